@@ -1,0 +1,55 @@
+//! Signing in and out, and who one is.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::organization::Organization;
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Login {
+    #[schema(example = "ada@acme.test")]
+    pub email: String,
+    #[schema(format = Password)]
+    pub password: String,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PasswordChange {
+    #[schema(format = Password)]
+    pub current_password: String,
+    #[schema(format = Password, min_length = 15, max_length = 256)]
+    pub new_password: String,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Me {
+    pub user: User,
+    /// Those the caller can reach: all of a signed-in user's, the one of a token.
+    pub organizations: Vec<Organization>,
+    /// To be sent as `X-Berth-CSRF` with every change made with the cookie. Null for a token.
+    pub csrf_token: Option<String>,
+}
+
+impl Replay for Me {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct User {
+    pub id: String,
+    pub email: String,
+    pub name: String,
+    /// `person` or `service`.
+    pub kind: String,
+    /// The password came from `berth init` or an invitation and should be changed.
+    pub password_is_generated: bool,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SignedOut {
+    pub signed_out: bool,
+}

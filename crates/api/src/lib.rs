@@ -1,0 +1,32 @@
+//! What travels: the request and answer bodies of the REST API, and the problem body.
+//!
+//! Wire types are copies of domain types on purpose. A field reaches clients only when somebody writes it here.
+
+pub mod auth;
+pub mod event;
+pub mod member;
+pub mod organization;
+pub mod page;
+pub mod pipeline;
+pub mod problem;
+pub mod token;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// A single record.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Data<T> {
+    pub data: T,
+}
+
+/// An answer that can be kept for a repeated request.
+pub trait Replay: Serialize {
+    /// The record without what is shown only once.
+    fn replayed(&self) -> serde_json::Result<String>
+    where
+        Self: Sized,
+    {
+        serde_json::to_string(&Data { data: self })
+    }
+}

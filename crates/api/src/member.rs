@@ -1,0 +1,67 @@
+//! Members of an organization.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Data, Replay};
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Member {
+    /// The user's id.
+    #[schema(example = "usr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    pub email: String,
+    pub name: String,
+    /// `person` or `service`.
+    #[schema(example = "person")]
+    pub kind: String,
+    #[schema(example = "deployer")]
+    pub role: String,
+    /// Of a service account: the user who answers for it.
+    pub owner_id: Option<String>,
+    pub created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+}
+
+impl Replay for Member {}
+
+/// A new member. The password is shown here and never again.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberAdded {
+    #[serde(flatten)]
+    pub member: Member,
+    /// For the first sign-in. Null for a service account, for a user who has an account already, and in a replay.
+    pub one_time_password: Option<String>,
+}
+
+impl Replay for MemberAdded {
+    fn replayed(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&Data { data: Self { one_time_password: None, ..self.clone() } })
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct MemberNew {
+    #[schema(max_length = 254, example = "grace@acme.test")]
+    pub email: String,
+    /// One of viewer, deployer, admin, owner; at most your own.
+    #[schema(example = "deployer")]
+    pub role: String,
+    /// Defaults to the part of the address before the @.
+    #[schema(min_length = 1, max_length = 120)]
+    pub name: Option<String>,
+    /// `person` (default) or `service`.
+    #[schema(example = "person")]
+    pub kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct MemberPatch {
+    #[schema(example = "admin")]
+    pub role: Option<String>,
+}

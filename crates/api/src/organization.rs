@@ -1,0 +1,30 @@
+//! Organizations.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Organization {
+    #[schema(example = "org_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "acme")]
+    pub slug: String,
+    #[schema(example = "Acme")]
+    pub name: String,
+    /// The caller's role in it.
+    #[schema(example = "owner")]
+    pub role: String,
+    pub created_at: String,
+}
+
+impl Replay for Organization {}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct OrganizationPatch {
+    #[schema(min_length = 1, max_length = 120)]
+    pub name: Option<String>,
+}

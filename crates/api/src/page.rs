@@ -1,0 +1,30 @@
+//! Lists and their pagination.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// Records on one page when the caller does not say.
+pub const PAGE_SIZE_DEFAULT: i64 = 50;
+/// A larger `limit` is clamped to this.
+pub const PAGE_SIZE_MAX: i64 = 200;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct List<T> {
+    pub data: Vec<T>,
+    pub pagination: Pagination,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pagination {
+    /// The limit in force: what was asked for, at most 200.
+    #[schema(example = 50)]
+    pub limit: i64,
+    #[schema(example = 0)]
+    pub offset: i64,
+    /// How many records there are; null where counting them would mean walking them.
+    pub total: Option<i64>,
+    pub has_more: bool,
+    /// Pass it as `cursor` to read on. It costs the same at any depth.
+    pub next_cursor: Option<String>,
+}

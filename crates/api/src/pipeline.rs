@@ -1,0 +1,117 @@
+//! Pipelines and their definitions.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::event::Actor;
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pipeline {
+    #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "Shop API")]
+    pub name: String,
+    #[schema(example = "shop")]
+    pub slug: String,
+    /// `active` or `stopped`.
+    #[schema(example = "active")]
+    pub status: String,
+    /// Who stopped it, when and why; null while it is active.
+    pub stopped: Option<Stopped>,
+    /// The branch whose new heads start deployments.
+    pub tracks: Option<String>,
+    pub stages: Vec<Stage>,
+    /// Names of its ephemeral environments.
+    pub environments: Vec<String>,
+    pub definition_hash: String,
+    pub created_at: String,
+    pub updated_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+}
+
+impl Replay for Pipeline {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stopped {
+    pub by: Actor,
+    pub at: String,
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Stage {
+    pub name: String,
+}
+
+/// A definition as text (YAML or JSON), or as a JSON object.
+#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum DefinitionText {
+    Text(String),
+    Object(serde_json::Map<String, serde_json::Value>),
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct PipelineNew {
+    #[schema(pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "shop")]
+    pub slug: String,
+    /// Defaults to the definition's name.
+    #[schema(min_length = 1, max_length = 120)]
+    pub name: Option<String>,
+    pub definition: DefinitionText,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct DefinitionNew {
+    pub definition: DefinitionText,
+}
+
+/// A pipeline's present definition, as it was sent.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Definition {
+    pub hash: String,
+    pub source: String,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Validation {
+    pub valid: bool,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Diagnostic {
+    /// `error` or `warning`.
+    #[schema(example = "error")]
+    pub severity: String,
+    #[schema(example = "unknown_field")]
+    pub code: String,
+    pub message: String,
+    /// A JSON pointer into the definition.
+    pub pointer: String,
+    pub line: u32,
+    pub column: u32,
+    pub end_column: u32,
+    /// The line itself.
+    pub source_line: String,
+    /// What to write instead.
+    pub suggestion: Option<String>,
+}
+
+/// Why something is done.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Because {
+    #[schema(max_length = 1000)]
+    pub reason: Option<String>,
+}

@@ -1,0 +1,143 @@
+//! Problems, as RFC 9457 has them, and the codes that are part of the contract.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+macro_rules! codes {
+    ($($name:ident, $status:literal, $text:literal, $title:literal, $doc:literal;)+) => {
+        /// Every way a request can fail. Codes are only ever added.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code { $($name,)+ }
+
+        impl Code {
+            pub const ALL: &'static [Code] = &[$(Code::$name),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Code::$name => $text),+ }
+            }
+
+            pub const fn status(self) -> u16 {
+                match self { $(Code::$name => $status),+ }
+            }
+
+            pub const fn title(self) -> &'static str {
+                match self { $(Code::$name => $title),+ }
+            }
+
+            /// What it means and what to do, for the page of this code.
+            pub const fn explanation(self) -> &'static str {
+                match self { $(Code::$name => $doc),+ }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidRequest, 400, "invalid_request", "The request is not valid",
+        "The path or the body is not as documented. `errors` names each member that is wrong and why.";
+    InvalidJson, 400, "invalid_json", "The body is not JSON",
+        "The body could not be read as JSON. `detail` says where it breaks.";
+    InvalidParameter, 400, "invalid_parameter", "A parameter is not valid",
+        "A query or path parameter is out of its range. `errors` names the parameter and the range.";
+    Unauthenticated, 401, "unauthenticated", "Please authenticate",
+        "There is no token or sign-in, or it is wrong, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
+    Forbidden, 403, "forbidden", "You may not do this",
+        "You are known, but your role does not allow this. `requiredPermission` names what is missing; an admin of the organization can give you a role that has it.";
+    NotFound, 404, "not_found", "Not found",
+        "There is no such thing here, or it belongs to an organization your token is not for.";
+    MethodNotAllowed, 405, "method_not_allowed", "Method not allowed",
+        "This path exists, but not with this method. The `Allow` header lists those it has.";
+    RequestTimeout, 408, "request_timeout", "The request took too long",
+        "The request did not arrive, or was not answered, in time. Nothing was changed unless a repeat with the same `Idempotency-Key` says so.";
+    AlreadyExists, 409, "already_exists", "It exists already",
+        "Something with this name exists already. `detail` says what.";
+    InvalidState, 409, "invalid_state", "Not possible in this state",
+        "The request is well formed, but the state of the thing says no. `detail` says why.";
+    IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still running",
+        "A request with this `Idempotency-Key` is being answered right now. Repeat it in a moment.";
+    PreconditionFailed, 412, "precondition_failed", "It has changed since you read it",
+        "`If-Match` names a version that is no longer the current one. Read it again, then decide.";
+    BodyTooLarge, 413, "body_too_large", "The body is too large",
+        "`detail` names the limit.";
+    UnsupportedMediaType, 415, "unsupported_media_type", "Send JSON",
+        "The body must be `application/json`.";
+    PipelineInvalid, 422, "pipeline_invalid", "The pipeline definition has errors",
+        "`diagnostics` lists every error with line, column, the line itself and what to write instead.";
+    IdempotencyKeyReused, 422, "idempotency_key_reused", "This Idempotency-Key was used for another request",
+        "The key was sent before with a different body. Use a new key for a new request.";
+    RateLimited, 429, "rate_limited", "Too many requests",
+        "Wait as long as `Retry-After` says.";
+    Internal, 500, "internal", "Something broke on our side",
+        "This is a mistake in Berth. The `requestId` leads to the log line that tells what happened.";
+    Unavailable, 503, "unavailable", "Not available right now",
+        "The server is starting, stopping or overloaded. Repeat the request, with the same `Idempotency-Key` if it was a POST.";
+    StorageFull, 503, "storage_full", "The disk is full",
+        "The server's disk is full: reads go on, writes are refused until there is room. Nothing was changed.";
+}
+
+/// A failed request, in `application/problem+json`.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Problem {
+    /// A page that explains the code.
+    #[serde(rename = "type")]
+    #[schema(example = "/docs/errors/not_found")]
+    pub kind: String,
+    #[schema(example = "Not found")]
+    pub title: String,
+    #[schema(example = 404)]
+    pub status: u16,
+    /// What happened here, in words.
+    pub detail: String,
+    /// The path of the request.
+    pub instance: String,
+    /// Stable, for programs.
+    #[schema(example = "not_found")]
+    pub code: String,
+    pub request_id: String,
+    /// What is wrong with which part of the input.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<InputError>,
+    /// Further members that belong to the code.
+    #[serde(flatten)]
+    #[schema(value_type = Object, additional_properties)]
+    pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct InputError {
+    /// A JSON pointer into the body, or the name of a parameter.
+    #[schema(example = "/slug")]
+    pub pointer: String,
+    #[schema(example = "invalid")]
+    pub code: &'static str,
+    pub detail: String,
+}
+
+impl Problem {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            kind: format!("/docs/errors/{}", code.as_str()),
+            title: code.title().to_owned(),
+            status: code.status(),
+            detail: detail.into(),
+            instance: String::new(),
+            code: code.as_str().to_owned(),
+            request_id: String::new(),
+            errors: Vec::new(),
+            more: serde_json::Map::new(),
+        }
+    }
+
+    #[must_use]
+    pub fn with(mut self, member: &str, value: impl Into<serde_json::Value>) -> Self {
+        self.more.insert(member.to_owned(), value.into());
+        self
+    }
+
+    #[must_use]
+    pub fn with_errors(mut self, errors: Vec<InputError>) -> Self {
+        self.errors = errors;
+        self
+    }
+}

@@ -1,0 +1,53 @@
+//! API tokens.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::{Data, Replay};
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiToken {
+    #[schema(example = "tok_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    pub name: String,
+    /// How it begins, to recognise it by.
+    #[schema(example = "berth_api_Zx41")]
+    pub prefix: String,
+    /// The user it speaks for.
+    pub owner_id: String,
+    pub created_at: String,
+    pub expires_at: Option<String>,
+    pub last_used_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked_at: Option<String>,
+}
+
+impl Replay for ApiToken {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiTokenCreated {
+    #[serde(flatten)]
+    pub record: ApiToken,
+    /// The token itself, shown here and never again. Null in a replay.
+    pub token: Option<String>,
+}
+
+impl Replay for ApiTokenCreated {
+    fn replayed(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&Data { data: Self { token: None, ..self.clone() } })
+    }
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ApiTokenNew {
+    #[schema(min_length = 1, max_length = 120, example = "laptop")]
+    pub name: String,
+    /// Days until it expires, 1 to 366. Without it the token lasts until it is revoked.
+    #[schema(minimum = 1, maximum = 366)]
+    pub expires_in_days: Option<i64>,
+    /// A service account to make the token for; yourself if absent.
+    pub owner_id: Option<String>,
+}

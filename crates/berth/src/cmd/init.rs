@@ -1,0 +1,77 @@
+//! `berth init`: an organization, its owner and a first token.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use berth_core::name::{Email, Slug};
+use berth_server::credential::Redacted;
+use berth_server::keys::Keys;
+use berth_server::setup::{Created, create_organization};
+use berth_store::data_dir::DataDir;
+use serde_json::json;
+
+use super::{key_path, open_store, told};
+use crate::config::{Settings, refuse_postgres};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where Berth keeps its data; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Slug of the new organization, for example acme
+    #[arg(long)]
+    org: String,
+    /// E-mail address of its owner
+    #[arg(long)]
+    email: String,
+    /// Address of a PostgreSQL database (not supported by this version yet)
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// File with the root key; made if it is not there [default: DIR/root.key]
+    #[arg(long, value_name = "FILE")]
+    root_key_file: Option<PathBuf>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let org = Slug::parse(&args.org).map_err(|error| anyhow::anyhow!("--org {error}"))?;
+    let email = Email::parse(&args.email).map_err(|error| anyhow::anyhow!("--email {error}"))?;
+    let settings = Settings::load(args.config.as_deref())?;
+    refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
+    let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
+    let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
+    Keys::load_or_create(&key_path(&dir, key))?;
+    let store = open_store(&dir)?;
+    let created = create_organization(&store, org, email).map_err(told)?;
+    if args.json {
+        println!("{}", as_json(&created));
+    } else {
+        print_for_people(&created, &dir);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn as_json(created: &Created) -> serde_json::Value {
+    json!({
+        "organization": { "id": created.org.id.to_string(), "slug": created.org.slug.as_str() },
+        "user": { "id": created.user.id.to_string(), "email": created.user.email.as_str() },
+        "password": created.password.as_ref().map(Redacted::reveal),
+        "apiToken": created.token.reveal(),
+    })
+}
+
+fn print_for_people(created: &Created, dir: &DataDir) {
+    let password = created.password.as_ref().map_or("(as before)", Redacted::reveal);
+    println!("Organization  {}  {}", created.org.slug, created.org.id);
+    println!("Owner         {}", created.user.email);
+    println!("Password      {password}");
+    println!("API token     {}", created.token.reveal());
+    println!();
+    println!("Password and token are shown only now. Next:");
+    println!("  berth serve --data-dir {}", dir.path().display());
+}

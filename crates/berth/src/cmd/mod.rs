@@ -1,0 +1,32 @@
+//! The commands, a file each.
+
+pub(crate) mod init;
+pub(crate) mod pipeline;
+pub(crate) mod serve;
+
+use anyhow::Context as _;
+use berth_server::error::AppError;
+use berth_server::keys::Keys;
+use berth_store::Store;
+use berth_store::data_dir::DataDir;
+
+/// A use case's refusal, in words for the terminal.
+fn told(error: AppError) -> anyhow::Error {
+    match error {
+        AppError::Store(error) => error.into(),
+        AppError::Fault(text) => anyhow::anyhow!(text),
+        AppError::Problem(problem) => anyhow::anyhow!(problem.detail),
+    }
+}
+
+fn open_store(dir: &DataDir) -> anyhow::Result<Store> {
+    Store::open_sqlite(&dir.database()).with_context(|| format!("cannot open {}", dir.database().display()))
+}
+
+fn key_path(dir: &DataDir, given: Option<&std::path::Path>) -> std::path::PathBuf {
+    given.map_or_else(|| dir.path().join("root.key"), std::path::Path::to_owned)
+}
+
+fn load_keys(dir: &DataDir, given: Option<&std::path::Path>) -> anyhow::Result<Keys> {
+    Ok(Keys::load(&key_path(dir, given))?)
+}

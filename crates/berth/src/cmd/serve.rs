@@ -1,0 +1,195 @@
+//! `berth serve`: the server, for real or as a demo.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use berth_server::app::App;
+use berth_server::config::Config;
+use berth_server::credential::Redacted;
+use berth_server::demo::{self, DemoOrganization};
+use berth_server::keys::Keys;
+use berth_server::serve::serve;
+use berth_store::data_dir::DataDir;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{key_path, load_keys, open_store, told};
+use crate::config::{Settings, refuse_postgres};
+use crate::logging;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Where Berth keeps its data
+    #[arg(long, value_name = "DIR", conflicts_with = "demo")]
+    data_dir: Option<PathBuf>,
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Address of a PostgreSQL database (not supported by this version yet)
+    #[arg(long, value_name = "URL")]
+    database: Option<String>,
+    /// How people reach the server, for example https://berth.acme.test
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// Run no steps on this machine (this version runs none yet)
+    #[arg(long)]
+    no_runner: bool,
+    /// Limit the requests of each token: on or off
+    #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
+    rate_limit: Option<String>,
+    /// File with the root key [default: DIR/root.key]
+    #[arg(long, value_name = "FILE")]
+    root_key_file: Option<PathBuf>,
+    /// Configuration file
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Throw-away data and something to look at; everything is removed at the end
+    #[arg(long)]
+    demo: bool,
+    /// With --demo: print one JSON object
+    #[arg(long, requires = "demo")]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let settings = Settings::load(args.config.as_deref())?;
+    logging::start(&settings.log, args.demo);
+    refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
+    let config = Config {
+        listen: args.listen.unwrap_or(settings.listen),
+        public_url: args.public_url.clone().or(settings.public_url),
+        trusted_proxies: settings.trusted_proxies,
+        rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
+    };
+    if args.demo {
+        let temp = tempfile::Builder::new().prefix("berth-demo-").tempdir()?;
+        return run_demo(args, config, temp.path());
+    }
+    let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
+    let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
+    let keys = load_keys(&dir, key)?;
+    let app = App::new(open_store(&dir)?, keys, config);
+    listen_and_serve(app, false, |address| println!("berth is serving at http://{address}"))
+}
+
+fn run_demo(args: &Args, config: Config, temp: &Path) -> anyhow::Result<ExitCode> {
+    let dir = DataDir::open(temp)?;
+    let keys = Keys::load_or_create(&key_path(&dir, None))?;
+    let store = open_store(&dir)?;
+    let organizations = demo::fill(&store).map_err(told)?;
+    let app = App::new(store, keys, config);
+    let may_move = args.listen.is_none();
+    listen_and_serve(app, may_move, |address| {
+        if args.json {
+            println!("{}", as_json(address, &organizations));
+        } else {
+            print_for_people(address, &organizations);
+        }
+    })
+}
+
+/// `may_move`: when the port is taken, take any other.
+fn listen_and_serve(app: App, may_move: bool, announce: impl FnOnce(SocketAddr)) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let app = Arc::new(app);
+    let stopping = app.clone();
+    let code = runtime.block_on(async move {
+        let listener = bind(app.config().listen, may_move).await?;
+        stop_on_signal(stopping.clone())?;
+        announce(listener.local_addr()?);
+        let mut broken = app.store().broken();
+        let serving = serve(app, listener);
+        let failed = async {
+            let failure = broken.wait_for(Option::is_some).await;
+            failure.is_ok()
+        };
+        tokio::pin!(serving);
+        tokio::select! {
+            () = &mut serving => Ok(ExitCode::SUCCESS),
+            true = failed => {
+                // What was acknowledged is safe; nothing further can be. The next start recovers.
+                stopping.shutdown.cancel();
+                serving.await;
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    });
+    // Connections that were cut still hold the application; with the runtime they go, and the store closes cleanly.
+    drop(runtime);
+    code
+}
+
+async fn bind(wanted: SocketAddr, may_move: bool) -> anyhow::Result<TcpListener> {
+    match TcpListener::bind(wanted).await {
+        Err(error) if may_move && error.kind() == ErrorKind::AddrInUse => {
+            Ok(TcpListener::bind((wanted.ip(), 0)).await?)
+        }
+        other => other.with_context(|| format!("cannot listen on {wanted}")),
+    }
+}
+
+fn stop_on_signal(app: Arc<App>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        app.shutdown.cancel();
+    });
+    Ok(())
+}
+
+fn as_json(address: SocketAddr, organizations: &[DemoOrganization]) -> serde_json::Value {
+    let organization = |demo: &DemoOrganization| {
+        let created = &demo.created;
+        let pipeline = |pipeline: &berth_core::pipeline::state::Pipeline| {
+            json!({
+                "id": pipeline.id.to_string(),
+                "slug": pipeline.slug.as_str(),
+                "environments": pipeline.outline.environments,
+            })
+        };
+        json!({
+            "id": created.org.id.to_string(),
+            "slug": created.org.slug.as_str(),
+            "email": created.user.email.as_str(),
+            "password": created.password.as_ref().map(Redacted::reveal),
+            "apiToken": created.token.reveal(),
+            "pipelines": demo.pipelines.iter().map(pipeline).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "baseUrl": format!("http://{address}/api/v1"),
+        "organizations": organizations.iter().map(organization).collect::<Vec<_>>(),
+    })
+}
+
+fn print_for_people(address: SocketAddr, organizations: &[DemoOrganization]) {
+    println!("Berth demo at http://{address}");
+    for demo in organizations.iter().take(1) {
+        let created = &demo.created;
+        let password = created.password.as_ref().map_or("", Redacted::reveal);
+        println!();
+        println!("Login     {}  {password}", created.user.email);
+        println!("Token     {}", created.token.reveal());
+        println!();
+        println!("Try:");
+        println!("  BASE=http://{address}/api/v1");
+        println!("  TOKEN={}", created.token.reveal());
+        let org = &created.org.slug;
+        println!("  curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/pipelines");
+        println!(
+            "  curl -H \"Authorization: Bearer $TOKEN\" -X POST $BASE/organizations/{org}/pipelines/shop/stop"
+        );
+        println!("  curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/events");
+    }
+    println!();
+    println!("Ctrl-C ends it and removes everything.");
+}

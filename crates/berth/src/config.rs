@@ -1,0 +1,88 @@
+//! Settings: defaults < file < `BERTH_…` environment. Flags win over all of them where they are used.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Settings {
+    pub(crate) data_dir: PathBuf,
+    pub(crate) listen: SocketAddr,
+    pub(crate) database: Option<String>,
+    pub(crate) public_url: Option<String>,
+    pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) rate_limit: bool,
+    pub(crate) root_key_file: Option<PathBuf>,
+    pub(crate) log: Log,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Log {
+    /// `text` or `json`; by default text on a terminal.
+    pub(crate) format: Option<LogFormat>,
+    /// For example `info` or `berth_server=debug`.
+    pub(crate) level: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("berth-data"),
+            listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
+            database: None,
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            rate_limit: true,
+            root_key_file: None,
+            log: Log::default(),
+        }
+    }
+}
+
+impl Settings {
+    pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Self> {
+        let mut sources = config::Config::builder();
+        if let Some(file) = file {
+            sources = sources.add_source(config::File::from(file).format(config::FileFormat::Toml));
+        }
+        let environment = config::Environment::with_prefix("BERTH")
+            .prefix_separator("_")
+            .separator("__")
+            .list_separator(",")
+            .with_list_parse_key("trusted_proxies")
+            .try_parsing(true);
+        let settings: Self = sources
+            .add_source(environment)
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .context("the configuration is not valid")?;
+        if let Some(url) = &settings.public_url {
+            anyhow::ensure!(
+                url.starts_with("https://") || url.starts_with("http://"),
+                "public_url must begin with https:// or http://"
+            );
+        }
+        Ok(settings)
+    }
+}
+
+/// PostgreSQL is a later version's; better to say so than to start on the wrong database.
+pub(crate) fn refuse_postgres(database: Option<&str>) -> anyhow::Result<()> {
+    match database {
+        None => Ok(()),
+        Some(_) => anyhow::bail!(
+            "this version keeps its data in SQLite and does not support --database yet; leave it away"
+        ),
+    }
+}

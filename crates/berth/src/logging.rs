@@ -1,0 +1,20 @@
+//! Log lines on standard error: text on a terminal, JSON for programs.
+
+use std::io::IsTerminal as _;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::{Log, LogFormat};
+
+/// `quiet`: only warnings, for when a person reads what the program itself prints.
+pub(crate) fn start(log: &Log, quiet: bool) {
+    let default = if quiet { "warn" } else { "info" };
+    let level = log.level.as_deref().unwrap_or(default);
+    let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new(default));
+    let on_terminal = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match log.format.unwrap_or(if on_terminal { LogFormat::Text } else { LogFormat::Json }) {
+        LogFormat::Text => lines.with_ansi(on_terminal).with_target(false).init(),
+        LogFormat::Json => lines.json().flatten_event(true).init(),
+    }
+}

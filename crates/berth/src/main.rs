@@ -1,0 +1,40 @@
+//! The `berth` program: one binary, several commands.
+
+mod cmd;
+mod config;
+mod logging;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Continuous delivery in one binary.
+#[derive(Parser)]
+#[command(name = "berth", version, arg_required_else_help = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make an organization, its owner and a first API token
+    Init(cmd::init::Args),
+    /// Run the server
+    Serve(cmd::serve::Args),
+    /// Work with pipeline definitions
+    #[command(subcommand)]
+    Pipeline(cmd::pipeline::Command),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Init(args) => cmd::init::run(&args),
+        Command::Serve(args) => cmd::serve::run(&args),
+        Command::Pipeline(command) => cmd::pipeline::run(&command),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("berth: {error:#}");
+        ExitCode::FAILURE
+    })
+}

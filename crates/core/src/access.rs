@@ -1,0 +1,135 @@
+//! Who may do what: roles, actions, and the one table that joins them.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A member's role in one organization. Each role may do everything the one before it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Viewer,
+    Deployer,
+    Admin,
+    Owner,
+}
+
+impl Role {
+    pub const ALL: [Role; 4] = [Role::Viewer, Role::Deployer, Role::Admin, Role::Owner];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Deployer => "deployer",
+            Role::Admin => "admin",
+            Role::Owner => "owner",
+        }
+    }
+
+    pub fn may(self, action: Action) -> bool {
+        self >= action.least_role()
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Role {
+    type Err = UnknownRole;
+    fn from_str(text: &str) -> Result<Self, UnknownRole> {
+        Role::ALL.into_iter().find(|role| role.as_str() == text).ok_or(UnknownRole)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be one of viewer, deployer, admin, owner")]
+pub struct UnknownRole;
+
+/// An action as a type, so that a use case can ask for the proof of exactly its own permission.
+pub trait Permit: Send + Sync + 'static {
+    const ACTION: Action;
+}
+
+macro_rules! actions {
+    ($($name:ident, $text:literal, $least:ident, $doc:literal;)+) => {
+        /// Everything a caller can be allowed or forbidden to do.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Action {
+            $(#[doc = $doc] $name,)+
+        }
+
+        impl Action {
+            pub const ALL: &'static [Action] = &[$(Action::$name),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Action::$name => $text),+ }
+            }
+
+            /// The lowest role that may do this.
+            pub const fn least_role(self) -> Role {
+                match self { $(Action::$name => Role::$least),+ }
+            }
+
+            pub const fn summary(self) -> &'static str {
+                match self { $(Action::$name => $doc),+ }
+            }
+        }
+
+        /// One type per action: see [`Permit`].
+        pub mod permit {
+            use super::{Action, Permit};
+            $(
+                #[doc = $doc]
+                pub struct $name;
+                impl Permit for $name {
+                    const ACTION: Action = Action::$name;
+                }
+            )+
+        }
+    };
+}
+
+actions! {
+    OrganizationRead, "organization:read", Viewer, "see the organization";
+    OrganizationWrite, "organization:write", Admin, "rename the organization";
+    MembersRead, "members:read", Viewer, "see who is a member";
+    MembersWrite, "members:write", Admin, "add, change and remove members up to the own role";
+    TokensOwn, "tokens:own", Viewer, "create, list and revoke the own API tokens";
+    TokensManage, "tokens:manage", Admin, "list and revoke other people's tokens, create tokens of service accounts";
+    PipelinesRead, "pipelines:read", Viewer, "list, view and validate pipelines";
+    PipelinesWrite, "pipelines:write", Admin, "create, change and delete pipelines";
+    PipelinesOperate, "pipelines:operate", Deployer, "stop and resume pipelines";
+    EventsRead, "events:read", Viewer, "read the audit history";
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_role_may_do_everything_the_one_before_it_may() {
+        for pair in Role::ALL.windows(2) {
+            for action in Action::ALL {
+                assert!(!pair[0].may(*action) || pair[1].may(*action), "{} lost {action}", pair[1]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_viewer_changes_nothing_but_the_own_tokens() {
+        let allowed: Vec<_> = Action::ALL.iter().filter(|action| Role::Viewer.may(**action)).collect();
+        for action in allowed {
+            assert!(action.as_str().ends_with(":read") || *action == Action::TokensOwn, "{action}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a rule answers: a decision, or a refusal. Neither has happened yet when the rule returns.
+
+use crate::event::NewEvent;
+use crate::pipeline::state::Pipeline;
+
+/// Everything one command does, to be written in one commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision<A> {
+    pub changes: Vec<Change>,
+    pub events: Vec<NewEvent>,
+    pub effects: Vec<Effect>,
+    pub answer: A,
+}
+
+impl<A> Decision<A> {
+    /// Nothing changes, nothing is recorded: the state is already as asked.
+    pub fn calm(answer: A) -> Self {
+        Self { changes: Vec::new(), events: Vec::new(), effects: Vec::new(), answer }
+    }
+}
+
+/// Changes are whole records: one load and one write per kind of record, not one per operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    Put(Record),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Record {
+    Pipeline(Pipeline),
+}
+
+/// Something to do outside the database, kept in the outbox until it is done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// Which worker takes it.
+    pub kind: String,
+    pub payload: serde_json::Value,
+}
+
+/// "No", with the reason: an answer, not a fault.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("the record has changed since you read it: it is now at version {current}")]
+    PreconditionFailed { current: i64 },
+    #[error("{0}")]
+    AlreadyExists(String),
+    #[error("{0}")]
+    InvalidState(String),
+    #[error("{0}")]
+    Forbidden(String),
+}

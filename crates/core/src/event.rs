@@ -1,0 +1,132 @@
+//! Events: what happened, who did it, to what. Written in the transaction of the change itself.
+//!
+//! Kinds are only ever added. A stored kind is text, so that an older program carries a newer kind along unharmed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{EventId, OrgId, TokenId, UserId};
+use crate::time::Timestamp;
+
+macro_rules! kinds {
+    ($($name:ident = $text:literal,)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum EventKind { $($name,)+ }
+
+        impl EventKind {
+            pub const ALL: &'static [EventKind] = &[$(EventKind::$name),+];
+
+            pub const fn as_str(self) -> &'static str {
+                match self { $(EventKind::$name => $text),+ }
+            }
+        }
+    };
+}
+
+kinds! {
+    OrganizationCreated = "organization_created",
+    OrganizationUpdated = "organization_updated",
+    MemberAdded = "member_added",
+    MemberUpdated = "member_updated",
+    MemberRemoved = "member_removed",
+    TokenCreated = "token_created",
+    TokenRevoked = "token_revoked",
+    LoginSucceeded = "login_succeeded",
+    LoginFailed = "login_failed",
+    LoginEnded = "login_ended",
+    PasswordChanged = "password_changed",
+    AccessDenied = "access_denied",
+    PipelineCreated = "pipeline_created",
+    PipelineUpdated = "pipeline_updated",
+    PipelineStopped = "pipeline_stopped",
+    PipelineResumed = "pipeline_resumed",
+    PipelineDeleted = "pipeline_deleted",
+}
+
+impl fmt::Display for EventKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Who acted. The name is kept as it was then: history stays readable after a rename.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Actor {
+    #[serde(rename = "type")]
+    pub kind: ActorKind,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub id: Option<UserId>,
+    pub name: String,
+    /// The API token the actor came with, if it was one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub token: Option<TokenId>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    User,
+    Service,
+    System,
+}
+
+impl Actor {
+    pub fn system() -> Self {
+        Self { kind: ActorKind::System, id: None, name: "berth".into(), token: None }
+    }
+}
+
+/// What an event is about: `pipeline` `pl_…`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Subject {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+}
+
+impl Subject {
+    pub fn new(kind: &str, id: impl fmt::Display, name: Option<&str>) -> Self {
+        Self { kind: kind.to_owned(), id: id.to_string(), name: name.map(str::to_owned) }
+    }
+}
+
+/// An event about to be recorded; the transaction adds who, when and which request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    pub kind: EventKind,
+    pub subjects: Vec<Subject>,
+    /// Facts of this kind, never a secret and never a request body.
+    pub data: serde_json::Value,
+}
+
+impl NewEvent {
+    pub fn new(kind: EventKind, subject: Subject) -> Self {
+        Self { kind, subjects: vec![subject], data: serde_json::Value::Object(serde_json::Map::default()) }
+    }
+
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<serde_json::Value>) -> Self {
+        if let serde_json::Value::Object(facts) = &mut self.data {
+            facts.insert(name.to_owned(), value.into());
+        }
+        self
+    }
+}
+
+/// A recorded event.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    pub id: EventId,
+    pub org: OrgId,
+    /// Position in the organization's history, from 1, without gaps.
+    pub sequence: i64,
+    pub kind: String,
+    pub occurred_at: Timestamp,
+    pub actor: Actor,
+    pub request_id: Option<String>,
+    pub subjects: Vec<Subject>,
+    pub data: serde_json::Value,
+}

@@ -1,0 +1,98 @@
+//! Where expressions stand in a text.
+
+use std::ops::Range;
+
+/// One `${{ … }}` in a text; ranges are in bytes of that text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template {
+    /// From `${{` to `}}`, both included.
+    pub whole: Range<usize>,
+    /// What stands between them, without the spaces around it.
+    pub inner: Range<usize>,
+}
+
+/// A `${{` without its `}}`, at this byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unclosed(pub usize);
+
+const OPEN: &str = "${{";
+const CLOSE: &str = "}}";
+
+/// Every expression in the text, in order. Braces inside `'…'` do not close it.
+pub fn templates(text: &str) -> Result<Vec<Template>, Unclosed> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some(start) = text[from..].find(OPEN).map(|at| from + at) {
+        let body = start + OPEN.len();
+        let length = closing(&text[body..]).ok_or(Unclosed(start))?;
+        let end = body + length + CLOSE.len();
+        found.push(Template { whole: start..end, inner: trimmed(text, body..body + length) });
+        from = end;
+    }
+    Ok(found)
+}
+
+/// The condition of an `if`, which may be written with or without `${{ }}` around it.
+pub fn condition(text: &str) -> &str {
+    &text[condition_range(text)]
+}
+
+pub fn condition_range(text: &str) -> Range<usize> {
+    let all = trimmed(text, 0..text.len());
+    match templates(text).as_deref() {
+        Ok([only]) if only.whole == all => only.inner.clone(),
+        _ => all,
+    }
+}
+
+/// Where the first `}}` outside of quotes stands.
+fn closing(body: &str) -> Option<usize> {
+    let mut quoted = false;
+    body.as_bytes().windows(2).enumerate().find_map(|(at, pair)| {
+        if pair[0] == b'\'' {
+            // A doubled quote closes and opens again, which comes to the same.
+            quoted = !quoted;
+        }
+        (!quoted && pair == CLOSE.as_bytes()).then_some(at)
+    })
+}
+
+fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {
+    let part = &text[range.clone()];
+    let start = range.start + (part.len() - part.trim_start().len());
+    start..start + part.trim().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inner(text: &str) -> Vec<&str> {
+        templates(text).expect("closed").into_iter().map(|found| &text[found.inner]).collect()
+    }
+
+    #[test]
+    fn expressions_are_found_wherever_they_stand() {
+        assert_eq!(inner("nothing { } $ ${ }"), Vec::<&str>::new());
+        assert_eq!(inner("${{ vars.url }}/health"), ["vars.url"]);
+        assert_eq!(inner("ü${{a}}${{  b\t}}"), ["a", "b"]);
+        assert_eq!(inner("${{}}"), [""]);
+        assert_eq!(inner("${{ format('}}{0}', 'it''s }}') }}!"), ["format('}}{0}', 'it''s }}')"]);
+    }
+
+    #[test]
+    fn an_open_end_is_told_with_its_place() {
+        assert_eq!(templates("a ${{ b"), Err(Unclosed(2)));
+        assert_eq!(templates("${{ a }} ${{ 'b }}"), Err(Unclosed(9)));
+        assert_eq!(templates("${{"), Err(Unclosed(0)));
+    }
+
+    #[test]
+    fn a_condition_is_the_same_with_and_without_braces() {
+        for text in ["vars.a == 'b'", " ${{ vars.a == 'b' }} ", "${{vars.a == 'b'}}"] {
+            assert_eq!(condition(text), "vars.a == 'b'");
+        }
+        assert_eq!(condition("${{ a }} && ${{ b }}"), "${{ a }} && ${{ b }}");
+        assert_eq!(condition(""), "");
+    }
+}

@@ -1,0 +1,14 @@
+//! The rules of Berth.
+//!
+//! Everything here is a plain function of state, command and time: no IO, no clock, no randomness, no async.
+//! `clippy.toml` bans the calls that would break this, and `Cargo.toml` keeps the dependencies few.
+
+pub mod access;
+pub mod decision;
+pub mod event;
+pub mod expression;
+pub mod id;
+pub mod name;
+pub mod pipeline;
+pub mod step;
+pub mod time;

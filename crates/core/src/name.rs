@@ -1,0 +1,165 @@
+//! Names people choose: parsed once at the edge, newtypes inside.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub const SLUG_CHARS_MAX: usize = 63;
+pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
+pub const EMAIL_CHARS_MAX: usize = 254;
+pub const REASON_CHARS_MAX: usize = 1_000;
+
+/// Why a text is not a name, in words for the person who sent it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct InvalidName(pub &'static str);
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $check:expr) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn parse(text: &str) -> Result<Self, InvalidName> {
+                let check: fn(&str) -> Result<String, &'static str> = $check;
+                check(text).map(Self).map_err(InvalidName)
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+name!(
+    /// The part of a URL that names an organization or a pipeline: `shop-api`.
+    Slug,
+    |text| label(text).map_err(|()| {
+        "must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit"
+    })
+);
+
+name!(
+    /// The name of an ephemeral environment; same grammar as a slug.
+    EnvName,
+    |text| label(text).map_err(|()| {
+        "must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit"
+    })
+);
+
+name!(
+    /// A name for people: any printable characters, trimmed.
+    DisplayName,
+    |text| line(text, DISPLAY_NAME_CHARS_MAX)
+        .ok_or("must be 1 to 120 printable characters on one line")
+);
+
+name!(
+    /// An e-mail address as its owner writes it. Compare by [`Email::key`].
+    Email,
+    |text| {
+        let text = text.trim();
+        let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
+        let parts = text.split_once('@').filter(|(local, domain)| {
+            !local.is_empty() && !domain.is_empty() && !domain.contains('@')
+        });
+        if plain && parts.is_some() && text.chars().count() <= EMAIL_CHARS_MAX {
+            Ok(text.to_owned())
+        } else {
+            Err("must be an e-mail address of at most 254 characters, like ada@acme.test")
+        }
+    }
+);
+
+name!(
+    /// A sentence somebody gives as a reason or description.
+    Reason,
+    |text| {
+        let ok = text.chars().count() <= REASON_CHARS_MAX
+            && text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
+        if ok { Ok(text.trim().to_owned()) } else { Err("must be at most 1,000 characters without control characters") }
+    }
+);
+
+impl Email {
+    /// The form under which two spellings of one address are the same account.
+    pub fn key(&self) -> String {
+        self.0.to_lowercase()
+    }
+}
+
+impl From<Slug> for DisplayName {
+    fn from(slug: Slug) -> Self {
+        Self(slug.0)
+    }
+}
+
+fn label(text: &str) -> Result<String, ()> {
+    let bytes = text.as_bytes();
+    let inner = |b: &u8| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-';
+    let edge = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let ok =
+        bytes.len() <= SLUG_CHARS_MAX && edge(bytes.first()) && edge(bytes.last()) && bytes.iter().all(inner);
+    if ok { Ok(text.to_owned()) } else { Err(()) }
+}
+
+fn line(text: &str, chars_max: usize) -> Option<String> {
+    let text = text.trim();
+    let count = text.chars().count();
+    let printable = text.chars().all(|c| !c.is_control() && !('\u{202a}'..='\u{202e}').contains(&c));
+    ((1..=chars_max).contains(&count) && printable).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slugs_are_dns_labels() {
+        for good in ["a", "shop", "shop-api", "0", &"a".repeat(63)] {
+            assert_eq!(Slug::parse(good).expect(good).as_str(), good);
+        }
+        for bad in ["", "-a", "a-", "A", "a b", "a/b", "ü", "a\0", "..", &"a".repeat(64)] {
+            assert!(Slug::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn display_names_are_trimmed_and_printable() {
+        assert_eq!(DisplayName::parse("  Shop API ").expect("a name").as_str(), "Shop API");
+        for bad in ["", "   ", "a\0b", "a\nb", "\u{202e}gpj.exe", &"x".repeat(121)] {
+            assert!(DisplayName::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn one_address_is_one_account_however_it_is_written() {
+        let spelled = |text| Email::parse(text).expect("an address").key();
+        assert_eq!(spelled("Ada@Acme.test"), spelled(" ada@acme.TEST "));
+        for bad in ["", "ada", "@acme", "ada@", "a@b@c", "a b@c.d", "a\0@b"] {
+            assert!(Email::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Params against the schema of the step type, told at the place in the YAML.
+
+use serde_json::Value as Json;
+
+use crate::pipeline::cursor::Site;
+use crate::pipeline::model::{Step, StepType};
+use crate::pipeline::report::Problem;
+use crate::pipeline::tree::Value;
+
+pub(super) fn check(step: &Site<'_, Step>) {
+    // The schema of a custom step is known to its registry only.
+    let StepType::Builtin(builtin) = step.value.kind else { return };
+    let at = step.at.get("params");
+    if at.as_ref().is_some_and(|at| !matches!(at.node.value, Value::Map(_))) {
+        return;
+    }
+    let place = at.or_else(|| step.at.get("type")).unwrap_or_else(|| step.at.clone());
+    let found = match builtin.spec().params() {
+        Ok(schema) => schema.check(&Json::Object(step.value.params.clone()), |text| text.contains("${{")),
+        Err(refused) => return place.error("bad_schema", refused.to_string()),
+    };
+    for problem in found {
+        let about_all = problem.pointer.is_empty();
+        let target = place.descend(&problem.pointer);
+        let told = Problem::error(
+            problem.code,
+            format!("{} (step type `{}`)", problem.message, builtin.spec().name),
+        );
+        let told = match problem.suggestion {
+            Some(suggestion) => told.suggesting(suggestion),
+            None => told,
+        };
+        if about_all || problem.code == "unknown_param" { target.add_at_key(told) } else { target.add(told) }
+    }
+}

@@ -1,0 +1,265 @@
+//! The small words of a definition: ids, variable names, labels. Parsed once, newtypes inside.
+
+use std::borrow::Borrow;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::limits::NAME_CHARS_MAX;
+use crate::name::InvalidName;
+
+macro_rules! word {
+    ($(#[$doc:meta])* $name:ident, $check:expr, $message:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub fn parse(text: &str) -> Result<Self, InvalidName> {
+                let check: fn(&str) -> bool = $check;
+                let fits = (1..=NAME_CHARS_MAX).contains(&text.len());
+                if fits && check(text) { Ok(Self(text.to_owned())) } else { Err(InvalidName($message)) }
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+word!(
+    /// What other parts of a definition call a step: `smoke-test`.
+    StepId,
+    |text| edge(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_'),
+    "is not a step id; use 1 to 63 of a-z, 0-9, - and _, beginning with a letter or digit"
+);
+
+word!(
+    /// The name of a stage; part of addresses, so the same grammar as a slug.
+    StageName,
+    |text| edge(text, |c| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && !text.ends_with('-')
+        && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'),
+    "is not a stage name; use 1 to 63 of a-z, 0-9 and -, beginning and ending with a letter or digit"
+);
+
+word!(
+    /// `vars.<name>` in an expression.
+    VarName,
+    member,
+    "is not a variable name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _"
+);
+
+word!(
+    /// `steps.<id>.<name>` in an expression.
+    OutputName,
+    member,
+    "is not an output name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _"
+);
+
+word!(
+    ArtifactName,
+    member,
+    "is not an artifact name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _"
+);
+
+word!(
+    /// `secrets.<NAME>` in an expression.
+    SecretName,
+    variable,
+    "is not a secret name; use 1 to 63 letters, digits and _, beginning with a letter or _"
+);
+
+word!(
+    /// A variable of a step's environment. Names that steer the shell, the loader or git are reserved.
+    EnvVarName,
+    |text| variable(text) && !is_reserved(text),
+    "is not an environment variable name; use 1 to 63 letters, digits and _, beginning with a letter or _"
+);
+
+word!(
+    /// What a runner or an environment is marked with: `linux`, `gpu-a100`.
+    Label,
+    |text| edge(text, |c| c.is_ascii_alphanumeric())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')),
+    "is not a label; use 1 to 63 letters, digits, ., _ and -, beginning with a letter or digit"
+);
+
+const RESERVED_PREFIXES: [&str; 3] = ["BERTH_", "LD_", "GIT_"];
+const RESERVED_NAMES: [&str; 3] = ["PATH", "NODE_OPTIONS", "BASH_ENV"];
+
+/// Whether a variable could change what runs rather than what it works on, or is ours to set.
+pub fn is_reserved(text: &str) -> bool {
+    RESERVED_NAMES.contains(&text) || RESERVED_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+}
+
+impl StepId {
+    /// The id of a step that gives none: its name in lower case, everything else a single `-`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut slug = String::new();
+        for c in name.chars() {
+            if c.is_ascii_alphanumeric() {
+                slug.push(c.to_ascii_lowercase());
+            } else if !slug.is_empty() && !slug.ends_with('-') {
+                slug.push('-');
+            }
+            if slug.len() == NAME_CHARS_MAX {
+                break;
+            }
+        }
+        Self::parse(slug.trim_end_matches('-')).ok()
+    }
+}
+
+/// A branch as git would take it, and never one that git could take for an option.
+pub fn is_branch(text: &str) -> bool {
+    const BRANCH_BYTES_MAX: usize = 255;
+    let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control() && !"~^:?*[\\".contains(c));
+    let parts =
+        text.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock"));
+    (1..=BRANCH_BYTES_MAX).contains(&text.len())
+        && plain
+        && parts
+        && !text.starts_with('-')
+        && !text.ends_with('.')
+        && !text.contains("..")
+        && !text.contains("@{")
+        && text != "@"
+}
+
+/// The type of a step from a registry: `tools/deploy`, `tools/deploy@v2`, `CUSTOM:DEPLOY`.
+pub fn is_custom_type(text: &str) -> bool {
+    const PREFIX: &str = "CUSTOM:";
+    if text.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)) {
+        return Label::parse(&text[PREFIX.len()..]).is_ok();
+    }
+    let (path, version) = text.split_once('@').unwrap_or((text, "latest"));
+    let (registry, step) = path.split_once('/').unwrap_or_default();
+    [registry, step, version].into_iter().all(|part| Label::parse(part).is_ok())
+}
+
+fn edge(text: &str, first: fn(char) -> bool) -> bool {
+    text.chars().next().is_some_and(first)
+}
+
+fn variable(text: &str) -> bool {
+    edge(text, |c| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// What can stand after a dot in an expression.
+fn member(text: &str) -> bool {
+    edge(text, |c| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_without_an_id_is_called_by_the_slug_of_its_name() {
+        for (name, id) in [
+            ("Deploy", "deploy"),
+            ("Smoke test", "smoke-test"),
+            ("  Übung: go!  ", "bung-go"),
+            ("2nd check", "2nd-check"),
+            ("a_b", "a-b"),
+        ] {
+            assert_eq!(StepId::from_name(name).expect(name).as_str(), id);
+        }
+        assert_eq!(StepId::from_name(&"x".repeat(99)).expect("cut").as_str().len(), NAME_CHARS_MAX);
+        assert_eq!(StepId::from_name("🚀"), None);
+    }
+
+    #[test]
+    fn reserved_variables_are_refused_by_name_and_by_prefix() {
+        for bad in ["PATH", "NODE_OPTIONS", "BASH_ENV", "BERTH_OUTPUT", "LD_PRELOAD", "GIT_SSH_COMMAND"] {
+            assert!(EnvVarName::parse(bad).is_err(), "{bad} was accepted");
+        }
+        for good in ["MY_PATH", "GITHUB", "LDAP_URL", "_x", "HOME_DIR"] {
+            assert!(EnvVarName::parse(good).is_ok(), "{good} was refused");
+        }
+        for bad in ["", "1A", "A-B", "A B", "Ä", "A=B", "A\0"] {
+            assert!(EnvVarName::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn custom_types_name_a_registry_and_a_step() {
+        for good in
+            ["tools/deploy", "tools/deploy@v1.2", "tools/deploy@0a1b2c", "CUSTOM:DEPLOY", "custom:My-Step"]
+        {
+            assert!(is_custom_type(good), "{good} was refused");
+        }
+        for bad in [
+            "",
+            "/",
+            "tools/",
+            "/deploy",
+            "a/b/c",
+            "a/b@",
+            "a/../b",
+            "CUSTOM:",
+            "CUSTOM:a b",
+            "script",
+            "a/b@c/d",
+        ] {
+            assert!(!is_custom_type(bad), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn a_branch_is_never_an_option_for_git() {
+        for good in ["main", "release/1.x", "feature/ünï", "a@b"] {
+            assert!(is_branch(good), "{good} was refused");
+        }
+        for bad in [
+            "",
+            "-x",
+            "--upload-pack=x",
+            "a b",
+            "a..b",
+            "a/",
+            "/a",
+            "a//b",
+            "a.lock",
+            ".a",
+            "a.",
+            "@",
+            "a@{1}",
+            "a\\b",
+            "a:b",
+        ] {
+            assert!(!is_branch(bad), "{bad:?} was accepted");
+        }
+    }
+}

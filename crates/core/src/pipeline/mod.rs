@@ -1,0 +1,26 @@
+//! A pipeline: its definition (model, parsing, checking) and its record (created, stopped, resumed, deleted).
+//!
+//! A definition travels one way: text → tree with byte ranges (`tree.rs`, budgets) → typed model with all
+//! problems collected (`read/`, `cursor.rs`) → checks between its parts (`check/`) → [`Parsed`].
+//! Every problem is a [`Diagnostic`] that points at the line it speaks of.
+
+mod check;
+mod cursor;
+pub mod diagnostic;
+pub mod grammar;
+pub mod limits;
+pub mod model;
+pub mod parse;
+mod read;
+mod report;
+mod scalar;
+pub mod seconds;
+pub mod secrets;
+pub mod state;
+mod tree;
+pub mod window;
+pub(crate) mod wording;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use model::Definition;
+pub use parse::{Parsed, diagnostic_at, parse};

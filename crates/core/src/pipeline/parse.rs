@@ -1,0 +1,66 @@
+//! The way in: text to a checked definition, with everything that is wrong with it.
+
+use super::check;
+use super::cursor::Cursor;
+use super::diagnostic::{Diagnostic, Severity};
+use super::limits::PIPELINE_BYTES_MAX;
+use super::model::Definition;
+use super::read;
+use super::report::{self, Problem, Report, Source};
+use super::tree::{self, control_message, is_forbidden};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// There exactly when no diagnostic is an error.
+    pub definition: Option<Definition>,
+    /// Sorted by position, at most `DIAGNOSTICS_MAX`.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads and checks a definition. JSON is YAML too and takes the same way.
+pub fn parse(source: &str) -> Parsed {
+    let source = Source::new(source);
+    let report = Report::new(&source);
+    let definition = read_source(&report).filter(|_| !report.has_errors());
+    Parsed { definition, diagnostics: report.finish() }
+}
+
+/// A diagnostic at the place of a JSON pointer, for what only the caller can know: a missing secret, a taken name.
+pub fn diagnostic_at(
+    source: &str,
+    pointer: &str,
+    severity: Severity,
+    code: &'static str,
+    message: impl Into<String>,
+) -> Diagnostic {
+    let source = Source::new(source);
+    let report = Report::new(&source);
+    let root = within_bounds(&report).and_then(|()| tree::read(&report));
+    let place = root.as_deref().map(|root| Cursor::root(&report, root).descend(pointer).node.range.clone());
+    let problem = Problem { severity, code, message: message.into(), suggestion: None };
+    report::diagnostic(&source, pointer.to_owned(), &place.unwrap_or(0..0), problem)
+}
+
+fn read_source(report: &Report<'_>) -> Option<Definition> {
+    within_bounds(report)?;
+    let root = tree::read(report)?;
+    let draft = read::document(&Cursor::root(report, &root))?;
+    check::all(&draft);
+    Some(draft.into_definition())
+}
+
+/// What must hold before the YAML parser sees the text.
+fn within_bounds(report: &Report<'_>) -> Option<()> {
+    let text = report.source().text;
+    if text.len() > PIPELINE_BYTES_MAX {
+        let message =
+            format!("the definition has {} bytes, but at most {PIPELINE_BYTES_MAX} are allowed", text.len());
+        report.add("", &(0..0), Problem::error("too_large", message));
+        return None;
+    }
+    if let Some((at, c)) = text.char_indices().find(|(_, c)| is_forbidden(*c)) {
+        report.add("", &(at..at + c.len_utf8()), Problem::error("control_character", control_message(c)));
+        return None;
+    }
+    Some(())
+}

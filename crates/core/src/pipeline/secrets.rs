@@ -1,0 +1,91 @@
+//! Which secrets a definition uses, and where. Whether they exist is known to the server only.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::grammar::{SecretName, StepId};
+use super::model::{Definition, Step};
+use super::tree::escape;
+use crate::expression::{self, Context};
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct SecretUse {
+    pub name: SecretName,
+    pub phase: Phase,
+    pub step: StepId,
+    /// JSON pointer of the value in the definition; see [`super::parse::diagnostic_at`].
+    pub pointer: String,
+}
+
+/// A build runs once for all; a step of the stages runs in every stage and environment that does not skip it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    Build,
+    Stages,
+}
+
+impl Definition {
+    /// Sorted by name; one entry per place.
+    pub fn secrets_used(&self) -> Vec<SecretUse> {
+        let mut uses = Vec::new();
+        for (phase, field, steps) in
+            [(Phase::Build, "build", &self.build), (Phase::Stages, "steps", &self.steps)]
+        {
+            for (index, step) in steps.iter().enumerate() {
+                let found = in_step(step, &format!("/pipeline/{field}/{index}"));
+                uses.extend(found.into_iter().map(|(name, pointer)| SecretUse {
+                    name,
+                    phase,
+                    step: step.id.clone(),
+                    pointer,
+                }));
+            }
+        }
+        uses.sort();
+        uses.dedup();
+        uses
+    }
+}
+
+fn in_step(step: &Step, pointer: &str) -> Vec<(SecretName, String)> {
+    let mut found: Vec<_> = step
+        .secret_files
+        .iter()
+        .map(|(variable, secret)| (secret.clone(), format!("{pointer}/secret_files/{variable}")))
+        .collect();
+    for (variable, value) in &step.env {
+        in_text(value, &format!("{pointer}/env/{variable}"), &mut found);
+    }
+    for (name, value) in &step.params {
+        in_value(value, &format!("{pointer}/params/{}", escape(name)), &mut found);
+    }
+    found
+}
+
+/// As deep as the YAML was, which is bounded.
+fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
+    match value {
+        Value::String(text) => in_text(text, pointer, found),
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                in_value(item, &format!("{pointer}/{index}"), found);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                in_value(value, &format!("{pointer}/{}", escape(name)), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn in_text(text: &str, pointer: &str, found: &mut Vec<(SecretName, String)>) {
+    for template in expression::templates(text).unwrap_or_default() {
+        let references = expression::references(&text[template.inner]).unwrap_or_default();
+        let secrets = references.iter().filter(|reference| reference.context == Context::Secrets);
+        let names = secrets.filter_map(|reference| SecretName::parse(reference.member(0)?).ok());
+        found.extend(names.map(|name| (name, pointer.to_owned())));
+    }
+}

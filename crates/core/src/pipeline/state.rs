@@ -1,0 +1,276 @@
+//! The record of a pipeline, and the rules that change it: create, redefine, stop, resume, delete.
+//!
+//! Repeats are calm: stopping a stopped pipeline changes nothing and records nothing.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::{Change, Decision, Record, Refusal};
+use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::id::PipelineId;
+use crate::name::{DisplayName, Reason, Slug};
+use crate::pipeline::model::Definition;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pipeline {
+    pub id: PipelineId,
+    pub slug: Slug,
+    pub name: DisplayName,
+    pub status: Status,
+    pub definition_hash: String,
+    pub outline: Outline,
+    /// Rises by one with every change; what `ETag` and `If-Match` speak of.
+    pub version: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub deleted_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Status {
+    Active,
+    Stopped { by: Actor, at: Timestamp, reason: Option<Reason> },
+}
+
+/// What lists and pages show of a definition without reading it again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outline {
+    pub name: DisplayName,
+    pub tracks: Option<String>,
+    pub stages: Vec<String>,
+    pub environments: Vec<String>,
+}
+
+impl Outline {
+    pub fn of(definition: &Definition) -> Self {
+        Self {
+            name: definition.name.clone(),
+            tracks: definition.tracks.clone(),
+            stages: definition.stages.iter().map(|stage| stage.name.to_string()).collect(),
+            environments: definition.ephemeral_environments.keys().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+/// A checked definition on its way into a pipeline.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Defined {
+    pub hash: String,
+    pub outline: Outline,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Create {
+    pub id: PipelineId,
+    pub slug: Slug,
+    pub name: Option<DisplayName>,
+    pub definition: Defined,
+}
+
+/// `holder` is the pipeline that has this slug now.
+pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<Decision<Pipeline>, Refusal> {
+    if let Some(holder) = holder {
+        let text = format!("a pipeline with the slug \"{}\" exists already: {}", cmd.slug, holder.id);
+        return Err(Refusal::AlreadyExists(text));
+    }
+    let pipeline = Pipeline {
+        id: cmd.id,
+        name: cmd.name.unwrap_or_else(|| cmd.definition.outline.name.clone()),
+        slug: cmd.slug,
+        status: Status::Active,
+        definition_hash: cmd.definition.hash,
+        outline: cmd.definition.outline,
+        version: 1,
+        created_at: now,
+        updated_at: now,
+        deleted_at: None,
+    };
+    let event =
+        about(EventKind::PipelineCreated, &pipeline).with("definitionHash", pipeline.definition_hash.clone());
+    Ok(put(pipeline, event))
+}
+
+/// Gives the pipeline another definition. The same one again is calm.
+///
+/// A name given when the pipeline was made stays; one that came from the definition follows it.
+pub fn redefine(
+    pipeline: &Pipeline,
+    definition: Defined,
+    expected: Option<i64>,
+    now: Timestamp,
+) -> Result<Decision<Pipeline>, Refusal> {
+    check_version(pipeline, expected)?;
+    if definition.hash == pipeline.definition_hash {
+        return Ok(Decision::calm(pipeline.clone()));
+    }
+    let follows = pipeline.name == pipeline.outline.name;
+    let name = if follows { definition.outline.name.clone() } else { pipeline.name.clone() };
+    let event = about(EventKind::PipelineUpdated, pipeline)
+        .with("definitionHash", definition.hash.clone())
+        .with("previousDefinitionHash", pipeline.definition_hash.clone());
+    let next =
+        Pipeline { name, definition_hash: definition.hash, outline: definition.outline, ..pipeline.clone() };
+    Ok(put(touched(next, now), event))
+}
+
+/// No further step is granted and nothing new starts; what runs may finish.
+pub fn stop(
+    pipeline: &Pipeline,
+    by: Actor,
+    reason: Option<Reason>,
+    expected: Option<i64>,
+    now: Timestamp,
+) -> Result<Decision<Pipeline>, Refusal> {
+    check_version(pipeline, expected)?;
+    match pipeline.status {
+        Status::Stopped { .. } => Ok(Decision::calm(pipeline.clone())),
+        Status::Active => {
+            let event = explained(about(EventKind::PipelineStopped, pipeline), reason.as_ref());
+            let next = Pipeline { status: Status::Stopped { by, at: now, reason }, ..pipeline.clone() };
+            Ok(put(touched(next, now), event))
+        }
+    }
+}
+
+pub fn resume(
+    pipeline: &Pipeline,
+    reason: Option<&Reason>,
+    expected: Option<i64>,
+    now: Timestamp,
+) -> Result<Decision<Pipeline>, Refusal> {
+    check_version(pipeline, expected)?;
+    match pipeline.status {
+        Status::Active => Ok(Decision::calm(pipeline.clone())),
+        Status::Stopped { .. } => {
+            let event = explained(about(EventKind::PipelineResumed, pipeline), reason);
+            let next = Pipeline { status: Status::Active, ..pipeline.clone() };
+            Ok(put(touched(next, now), event))
+        }
+    }
+}
+
+pub fn delete(
+    pipeline: &Pipeline,
+    expected: Option<i64>,
+    now: Timestamp,
+) -> Result<Decision<Pipeline>, Refusal> {
+    check_version(pipeline, expected)?;
+    let event = about(EventKind::PipelineDeleted, pipeline);
+    let next = Pipeline { deleted_at: Some(now), ..pipeline.clone() };
+    Ok(put(touched(next, now), event))
+}
+
+fn check_version(pipeline: &Pipeline, expected: Option<i64>) -> Result<(), Refusal> {
+    match expected {
+        Some(version) if version != pipeline.version => {
+            Err(Refusal::PreconditionFailed { current: pipeline.version })
+        }
+        _ => Ok(()),
+    }
+}
+
+fn touched(pipeline: Pipeline, now: Timestamp) -> Pipeline {
+    Pipeline { version: pipeline.version + 1, updated_at: now, ..pipeline }
+}
+
+fn put(pipeline: Pipeline, event: NewEvent) -> Decision<Pipeline> {
+    Decision {
+        changes: vec![Change::Put(Record::Pipeline(pipeline.clone()))],
+        events: vec![event],
+        effects: Vec::new(),
+        answer: pipeline,
+    }
+}
+
+fn about(kind: EventKind, pipeline: &Pipeline) -> NewEvent {
+    NewEvent::new(kind, Subject::new("pipeline", pipeline.id, Some(pipeline.slug.as_str())))
+}
+
+fn explained(event: NewEvent, reason: Option<&Reason>) -> NewEvent {
+    match reason {
+        Some(reason) => event.with("reason", reason.as_str()),
+        None => event,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::ActorKind;
+    use crate::id::UserId;
+
+    const NOON: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
+
+    fn ada() -> Actor {
+        let id = UserId::from_parts(NOON, [1; 10]);
+        Actor { kind: ActorKind::User, id: Some(id), name: "Ada".into(), token: None }
+    }
+
+    fn defined(hash: &str) -> Defined {
+        let name = DisplayName::parse(&format!("Shop {hash}")).unwrap();
+        Defined {
+            hash: hash.into(),
+            outline: Outline { name, tracks: None, stages: vec![], environments: vec![] },
+        }
+    }
+
+    fn shop() -> Pipeline {
+        let slug = Slug::parse("shop").unwrap();
+        let cmd =
+            Create { id: PipelineId::from_parts(NOON, [2; 10]), slug, name: None, definition: defined("h1") };
+        create(cmd, None, NOON).unwrap().answer
+    }
+
+    fn kinds(decision: &Decision<Pipeline>) -> Vec<&'static str> {
+        decision.events.iter().map(|event| event.kind.as_str()).collect()
+    }
+
+    #[test]
+    fn a_slug_is_taken_once() {
+        let first = shop();
+        let cmd = Create { id: first.id, slug: first.slug.clone(), name: None, definition: defined("h1") };
+        assert!(matches!(create(cmd, Some(&first), NOON), Err(Refusal::AlreadyExists(_))));
+    }
+
+    #[test]
+    fn stop_and_resume_say_who_and_why_and_repeats_are_calm() {
+        let reason = Reason::parse("disk is full").unwrap();
+        let stopped = stop(&shop(), ada(), Some(reason), None, NOON).unwrap();
+        assert_eq!(kinds(&stopped), ["pipeline_stopped"]);
+        assert_eq!(stopped.events[0].data["reason"], "disk is full");
+        assert_eq!(stopped.answer.version, 2);
+
+        let again = stop(&stopped.answer, ada(), None, None, NOON.plus_seconds(9)).unwrap();
+        assert_eq!((kinds(&again), again.answer.clone()), (vec![], stopped.answer.clone()));
+
+        let resumed = resume(&stopped.answer, None, None, NOON).unwrap();
+        assert_eq!(kinds(&resumed), ["pipeline_resumed"]);
+        assert_eq!(kinds(&resume(&resumed.answer, None, None, NOON).unwrap()), Vec::<&str>::new());
+    }
+
+    #[test]
+    fn the_same_definition_again_is_calm() {
+        let decision = redefine(&shop(), defined("h1"), None, NOON).unwrap();
+        assert!(decision.changes.is_empty() && decision.events.is_empty());
+        assert_eq!(kinds(&redefine(&shop(), defined("h2"), None, NOON).unwrap()), ["pipeline_updated"]);
+    }
+
+    #[test]
+    fn a_name_from_the_definition_follows_it_and_a_given_one_stays() {
+        let renamed = redefine(&shop(), defined("h2"), None, NOON).unwrap().answer;
+        assert_eq!(renamed.name.as_str(), "Shop h2");
+        let given = Pipeline { name: DisplayName::parse("Ours").unwrap(), ..shop() };
+        assert_eq!(redefine(&given, defined("h2"), None, NOON).unwrap().answer.name.as_str(), "Ours");
+    }
+
+    #[test]
+    fn every_change_checks_the_version_it_was_asked_for() {
+        let pipeline = shop();
+        let stale = Some(pipeline.version + 1);
+        let refused = Refusal::PreconditionFailed { current: 1 };
+        assert_eq!(stop(&pipeline, ada(), None, stale, NOON), Err(refused.clone()));
+        assert_eq!(resume(&pipeline, None, stale, NOON), Err(refused.clone()));
+        assert_eq!(delete(&pipeline, stale, NOON), Err(refused.clone()));
+        assert_eq!(redefine(&pipeline, defined("h2"), stale, NOON), Err(refused));
+    }
+}

@@ -1,0 +1,224 @@
+//! Steps, stages and environments, and what they say about each other.
+
+use expect_test::expect;
+
+use crate::{check_pipeline, check_step};
+
+#[test]
+fn step_types_are_known_planned_or_of_a_registry() {
+    check_pipeline(
+        "steps:\n    - { name: A, type: http_chek, params: { url: http://a.test } }",
+        &expect![[r#"
+            5:24: error: there is no step type `http_chek`; did you mean `http_check`? [unknown_step_type]
+        "#]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A, type: terraform }",
+        &expect![[r#"
+        5:24: error: the step type `terraform` is planned and does not work yet; use `script` meanwhile [not_yet]
+    "#]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A, type: tools/deploy@v2, params: { anything: [goes] } }\n    - { name: B, type: 'custom:DEPLOY' }",
+        &expect![[r#"
+            5:24: warning: steps of registries are not available yet: this step cannot run and its params are not checked [registries_not_available]
+            6:24: warning: steps of registries are not available yet: this step cannot run and its params are not checked [registries_not_available]
+        "#]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A }",
+        &expect![[r#"
+        5:7: error: `type` is missing [missing_field]
+    "#]],
+    );
+}
+
+#[test]
+fn ids_come_from_names_and_are_unique() {
+    check_pipeline(
+        "steps:\n    - { name: Do it, type: dummy }\n    - { name: Do it!, type: dummy }\n    - { name: C, id: do-it, type: dummy }",
+        &expect![[r#"
+            6:15: error: the id `do-it` is taken by the step `Do it`; give this one an `id` of its own [duplicate_step_id]
+            7:22: error: the id `do-it` is taken by the step `Do it!`; give this one an `id` of its own [duplicate_step_id]
+        "#]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: 🚀, type: dummy }\n    - { name: B, id: Bad Id, type: dummy }",
+        &expect![[r#"
+            5:7: error: no id can be made from this name; add an `id` of letters and digits [missing_field]
+            6:22: error: `Bad Id` is not a step id; use 1 to 63 of a-z, 0-9, - and _, beginning with a letter or digit [invalid_name]
+        "#]],
+    );
+    check_pipeline(
+        "build:\n    - { name: A, type: dummy }\nsteps:\n    - { name: A, type: dummy }",
+        &expect![[r#"
+            7:15: error: the id `a` is taken by the step `A`; give this one an `id` of its own [duplicate_step_id]
+        "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a }, { name: a }]",
+        &expect![[r#"
+        4:33: error: there is already a stage `a` [duplicate_stage]
+    "#]],
+    );
+}
+
+#[test]
+fn needs_and_skips_name_steps() {
+    check_pipeline(
+        "stages: [{ name: a, skip: [depoy, build-it] }]\nbuild:\n    - { name: Build it, type: dummy }\nsteps:\n    - { name: Deploy, type: dummy, needs: [build-it] }\n    - { name: B, type: dummy, needs: [deplyo] }",
+        &expect![[r#"
+            4:30: error: there is no step `depoy` to skip; did you mean `deploy`? [unknown_step]
+            4:37: error: `build-it` is part of the build, which no stage runs; leave it out [unknown_step]
+            8:44: error: `build-it` is on the other side: the build always ends before any stage begins, so leave it out [unknown_step]
+            9:39: error: there is no step `deplyo`; did you mean `deploy`? [unknown_step]
+        "#]],
+    );
+}
+
+#[test]
+fn cycles_are_named() {
+    check_pipeline(
+        "steps:\n    - { name: A, type: dummy, needs: [c] }\n    - { name: B, type: dummy }\n    - { name: C, type: dummy }\n    - { name: D, type: dummy, needs: [d] }\n    - { name: E, type: dummy, needs: [a] }",
+        &expect![[r#"
+            5:31: error: these steps wait for each other: a → c → b → a; remove one of the needs [cycle]
+            8:31: error: the step `d` waits for itself; remove it from `needs` [cycle]
+        "#]],
+    );
+}
+
+#[test]
+fn artifacts_are_made_before_they_are_needed() {
+    check_pipeline(
+        "build:\n    - { name: B, type: dummy, artifacts: { site: { path: dist } } }\nsteps:\n    - { name: A, type: dummy, needs_artifacts: [site, sites, report] }\n    - { name: C, type: dummy, artifacts: { report: { path: r }, site: { path: s } } }\n    - { name: D, type: dummy, needs_artifacts: [report] }",
+        &expect![[r#"
+            7:55: error: no step makes the artifact `sites`; did you mean `site`? [unknown_artifact]
+            7:62: error: the artifact `report` is made by the step `c`, which does not end before this one; add it to `needs` [not_before]
+            8:65: error: the artifact `site` is made by the step `b` already; choose another name [duplicate_artifact]
+        "#]],
+    );
+    check_step(
+        "params: { run: a }\nartifacts: { a: { path: /etc }, b: { path: ../x }, c: {}, 1: { path: x } }",
+        &expect![[r#"
+            8:31: error: `/etc` must be a path inside the workspace, like `dist/` [bad_path]
+            8:50: error: `../x` must be a path inside the workspace, like `dist/` [bad_path]
+            8:58: error: `path` is missing [missing_field]
+            8:65: error: `1` is not an artifact name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _ [invalid_name]
+        "#]],
+    );
+}
+
+#[test]
+fn params_are_checked_at_their_own_place() {
+    check_pipeline(
+        "steps:\n    - name: A\n      type: http_check\n      params:\n        url: ftp://a\n        expect_status: [200]\n        wihtin: 5m",
+        &expect![[r#"
+            8:14: error: must be an address that begins with http:// or https:// (step type `http_check`) [bad_url]
+            9:24: error: expected a whole number, found a list (step type `http_check`) [wrong_type]
+            10:9: error: unknown param `wihtin`; did you mean `within`? (step type `http_check`) [unknown_param]
+        "#]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A, type: soak }\n    - { name: B, type: wait_for, params: { every: 1s } }",
+        &expect![[r#"
+            5:18: error: the param `duration` is missing (step type `soak`) [missing_param]
+            6:34: error: give exactly one of `run` and `url` (step type `wait_for`) [bad_param]
+        "#]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A, type: approval, params: { from: [admin, nobody] } }",
+        &expect![[r#"
+            5:58: error: must be a role (viewer, deployer, admin, owner) or an e-mail address (step type `approval`) [unknown_value]
+        "#]],
+    );
+}
+
+#[test]
+fn windows_are_checked() {
+    check_pipeline(
+        "stage_defaults: { window: { timezone: Mars/Phobos, days: [monday], hours: 09:00-17:00, except: [2026-12-24, 2026-02-30] } }",
+        &expect![[r#"
+            4:41: error: `Mars/Phobos` is not a time zone; write a name of the IANA database like Europe/Vienna or UTC [unknown_timezone]
+            4:61: error: `monday` is not known here; did you mean `mon`? [unknown_value]
+            4:111: error: `2026-02-30` is not a date or range of dates; write 2026-12-24 or 2026-12-24/2027-01-01 [bad_window]
+        "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a, window: { days: [] } }]",
+        &expect![[r#"
+        4:23: error: `timezone` is missing [missing_field]
+    "#]],
+    );
+}
+
+#[test]
+fn requirements_are_checked() {
+    check_pipeline(
+        "stages: [{ name: a, requires: { approvals: 21, from: [owner, boss], timeout: soon } }]",
+        &expect![[r#"
+            4:46: error: must be a whole number from 1 to 20 [out_of_range]
+            4:64: error: `boss` is neither a role nor an e-mail address; there are viewer, deployer, admin and owner [unknown_value]
+            4:80: error: `soon` is not a duration; write it like 30s, 10m, 24h, 7d or 1h30m [bad_duration]
+        "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a, requires: { approvals: two, self_approval: no }, on_failure: rolback }]",
+        &expect![[r#"
+            4:46: error: expected a whole number, found the text `two` [wrong_type]
+            4:66: error: expected `true` or `false`, found the text `no` [wrong_type]
+            4:84: error: `rolback` is not known here; did you mean `rollback`? [unknown_value]
+        "#]],
+    );
+}
+
+#[test]
+fn names_of_variables_are_checked_and_reserved_ones_refused() {
+    check_step(
+        "params: { run: a }\nenv: { 1A: x, BERTH_X: x, LD_PRELOAD: x, PATH: x, NODE_OPTIONS: x, BASH_ENV: x, GIT_DIR: x, OK: 1.10 }",
+        &expect![[r#"
+            8:14: error: `1A` is not an environment variable name; use 1 to 63 letters, digits and _, beginning with a letter or _ [invalid_name]
+            8:21: error: the variable `BERTH_X` is reserved: it could change what runs. Choose another name [reserved_env_name]
+            8:33: error: the variable `LD_PRELOAD` is reserved: it could change what runs. Choose another name [reserved_env_name]
+            8:48: error: the variable `PATH` is reserved: it could change what runs. Choose another name [reserved_env_name]
+            8:57: error: the variable `NODE_OPTIONS` is reserved: it could change what runs. Choose another name [reserved_env_name]
+            8:74: error: the variable `BASH_ENV` is reserved: it could change what runs. Choose another name [reserved_env_name]
+            8:87: error: the variable `GIT_DIR` is reserved: it could change what runs. Choose another name [reserved_env_name]
+        "#]],
+    );
+    check_step(
+        "params: { run: a }\nsecret_files: { GIT_ASKPASS: A, KEY: not-a-name }",
+        &expect![[r#"
+        8:23: error: the variable `GIT_ASKPASS` is reserved: it could change what runs. Choose another name [reserved_env_name]
+        8:44: error: `not-a-name` is not a secret name; use 1 to 63 letters, digits and _, beginning with a letter or _ [invalid_name]
+    "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a, vars: { 'a b': x, list: [1], ok: true } }]",
+        &expect![[r#"
+        4:31: error: `a b` is not a variable name; use 1 to 63 letters, digits, _ and -, beginning with a letter or _ [invalid_name]
+        4:47: error: expected text, a number, `true` or `false`, found a list [wrong_type]
+    "#]],
+    );
+}
+
+#[test]
+fn environments_are_checked() {
+    check_pipeline(
+        "ephemeral_environments: { Qa: {}, qa-1: , qa-2: { triggers: [{ on: push }, { on: api, target_branches: [a] }], release: [{ on: timeout }, { on: pr_closed, after_idle: 1h }], labels: ['-'] } }",
+        &expect![[r#"
+            4:29: error: the environment name `Qa` must be 1 to 63 characters of a-z, 0-9 and -, beginning and ending with a letter or digit [invalid_name]
+            4:70: error: `push` is not known here; there are api and pull_request [unknown_value]
+            4:89: error: `target_branches` goes with `on: pull_request` only; remove it [unknown_field]
+            4:124: error: `after_idle` is missing [missing_field]
+            4:147: warning: release on a closed pull request is not active yet: sessions end by release, expiry or timeout meanwhile [not_active_yet]
+            4:158: error: `after_idle` goes with `on: timeout` only; remove it [unknown_field]
+            4:186: error: `-` is not a label; use 1 to 63 letters, digits, ., _ and -, beginning with a letter or digit [invalid_name]
+        "#]],
+    );
+    check_pipeline(
+        "ephemeral_environments: { qa-1: { on_release: deploy_tracked } }",
+        &expect![[r#"
+        4:49: error: `deploy_tracked` needs a branch to deploy; add `tracks` to the pipeline [missing_field]
+    "#]],
+    );
+}

@@ -1,0 +1,130 @@
+//! Authorization, in one place: [`authorize`] alone makes an [`Authorized`], and every use case asks for one.
+
+use std::marker::PhantomData;
+
+use berth_core::access::{Action, Permit, Role};
+use berth_core::event::{Actor, ActorKind};
+use berth_core::id::{OrgId, SignInId, TokenId, UserId};
+use berth_core::name::{DisplayName, Slug};
+use berth_store::Context;
+
+use crate::error::AppError;
+
+/// Somebody who has shown a valid token or cookie.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    pub user: UserId,
+    pub name: DisplayName,
+    pub is_service: bool,
+    pub via: Via,
+    pub request_id: String,
+}
+
+#[derive(Debug, Clone)]
+pub enum Via {
+    /// Reaches one organization.
+    Token { id: TokenId, membership: Membership },
+    /// Reaches every organization its user is a member of.
+    SignIn { id: SignInId },
+}
+
+/// A principal's place in an organization, as of this request.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    pub org: OrgId,
+    pub org_slug: Slug,
+    pub role: Role,
+}
+
+impl Principal {
+    pub fn actor(&self) -> Actor {
+        let (kind, token) = (
+            if self.is_service { ActorKind::Service } else { ActorKind::User },
+            match &self.via {
+                Via::Token { id, .. } => Some(*id),
+                Via::SignIn { .. } => None,
+            },
+        );
+        Actor { kind, id: Some(self.user), name: self.name.to_string(), token }
+    }
+
+    /// Whose idempotency keys these are: the token's, or the user's behind a cookie.
+    pub fn key_scope(&self) -> String {
+        match &self.via {
+            Via::Token { id, .. } => id.to_string(),
+            Via::SignIn { .. } => self.user.to_string(),
+        }
+    }
+}
+
+/// What an action is done to. Roles per pipeline or stage will be further kinds.
+#[derive(Debug, Clone, Copy)]
+pub enum Resource<'a> {
+    Organization(&'a Membership),
+}
+
+/// The proof that a principal may do `P`, and the organization it was proven for.
+#[derive(Debug, Clone)]
+pub struct Authorized<P> {
+    principal: Principal,
+    membership: Membership,
+    permit: PhantomData<P>,
+}
+
+/// The same decision before its type is known: made when the request comes in, turned into a typed one by the handler.
+#[derive(Debug, Clone)]
+pub struct Grant {
+    principal: Principal,
+    membership: Membership,
+    action: Action,
+}
+
+/// May this principal do this to that?
+pub fn authorize(principal: &Principal, action: Action, resource: Resource<'_>) -> Result<Grant, AppError> {
+    let Resource::Organization(membership) = resource;
+    if !membership.role.may(action) {
+        return Err(AppError::forbidden(action));
+    }
+    Ok(Grant { principal: principal.clone(), membership: membership.clone(), action })
+}
+
+impl Grant {
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// Fails when a route was registered for another action than its handler asks for.
+    pub fn typed<P: Permit>(self) -> Result<Authorized<P>, AppError> {
+        if self.action != P::ACTION {
+            return Err(AppError::bug(format!("route for {} asks for {}", self.action, P::ACTION)));
+        }
+        Ok(Authorized { principal: self.principal, membership: self.membership, permit: PhantomData })
+    }
+}
+
+impl<P> Authorized<P> {
+    pub fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    pub fn org(&self) -> OrgId {
+        self.membership.org
+    }
+
+    pub fn role(&self) -> Role {
+        self.membership.role
+    }
+
+    /// For rules that depend on more than the route's own action.
+    pub fn may(&self, action: Action) -> bool {
+        self.membership.role.may(action)
+    }
+
+    pub fn context(&self) -> Context {
+        Context {
+            org: Some(self.membership.org),
+            actor: self.principal.actor(),
+            request_id: Some(self.principal.request_id.clone()),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a use case hands back: a record with its status, or a slice of a list.
+
+use berth_api::Replay;
+use berth_api::problem::Code;
+use berth_store::idempotency::StoredAnswer;
+use berth_store::query::From;
+
+use crate::error::AppError;
+
+/// A fresh answer.
+#[derive(Debug)]
+pub struct Answer<T> {
+    pub status: u16,
+    pub location: Option<String>,
+    /// The record's version, for `ETag`.
+    pub version: Option<i64>,
+    pub body: T,
+}
+
+impl<T> Answer<T> {
+    pub fn ok(body: T) -> Self {
+        Self { status: 200, location: None, version: None, body }
+    }
+
+    pub fn created(location: String, body: T) -> Self {
+        Self { status: 201, location: Some(location), version: None, body }
+    }
+
+    #[must_use]
+    pub fn at_version(self, version: i64) -> Self {
+        Self { version: Some(version), ..self }
+    }
+
+    pub fn headers(&self) -> Vec<(String, String)> {
+        let location = self.location.iter().map(|place| ("location".to_owned(), place.clone()));
+        let etag = self.version.iter().map(|version| ("etag".to_owned(), format!("\"{version}\"")));
+        location.chain(etag).collect()
+    }
+}
+
+impl<T: Replay> Answer<T> {
+    pub(super) fn stored(&self) -> Result<StoredAnswer, AppError> {
+        let body = self.body.replayed().map_err(|error| AppError::bug(format!("cannot store: {error}")))?;
+        Ok(StoredAnswer { status: self.status, headers: self.headers(), body })
+    }
+}
+
+/// The answer to a request that may have been sent before.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    Fresh(Answer<T>),
+    Replayed(StoredAnswer),
+}
+
+/// A slice of a list, with the position behind it.
+#[derive(Debug)]
+pub struct Page<T> {
+    pub items: Vec<T>,
+    pub total: Option<i64>,
+    pub has_more: bool,
+    /// The key of the last item.
+    pub last: Option<String>,
+}
+
+pub(super) fn key_reused() -> AppError {
+    AppError::new(Code::IdempotencyKeyReused, "this Idempotency-Key was used before with another body")
+}
+
+impl<T> Page<T> {
+    /// A page of a list that is short enough to have been read whole.
+    pub fn of_all(all: Vec<T>, from: &From, limit: i64, key: impl Fn(&T) -> String) -> Self {
+        let total = i64::try_from(all.len()).ok();
+        let skip = match from {
+            From::Offset(offset) => usize::try_from(*offset).unwrap_or(usize::MAX),
+            From::After(last) => all.iter().take_while(|item| key(item) <= *last).count(),
+        };
+        let mut items: Vec<T> = all.into_iter().skip(skip).collect();
+        let limit = usize::try_from(limit).unwrap_or(0);
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        Self { last: items.last().map(key), items, total, has_more }
+    }
+}

@@ -1,0 +1,220 @@
+//! Members: added, given another role, removed.
+
+use berth_api::member as wire;
+use berth_api::problem::Code;
+use berth_core::access::{Role, permit};
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::UserId;
+use berth_core::name::{DisplayName, Email};
+use berth_store::query::From;
+use berth_store::query::members::{self, MemberView};
+use berth_store::records::member::{self, Member};
+use berth_store::records::organization::ORGANIZATIONS_PER_USER_MAX;
+use berth_store::records::token;
+use berth_store::records::user::{self, Account, User};
+use berth_store::{Read, Tx};
+
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::credential::{Redacted, password};
+use crate::error::AppError;
+use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
+use berth_store::idempotency::OnceKey;
+
+/// Somebody about to become a member.
+pub struct NewMember {
+    pub email: Email,
+    pub name: Option<DisplayName>,
+    pub role: Role,
+    pub is_service: bool,
+}
+
+impl App {
+    pub async fn list_members(
+        &self,
+        who: &Authorized<permit::MembersRead>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Member>, AppError> {
+        let slice = self.read(who, move |db| Ok(members::list(db, &from, limit)?)).await?;
+        Ok(Page {
+            last: slice.items.last().map(|member| member.user.to_string()),
+            items: slice.items.iter().map(shown).collect(),
+            total: slice.total,
+            has_more: slice.has_more,
+        })
+    }
+
+    pub async fn view_member(
+        &self,
+        who: &Authorized<permit::MembersRead>,
+        user: UserId,
+    ) -> Result<Answer<wire::Member>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, user)?;
+            Ok(Answer::ok(shown(&found)).at_version(found.version))
+        })
+        .await
+    }
+
+    pub async fn add_member(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        new: NewMember,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::MemberAdded>, AppError> {
+        check_reach(who.role(), new.role)?;
+        let one_time = password::generate();
+        let hash = self.passwords.hash(one_time.clone()).await?;
+        let (owner, org) = (who.principal().user, who.org());
+        self.change(who, once, move |tx| {
+            if member::count(tx)? >= MEMBERS_PER_ORGANIZATION_MAX {
+                let text = format!("an organization has at most {MEMBERS_PER_ORGANIZATION_MAX} members");
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let (user, password) = match user::by_email(tx, &new.email)? {
+                Some(user) => (check_known(tx, user, &new)?, None),
+                None => create_user(tx, &new, owner, hash, one_time)?,
+            };
+            let created_at = tx.now();
+            member::put(tx, &Member { user: user.id, role: new.role, version: 1, created_at })?;
+            tx.record(about(EventKind::MemberAdded, user.id, &user.name).with("role", new.role.as_str()))?;
+            let member = shown(&find(tx, user.id)?);
+            let location = format!("/api/v1/organizations/{org}/members/{}", user.id);
+            let one_time_password = password.map(|password| password.reveal().to_owned());
+            Ok(Answer::created(location, wire::MemberAdded { member, one_time_password }).at_version(1))
+        })
+        .await
+    }
+
+    pub async fn change_member(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        user: UserId,
+        role: Option<Role>,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Member>, AppError> {
+        let own = who.role();
+        self.change(who, None, move |tx| {
+            let found = find(tx, user)?;
+            super::check_version(found.version, expected)?;
+            check_reach(own, found.role)?;
+            let Some(role) = role.filter(|role| *role != found.role) else {
+                return Ok(Answer::ok(shown(&found)).at_version(found.version));
+            };
+            check_reach(own, role)?;
+            check_last_owner(tx, &found)?;
+            let version = found.version + 1;
+            member::put(tx, &Member { user, role, version, created_at: found.created_at })?;
+            let event = about(EventKind::MemberUpdated, user, &found.name);
+            tx.record(event.with("role", role.as_str()).with("previousRole", found.role.as_str()))?;
+            Ok(Answer::ok(shown(&MemberView { role, version, ..found })).at_version(version))
+        })
+        .await
+    }
+
+    /// Ends the membership and the member's tokens here. The account itself stays.
+    pub async fn remove_member(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        user: UserId,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Member>, AppError> {
+        let own = who.role();
+        self.change(who, None, move |tx| {
+            let found = find(tx, user)?;
+            super::check_version(found.version, expected)?;
+            check_reach(own, found.role)?;
+            check_last_owner(tx, &found)?;
+            let revoked = token::revoke_all_of(tx, user)?;
+            member::delete(tx, user)?;
+            tx.record(about(EventKind::MemberRemoved, user, &found.name).with("tokensRevoked", revoked))?;
+            let deleted_at = Some(tx.now().to_string());
+            Ok(Answer::ok(wire::Member { deleted_at, ..shown(&found) }))
+        })
+        .await
+    }
+}
+
+fn create_user(
+    tx: &mut Tx<'_>,
+    new: &NewMember,
+    owner: UserId,
+    password_hash: String,
+    password: Redacted,
+) -> Result<(User, Option<Redacted>), AppError> {
+    let (account, password) = if new.is_service {
+        (Account::Service { owner }, None)
+    } else {
+        (Account::Person { password_hash, password_is_generated: true }, Some(password))
+    };
+    let name = new.name.clone().map_or_else(|| default_name(&new.email), Ok)?;
+    let id = UserId::from_parts(tx.now(), tx.entropy()?);
+    let user = User { id, email: new.email.clone(), name, account, created_at: tx.now() };
+    user::put(tx, &user)?;
+    Ok((user, password))
+}
+
+/// An account that exists already becomes a member as it is.
+fn check_known(tx: &mut Tx<'_>, user: User, new: &NewMember) -> Result<User, AppError> {
+    if member::by_user(tx, user.id)?.is_some() {
+        return Err(AppError::new(Code::AlreadyExists, format!("{} is a member already", new.email)));
+    }
+    // A service account belongs to the organization that made it.
+    if new.is_service || matches!(user.account, Account::Service { .. }) {
+        return Err(AppError::new(
+            Code::AlreadyExists,
+            format!("{} is in use by another account", new.email),
+        ));
+    }
+    if member::organizations(tx, user.id)?.len() as i64 >= ORGANIZATIONS_PER_USER_MAX {
+        let text = format!("a user is in at most {ORGANIZATIONS_PER_USER_MAX} organizations");
+        return Err(AppError::new(Code::InvalidState, text));
+    }
+    Ok(user)
+}
+
+pub(crate) fn default_name(email: &Email) -> Result<DisplayName, AppError> {
+    let local: String = email.as_str().split('@').next().unwrap_or_default().chars().take(120).collect();
+    DisplayName::parse(&local).map_err(|error| AppError::invalid_member("/name", error.to_string()))
+}
+
+fn find(db: &mut impl Read, user: UserId) -> Result<MemberView, AppError> {
+    members::one(db, user)?.ok_or_else(|| AppError::not_found("member"))
+}
+
+/// Nobody gives, changes or takes a role above the own one.
+fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
+    if other > own {
+        let text = format!("only an owner can do this: your role is {own}, this concerns the role {other}");
+        return Err(AppError::new(Code::Forbidden, text));
+    }
+    Ok(())
+}
+
+fn check_last_owner(tx: &mut Tx<'_>, found: &MemberView) -> Result<(), AppError> {
+    if found.role == Role::Owner && member::count_with_role(tx, Role::Owner)? == 1 {
+        return Err(AppError::new(
+            Code::InvalidState,
+            "the last owner of an organization stays; add another first",
+        ));
+    }
+    Ok(())
+}
+
+fn about(kind: EventKind, user: UserId, name: &DisplayName) -> NewEvent {
+    NewEvent::new(kind, Subject::new("user", user, Some(name.as_str())))
+}
+
+fn shown(member: &MemberView) -> wire::Member {
+    wire::Member {
+        id: member.user.to_string(),
+        email: member.email.to_string(),
+        name: member.name.to_string(),
+        kind: if member.is_service { "service" } else { "person" }.to_owned(),
+        role: member.role.to_string(),
+        owner_id: member.owner.map(|owner| owner.to_string()),
+        created_at: member.created_at.to_string(),
+        deleted_at: None,
+    }
+}

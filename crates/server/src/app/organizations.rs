@@ -1,0 +1,111 @@
+//! Organizations.
+
+use berth_api::organization as wire;
+use berth_core::access::{Role, permit};
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::name::DisplayName;
+use berth_store::records::member;
+use berth_store::records::organization::{self, Organization};
+
+use super::{Answer, App, Outcome};
+use crate::access::{Authorized, Membership, Principal, Via};
+use crate::error::AppError;
+
+impl App {
+    pub async fn view_organization(
+        &self,
+        who: &Authorized<permit::OrganizationRead>,
+    ) -> Result<Answer<wire::Organization>, AppError> {
+        let (id, role) = (who.org(), who.role());
+        self.read(who, move |db| {
+            let org = organization::by_id(db, id)?.ok_or_else(|| AppError::not_found("organization"))?;
+            Ok(Answer::ok(shown(&org, role)).at_version(org.version))
+        })
+        .await
+    }
+
+    pub async fn rename_organization(
+        &self,
+        who: &Authorized<permit::OrganizationWrite>,
+        name: Option<DisplayName>,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Organization>, AppError> {
+        let (id, role) = (who.org(), who.role());
+        self.change(who, None, move |tx| {
+            let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
+            super::check_version(org.version, expected)?;
+            let name = name.unwrap_or_else(|| org.name.clone());
+            if name == org.name {
+                return Ok(Answer::ok(shown(&org, role)).at_version(org.version));
+            }
+            let event = NewEvent::new(EventKind::OrganizationUpdated, subject(&org))
+                .with("name", name.as_str())
+                .with("previousName", org.name.as_str());
+            let renamed = Organization { name, version: org.version + 1, ..org };
+            organization::put(tx, &renamed)?;
+            tx.record(event)?;
+            Ok(Answer::ok(shown(&renamed, role)).at_version(renamed.version))
+        })
+        .await
+    }
+
+    /// The organizations a principal can reach, with its role in each.
+    pub async fn organizations_of(&self, who: &Principal) -> Result<Vec<wire::Organization>, AppError> {
+        let user = who.user;
+        let only = match &who.via {
+            Via::Token { membership, .. } => Some(membership.org),
+            Via::SignIn { .. } => None,
+        };
+        self.store
+            .read(None, move |db| {
+                let mut reached = Vec::new();
+                for org in organization::of_user(db, user)? {
+                    let in_reach = only.is_none_or(|only| only == org.id);
+                    if let Some(role) = member::role_in(db, user, org.id)?.filter(|_| in_reach) {
+                        reached.push(shown(&org, role));
+                    }
+                }
+                Ok(reached)
+            })
+            .await
+    }
+
+    /// The principal's place in the organization a path names, by id or slug; nothing if it has none there.
+    pub async fn membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
+        let named = |org: &str, slug: &str| key == org || key == slug;
+        match &who.via {
+            Via::Token { membership, .. } => {
+                let here = named(&membership.org.to_string(), membership.org_slug.as_str());
+                Ok(here.then(|| membership.clone()))
+            }
+            Via::SignIn { .. } => {
+                let (user, key) = (who.user, key.to_owned());
+                self.store
+                    .read(None, move |db| {
+                        let mine = organization::of_user(db, user)?;
+                        let org = mine
+                            .into_iter()
+                            .find(|org| org.id.to_string() == key || org.slug.as_str() == key);
+                        let Some(org) = org else { return Ok(None) };
+                        let role = member::role_in(db, user, org.id)?;
+                        Ok(role.map(|role| Membership { org: org.id, org_slug: org.slug, role }))
+                    })
+                    .await
+            }
+        }
+    }
+}
+
+pub(crate) fn subject(org: &Organization) -> Subject {
+    Subject::new("organization", org.id, Some(org.slug.as_str()))
+}
+
+pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {
+    wire::Organization {
+        id: org.id.to_string(),
+        slug: org.slug.to_string(),
+        name: org.name.to_string(),
+        role: role.to_string(),
+        created_at: org.created_at.to_string(),
+    }
+}

@@ -1,0 +1,256 @@
+//! Pipelines: list, view, define, stop, resume, delete.
+
+use aws_lc_rs::digest;
+use berth_api::event::Actor as WireActor;
+use berth_api::pipeline as wire;
+use berth_api::problem::{Code, Problem};
+use berth_core::access::permit;
+use berth_core::event::Actor;
+use berth_core::id::PipelineId;
+use berth_core::name::{DisplayName, Reason, Slug};
+use berth_core::pipeline::diagnostic::{Diagnostic, Severity};
+use berth_core::pipeline::parse::parse;
+use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, pipelines};
+use berth_store::records::pipeline;
+use berth_store::{Read, Tx};
+
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::keys::hex;
+
+pub use berth_store::query::pipelines::Filter as PipelineFilter;
+
+pub struct NewPipeline {
+    pub slug: Slug,
+    pub name: Option<DisplayName>,
+    pub source: String,
+}
+
+impl App {
+    pub async fn list_pipelines(
+        &self,
+        who: &Authorized<permit::PipelinesRead>,
+        filter: PipelineFilter,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Pipeline>, AppError> {
+        let slice = self.read(who, move |db| Ok(pipelines::list(db, &filter, &from, limit)?)).await?;
+        Ok(Page {
+            last: slice.items.last().map(|pipeline| pipeline.id.to_string()),
+            items: slice.items.iter().map(shown).collect(),
+            total: slice.total,
+            has_more: slice.has_more,
+        })
+    }
+
+    pub async fn view_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesRead>,
+        key: String,
+    ) -> Result<Answer<wire::Pipeline>, AppError> {
+        self.read(who, move |db| Ok(answer(&find(db, &key)?))).await
+    }
+
+    pub async fn view_definition(
+        &self,
+        who: &Authorized<permit::PipelinesRead>,
+        key: String,
+    ) -> Result<Answer<wire::Definition>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            let source = pipeline::definition(db, &found.definition_hash)?;
+            let source = source.ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
+            let body = wire::Definition { hash: found.definition_hash, source };
+            Ok(Answer::ok(body).at_version(found.version))
+        })
+        .await
+    }
+
+    /// Checks a definition without keeping it.
+    pub fn validate_definition(
+        &self,
+        _who: &Authorized<permit::PipelinesRead>,
+        source: &str,
+    ) -> Answer<wire::Validation> {
+        let parsed = parse(source);
+        let diagnostics = parsed.diagnostics.iter().map(diagnostic).collect();
+        Answer::ok(wire::Validation { valid: parsed.definition.is_some(), diagnostics })
+    }
+
+    pub async fn create_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesWrite>,
+        new: NewPipeline,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        let definition = checked(&new.source)?;
+        let org = who.org();
+        self.change(who, once, move |tx| {
+            let holder = pipeline::by_slug(tx, &new.slug)?;
+            let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
+            let command = Create { id, slug: new.slug, name: new.name, definition };
+            let decision = state::create(command, holder.as_ref(), tx.now())?;
+            pipeline::put_definition(tx, &decision.answer.definition_hash, &new.source)?;
+            let created = tx.commit(decision)?;
+            let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
+            Ok(Answer::created(location, shown(&created)).at_version(created.version))
+        })
+        .await
+    }
+
+    pub async fn redefine_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesWrite>,
+        key: String,
+        source: String,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        let definition = checked(&source)?;
+        self.change(who, None, move |tx| {
+            let decision = state::redefine(&find(tx, &key)?, definition, expected, tx.now())?;
+            // Calm: the definition is there already, and nothing is written.
+            if !decision.changes.is_empty() {
+                pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
+            }
+            Ok(answer(&tx.commit(decision)?))
+        })
+        .await
+    }
+
+    pub async fn stop_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesOperate>,
+        key: String,
+        reason: Option<Reason>,
+        expected: Option<i64>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        let actor = who.principal().actor();
+        self.decide(who, key, once, move |pipeline, tx| {
+            state::stop(pipeline, actor, reason, expected, tx.now())
+        })
+        .await
+    }
+
+    pub async fn resume_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesOperate>,
+        key: String,
+        reason: Option<Reason>,
+        expected: Option<i64>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        self.decide(who, key, once, move |pipeline, tx| {
+            state::resume(pipeline, reason.as_ref(), expected, tx.now())
+        })
+        .await
+    }
+
+    pub async fn delete_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesWrite>,
+        key: String,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        self.decide(who, key, None, move |pipeline, tx| state::delete(pipeline, expected, tx.now())).await
+    }
+
+    /// Load, decide, write: the walk of every rule about an existing pipeline.
+    async fn decide<P>(
+        &self,
+        who: &Authorized<P>,
+        key: String,
+        once: Option<OnceKey>,
+        rule: impl FnOnce(
+            &Pipeline,
+            &Tx<'_>,
+        )
+            -> Result<berth_core::decision::Decision<Pipeline>, berth_core::decision::Refusal>
+        + Send
+        + 'static,
+    ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        self.change(who, once, move |tx| {
+            let decision = rule(&find(tx, &key)?, tx)?;
+            Ok(answer(&tx.commit(decision)?))
+        })
+        .await
+    }
+}
+
+fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> {
+    pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
+}
+
+/// Only a definition without errors becomes part of a pipeline.
+pub(crate) fn checked(source: &str) -> Result<Defined, AppError> {
+    let parsed = parse(source);
+    let Some(definition) = parsed.definition else {
+        let errors = parsed.diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
+        let text = format!("the definition has {errors} {}", if errors == 1 { "error" } else { "errors" });
+        let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic).collect();
+        let listed = serde_json::to_value(diagnostics).unwrap_or_default();
+        return Err(Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into());
+    };
+    let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
+    Ok(Defined { hash, outline: Outline::of(&definition) })
+}
+
+fn answer(pipeline: &Pipeline) -> Answer<wire::Pipeline> {
+    Answer::ok(shown(pipeline)).at_version(pipeline.version)
+}
+
+fn shown(pipeline: &Pipeline) -> wire::Pipeline {
+    let (status, stopped) = match &pipeline.status {
+        Status::Active => ("active", None),
+        Status::Stopped { by, at, reason } => {
+            let reason = reason.as_ref().map(ToString::to_string);
+            ("stopped", Some(wire::Stopped { by: actor(by), at: at.to_string(), reason }))
+        }
+    };
+    wire::Pipeline {
+        id: pipeline.id.to_string(),
+        name: pipeline.name.to_string(),
+        slug: pipeline.slug.to_string(),
+        status: status.to_owned(),
+        stopped,
+        tracks: pipeline.outline.tracks.clone(),
+        stages: pipeline.outline.stages.iter().map(|name| wire::Stage { name: name.clone() }).collect(),
+        environments: pipeline.outline.environments.clone(),
+        definition_hash: pipeline.definition_hash.clone(),
+        created_at: pipeline.created_at.to_string(),
+        updated_at: pipeline.updated_at.to_string(),
+        deleted_at: pipeline.deleted_at.map(|time| time.to_string()),
+    }
+}
+
+fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
+    wire::Diagnostic {
+        severity: found.severity.to_string(),
+        code: found.code.to_owned(),
+        message: found.message.clone(),
+        pointer: found.pointer.clone(),
+        line: found.line,
+        column: found.column,
+        end_column: found.end_column,
+        source_line: found.source_line.clone(),
+        suggestion: found.suggestion.clone(),
+    }
+}
+
+pub(super) fn actor(actor: &Actor) -> WireActor {
+    use berth_core::event::ActorKind;
+    WireActor {
+        kind: match actor.kind {
+            ActorKind::User => "user",
+            ActorKind::Service => "service",
+            ActorKind::System => "system",
+        }
+        .to_owned(),
+        id: actor.id.map(|id| id.to_string()),
+        name: actor.name.clone(),
+        token_id: actor.token.map(|id| id.to_string()),
+    }
+}

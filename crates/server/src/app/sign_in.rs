@@ -1,0 +1,264 @@
+//! Signing in and out, and who one is.
+
+use std::net::IpAddr;
+
+use berth_api::auth as wire;
+use berth_api::problem::{Code, Problem};
+use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use berth_core::id::{SignInId, UserId};
+use berth_core::name::Email;
+use berth_store::records::user::{self, Account, User};
+use berth_store::records::{member, sign_in, token};
+use berth_store::{Context, Tx};
+
+use super::App;
+use crate::access::{Membership, Principal, Via};
+use crate::credential::token::{TokenKind, hash, is_well_formed, make};
+use crate::credential::{Redacted, password};
+use crate::error::AppError;
+use crate::limits::{
+    LAST_USED_EVERY_S, LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX, LOGIN_FAILURES_PER_NETWORK_MAX,
+};
+
+pub struct LoginAttempt {
+    pub email: Email,
+    pub password: Redacted,
+    pub address: IpAddr,
+    pub request_id: String,
+}
+
+pub struct SignedIn {
+    /// For the cookie.
+    pub secret: Redacted,
+    pub me: wire::Me,
+}
+
+impl App {
+    pub async fn log_in(&self, attempt: LoginAttempt) -> Result<SignedIn, AppError> {
+        let account = format!("account:{}", attempt.email.key());
+        let network = format!("network:{}", network(attempt.address));
+        self.check_failures(account.clone(), network.clone()).await?;
+
+        let email = attempt.email.clone();
+        let known = self.store.read(None, move |db| Ok::<_, AppError>(user::by_email(db, &email)?)).await?;
+        let stored = known.as_ref().and_then(password_hash);
+        let right = self.passwords.verify(attempt.password, stored).await?;
+        let context = Context { request_id: Some(attempt.request_id.clone()), ..Context::system(None) };
+        let Some(user) = known.clone().filter(|_| right) else {
+            self.store
+                .transact(context, move |tx| {
+                    let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
+                    sign_in::failed(tx, &account, since)?;
+                    sign_in::failed(tx, &network, since)?;
+                    known.map_or(Ok(()), |user| record_everywhere(tx, &user, EventKind::LoginFailed))
+                })
+                .await?;
+            return Err(AppError::unauthenticated("the e-mail address or the password is wrong"));
+        };
+
+        let secret = make(TokenKind::SignIn);
+        let hashed = hash(secret.reveal());
+        let signed = user.clone();
+        let id = self
+            .store
+            .transact(context, move |tx| {
+                let id = SignInId::from_parts(tx.now(), tx.entropy()?);
+                sign_in::begin(tx, id, signed.id, &hashed)?;
+                tx.set_actor(actor(&signed));
+                record_everywhere(tx, &signed, EventKind::LoginSucceeded)?;
+                Ok::<_, AppError>(id)
+            })
+            .await?;
+        let principal = principal(&user, Via::SignIn { id }, attempt.request_id);
+        Ok(SignedIn { secret, me: self.me(&principal).await? })
+    }
+
+    async fn check_failures(&self, account: String, network: String) -> Result<(), AppError> {
+        let failures = self.store.read(None, move |db| {
+            let since = db.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
+            let of_account = sign_in::failures(db, &account, since)?;
+            Ok::<_, AppError>((of_account, sign_in::failures(db, &network, since)?))
+        });
+        let (of_account, of_network) = failures.await?;
+        if of_account >= LOGIN_FAILURES_PER_ACCOUNT_MAX || of_network >= LOGIN_FAILURES_PER_NETWORK_MAX {
+            let text = "too many failed sign-ins; wait a minute and try again";
+            return Err(Problem::new(Code::RateLimited, text)
+                .with("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
+                .into());
+        }
+        Ok(())
+    }
+
+    /// Ends the browser's sign-in. A token cannot be signed out, only revoked.
+    pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
+        let Via::SignIn { id } = who.via else {
+            return Err(AppError::new(Code::InvalidState, "you came with an API token; revoke it to end it"));
+        };
+        let user = self.user(who.user).await?;
+        self.store
+            .transact(self.context(who), move |tx| {
+                sign_in::end(tx, id)?;
+                record_everywhere(tx, &user, EventKind::LoginEnded)
+            })
+            .await
+    }
+
+    pub async fn me(&self, who: &Principal) -> Result<wire::Me, AppError> {
+        let user = self.user(who.user).await?;
+        let csrf_token = match &who.via {
+            Via::SignIn { id } => Some(self.keys.csrf_token(&id.to_string())),
+            Via::Token { .. } => None,
+        };
+        let generated = matches!(user.account, Account::Person { password_is_generated: true, .. });
+        Ok(wire::Me {
+            user: wire::User {
+                id: user.id.to_string(),
+                email: user.email.to_string(),
+                name: user.name.to_string(),
+                kind: user.account.kind().to_owned(),
+                password_is_generated: generated,
+            },
+            organizations: self.organizations_of(who).await?,
+            csrf_token,
+        })
+    }
+
+    /// Gives the caller a new password and ends all other sign-ins.
+    pub async fn change_password(
+        &self,
+        who: &Principal,
+        current: Redacted,
+        new: Redacted,
+    ) -> Result<wire::Me, AppError> {
+        let user = self.user(who.user).await?;
+        if !self.passwords.verify(current, password_hash(&user)).await? {
+            return Err(AppError::invalid_member("/currentPassword", "is not your password"));
+        }
+        let organizations = self.organizations_of(who).await?;
+        let mut names = vec![user.email.as_str(), user.name.as_str()];
+        names.extend(organizations.iter().map(|org| org.slug.as_str()));
+        if let Some(weakness) = password::weakness(new.reveal(), &names) {
+            return Err(AppError::invalid_member("/newPassword", weakness));
+        }
+        let password_hash = self.passwords.hash(new).await?;
+        let via = who.via.clone();
+        self.store
+            .transact(self.context(who), move |tx| {
+                let account = Account::Person { password_hash, password_is_generated: false };
+                user::put(tx, &User { account, ..user.clone() })?;
+                if let Via::SignIn { id } = via {
+                    sign_in::end_others(tx, user.id, id)?;
+                }
+                record_everywhere(tx, &user, EventKind::PasswordChanged)
+            })
+            .await?;
+        self.me(who).await
+    }
+
+    /// Whom a bearer token speaks for, as of now.
+    pub async fn by_token(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
+        if !is_well_formed(TokenKind::Api, text) {
+            return Ok(None);
+        }
+        let hashed = hash(text);
+        let found = self.store.read(None, move |db| {
+            let now = db.now();
+            Ok::<_, AppError>(token::caller(db, &hashed, now)?.map(|caller| (caller, now)))
+        });
+        let Some((caller, now)) = found.await? else { return Ok(None) };
+        if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
+            let id = caller.token;
+            let context = Context::system(Some(caller.org));
+            self.store.transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?)).await?;
+        }
+        let membership = Membership { org: caller.org, org_slug: caller.org_slug, role: caller.role };
+        Ok(Some(Principal {
+            user: caller.user,
+            name: caller.user_name,
+            is_service: caller.is_service,
+            via: Via::Token { id: caller.token, membership },
+            request_id,
+        }))
+    }
+
+    /// Whom a browser's cookie speaks for, as of now.
+    pub async fn by_cookie(&self, text: &str, request_id: String) -> Result<Option<Principal>, AppError> {
+        if !is_well_formed(TokenKind::SignIn, text) {
+            return Ok(None);
+        }
+        let hashed = hash(text);
+        let found = self.store.read(None, move |db| {
+            let now = db.now();
+            let Some(found) = sign_in::by_hash(db, &hashed, now)? else { return Ok::<_, AppError>(None) };
+            Ok(user::by_id(db, found.user)?.map(|user| (found, user, now)))
+        });
+        let Some((found, user, now)) = found.await? else { return Ok(None) };
+        if now.seconds_since(found.last_seen_at) >= LAST_USED_EVERY_S {
+            let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::seen(tx, found.id)?);
+            self.store.transact(Context::system(None), seen).await?;
+        }
+        Ok(Some(principal(&user, Via::SignIn { id: found.id }, request_id)))
+    }
+
+    async fn user(&self, id: UserId) -> Result<User, AppError> {
+        let found = self.store.read(None, move |db| Ok::<_, AppError>(user::by_id(db, id)?)).await?;
+        found.ok_or_else(|| AppError::bug("the caller's account is gone"))
+    }
+
+    fn context(&self, who: &Principal) -> Context {
+        Context { org: None, actor: who.actor(), request_id: Some(who.request_id.clone()) }
+    }
+}
+
+fn password_hash(user: &User) -> Option<String> {
+    match &user.account {
+        Account::Person { password_hash, .. } => Some(password_hash.clone()),
+        Account::Service { .. } => None,
+    }
+}
+
+fn principal(user: &User, via: Via, request_id: String) -> Principal {
+    let is_service = matches!(user.account, Account::Service { .. });
+    Principal { user: user.id, name: user.name.clone(), is_service, via, request_id }
+}
+
+fn actor(user: &User) -> Actor {
+    Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None }
+}
+
+/// A sign-in concerns every organization its user can reach.
+fn record_everywhere(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
+    for org in member::organizations(tx, user.id)? {
+        let event = NewEvent::new(kind, Subject::new("user", user.id, Some(user.name.as_str())));
+        tx.within(org, |tx| tx.record(event))?;
+    }
+    Ok(())
+}
+
+/// Failures are counted by network, so that neighbouring addresses do not multiply the tries.
+fn network(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::network;
+
+    #[test]
+    fn neighbours_share_a_network() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("10.1.2.3"), of("10.1.2.250"));
+        assert_eq!(of("::ffff:10.1.2.3"), of("10.1.2.9"));
+        assert_eq!(of("2001:db8:1:2:3::1"), of("2001:db8:1:2:4::2"));
+        assert_ne!(of("10.1.2.3"), of("10.1.3.3"));
+    }
+}

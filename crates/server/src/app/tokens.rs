@@ -1,0 +1,159 @@
+//! API tokens. Everybody has their own; managing other people's is a permission.
+
+use berth_api::problem::Code;
+use berth_api::token as wire;
+use berth_core::access::{Action, permit};
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{TokenId, UserId};
+use berth_core::name::DisplayName;
+use berth_core::time::Timestamp;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, members, tokens};
+use berth_store::records::token::{self, TOKENS_PER_USER_MAX, Token};
+use berth_store::{Read, Tx};
+
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::credential::token::{TokenKind, hash, make, shown_prefix};
+use crate::error::AppError;
+
+pub struct NewToken {
+    pub name: DisplayName,
+    pub expires_in_days: Option<i64>,
+    /// A service account; the caller if absent.
+    pub owner: Option<UserId>,
+}
+
+impl App {
+    /// The caller's own tokens, or everybody's for those who manage them.
+    pub async fn list_tokens(
+        &self,
+        who: &Authorized<permit::TokensOwn>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::ApiToken>, AppError> {
+        let of = if who.may(Action::TokensManage) { None } else { Some(who.principal().user) };
+        let slice = self.read(who, move |db| Ok(tokens::list(db, of, &from, limit)?)).await?;
+        Ok(Page {
+            last: slice.items.last().map(|token| token.id.to_string()),
+            items: slice.items.iter().map(shown).collect(),
+            total: slice.total,
+            has_more: slice.has_more,
+        })
+    }
+
+    pub async fn create_token(
+        &self,
+        who: &Authorized<permit::TokensOwn>,
+        new: NewToken,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::ApiTokenCreated>, AppError> {
+        let own = who.principal().user;
+        let other = new.owner.filter(|owner| *owner != own);
+        if other.is_some() && !who.may(Action::TokensManage) {
+            return Err(AppError::forbidden(Action::TokensManage));
+        }
+        let (role, org) = (who.role(), who.org());
+        self.change(who, once, move |tx| {
+            if let Some(other) = other {
+                // Making a token for a person would be acting as that person.
+                let owner = members::one(tx, other)?.filter(|member| member.is_service);
+                let owner = owner.ok_or_else(|| {
+                    AppError::invalid_member("/ownerId", "must be a service account of this organization")
+                })?;
+                if owner.role > role {
+                    let text = format!("the service account's role is {}, above yours", owner.role);
+                    return Err(AppError::new(Code::Forbidden, text));
+                }
+            }
+            let expires_at = new.expires_in_days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
+            let (record, token) = issue(tx, other.unwrap_or(own), new.name, expires_at)?;
+            let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
+            let body =
+                wire::ApiTokenCreated { record: shown(&record), token: Some(token.reveal().to_owned()) };
+            Ok(Answer::created(location, body))
+        })
+        .await
+    }
+
+    pub async fn view_token(
+        &self,
+        who: &Authorized<permit::TokensOwn>,
+        id: TokenId,
+    ) -> Result<Answer<wire::ApiToken>, AppError> {
+        let (own, all) = (who.principal().user, who.may(Action::TokensManage));
+        self.read(who, move |db| Ok(Answer::ok(shown(&find(db, id, own, all)?)))).await
+    }
+
+    pub async fn revoke_token(
+        &self,
+        who: &Authorized<permit::TokensOwn>,
+        id: TokenId,
+    ) -> Result<Outcome<wire::ApiToken>, AppError> {
+        let (own, all, role) = (who.principal().user, who.may(Action::TokensManage), who.role());
+        self.change(who, None, move |tx| {
+            let found = find(tx, id, own, all)?;
+            let owner_role = members::one(tx, found.user)?.map(|member| member.role);
+            if found.user != own && owner_role.is_some_and(|owner| owner > role) {
+                return Err(AppError::new(
+                    Code::Forbidden,
+                    "this token belongs to somebody with a higher role",
+                ));
+            }
+            token::revoke(tx, id)?;
+            tx.record(about(EventKind::TokenRevoked, &found))?;
+            Ok(Answer::ok(shown(&Token { revoked_at: Some(tx.now()), ..found })))
+        })
+        .await
+    }
+}
+
+/// Makes a token in the transaction's organization.
+pub(crate) fn issue(
+    tx: &mut Tx<'_>,
+    user: UserId,
+    name: DisplayName,
+    expires_at: Option<Timestamp>,
+) -> Result<(Token, crate::credential::Redacted), AppError> {
+    if token::count_of_user(tx, user)? >= TOKENS_PER_USER_MAX {
+        let text = format!("a user has at most {TOKENS_PER_USER_MAX} live tokens here; revoke one first");
+        return Err(AppError::new(Code::InvalidState, text));
+    }
+    let secret = make(TokenKind::Api);
+    let record = Token {
+        id: TokenId::from_parts(tx.now(), tx.entropy()?),
+        user,
+        name,
+        prefix: shown_prefix(&secret),
+        created_at: tx.now(),
+        expires_at,
+        last_used_at: None,
+        revoked_at: None,
+    };
+    token::insert(tx, &record, &hash(secret.reveal()))?;
+    tx.record(about(EventKind::TokenCreated, &record).with("ownerId", user.to_string()))?;
+    Ok((record, secret))
+}
+
+fn find(db: &mut impl Read, id: TokenId, own: UserId, all: bool) -> Result<Token, AppError> {
+    token::by_id(db, id)?
+        .filter(|token| token.revoked_at.is_none() && (all || token.user == own))
+        .ok_or_else(|| AppError::not_found("token"))
+}
+
+fn about(kind: EventKind, token: &Token) -> NewEvent {
+    NewEvent::new(kind, Subject::new("token", token.id, Some(token.name.as_str())))
+}
+
+fn shown(token: &Token) -> wire::ApiToken {
+    wire::ApiToken {
+        id: token.id.to_string(),
+        name: token.name.to_string(),
+        prefix: token.prefix.clone(),
+        owner_id: token.user.to_string(),
+        created_at: token.created_at.to_string(),
+        expires_at: token.expires_at.map(|time| time.to_string()),
+        last_used_at: token.last_used_at.map(|time| time.to_string()),
+        revoked_at: token.revoked_at.map(|time| time.to_string()),
+    }
+}

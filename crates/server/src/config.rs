@@ -1,0 +1,39 @@
+//! What the server is told from outside.
+
+use std::net::{IpAddr, SocketAddr};
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub listen: SocketAddr,
+    /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
+    pub public_url: Option<String>,
+    /// Proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<IpAddr>,
+    pub rate_limit: bool,
+}
+
+impl Config {
+    pub fn local(listen: SocketAddr) -> Self {
+        Self { listen, public_url: None, trusted_proxies: Vec::new(), rate_limit: true }
+    }
+
+    /// One person's machine: loopback, no public address, no proxy.
+    pub fn is_local(&self) -> bool {
+        self.listen.ip().is_loopback() && self.public_url.is_none() && self.trusted_proxies.is_empty()
+    }
+
+    pub fn is_https(&self) -> bool {
+        self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
+    }
+
+    /// The cookie of a signed-in browser; `None` where plain http would give it away.
+    pub fn cookie_name(&self) -> Option<&'static str> {
+        if self.is_https() {
+            Some("__Host-berth")
+        } else if self.is_local() {
+            Some("berth_local")
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Why a use case did not happen. Refusals are answers; faults are logged here, once, with what clients never see.
+
+use berth_api::problem::{Code, InputError, Problem};
+use berth_core::access::Action;
+use berth_core::decision::Refusal;
+use berth_store::StoreError;
+
+#[derive(Debug)]
+pub enum AppError {
+    /// An answer for the caller.
+    Problem(Box<Problem>),
+    /// Something failed on our side; the text is for the log only.
+    Fault(String),
+    Store(StoreError),
+}
+
+impl AppError {
+    pub fn new(code: Code, detail: impl Into<String>) -> Self {
+        Problem::new(code, detail).into()
+    }
+
+    pub fn not_found(what: &str) -> Self {
+        Self::new(Code::NotFound, format!("there is no such {what} here"))
+    }
+
+    pub fn invalid(errors: Vec<InputError>) -> Self {
+        let detail = match errors.as_slice() {
+            [one] => format!("{} {}", one.pointer, one.detail),
+            many => format!("{} members are not valid", many.len()),
+        };
+        Problem::new(Code::InvalidRequest, detail).with_errors(errors).into()
+    }
+
+    pub fn invalid_member(pointer: &str, detail: impl Into<String>) -> Self {
+        Self::invalid(vec![input_error(pointer, detail)])
+    }
+
+    pub fn invalid_parameter(name: &str, detail: impl Into<String>) -> Self {
+        let error = InputError { pointer: name.to_owned(), code: "invalid", detail: detail.into() };
+        let text = format!("parameter {name} {}", error.detail);
+        Problem::new(Code::InvalidParameter, text).with_errors(vec![error]).into()
+    }
+
+    pub fn forbidden(action: Action) -> Self {
+        Problem::new(Code::Forbidden, format!("this needs the permission {action}"))
+            .with("requiredPermission", action.as_str())
+            .into()
+    }
+
+    pub fn unauthenticated(detail: &str) -> Self {
+        Self::new(Code::Unauthenticated, detail)
+    }
+
+    pub fn busy(detail: &str) -> Self {
+        Self::new(Code::Unavailable, detail)
+    }
+
+    pub fn bug(detail: impl Into<String>) -> Self {
+        Self::Fault(detail.into())
+    }
+
+    /// What the caller gets to see.
+    pub fn into_problem(self) -> Problem {
+        match self {
+            AppError::Problem(problem) => *problem,
+            AppError::Store(StoreError::StorageFull) => {
+                Problem::new(Code::StorageFull, "the server's disk is full; nothing was changed")
+            }
+            AppError::Store(StoreError::Unavailable(inside) | StoreError::Broken(inside)) => {
+                tracing::warn!(%inside, "store unavailable");
+                Problem::new(Code::Unavailable, "the server cannot answer this right now; please try again")
+            }
+            AppError::Store(StoreError::Bug(inside)) | AppError::Fault(inside) => {
+                tracing::error!(%inside, "request failed");
+                Problem::new(
+                    Code::Internal,
+                    "something broke on our side; the log has more under this request id",
+                )
+            }
+        }
+    }
+}
+
+pub fn input_error(pointer: &str, detail: impl Into<String>) -> InputError {
+    InputError { pointer: pointer.to_owned(), code: "invalid", detail: detail.into() }
+}
+
+impl From<Problem> for AppError {
+    fn from(problem: Problem) -> Self {
+        AppError::Problem(Box::new(problem))
+    }
+}
+
+impl From<StoreError> for AppError {
+    fn from(error: StoreError) -> Self {
+        AppError::Store(error)
+    }
+}
+
+impl From<Refusal> for AppError {
+    fn from(refusal: Refusal) -> Self {
+        let code = match refusal {
+            Refusal::PreconditionFailed { .. } => Code::PreconditionFailed,
+            Refusal::AlreadyExists(_) => Code::AlreadyExists,
+            Refusal::InvalidState(_) => Code::InvalidState,
+            Refusal::Forbidden(_) => Code::Forbidden,
+        };
+        Self::new(code, refusal.to_string())
+    }
+}

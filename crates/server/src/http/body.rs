@@ -1,0 +1,253 @@
+//! Reading JSON bodies: bounded in size, depth and time; absent where nothing is required; every unknown member named.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use berth_api::problem::{Code, InputError};
+use berth_store::idempotency::OnceKey;
+use http::header;
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+
+use crate::access::Principal;
+use crate::app::App;
+use crate::error::{AppError, input_error};
+use crate::limits::{
+    BODY_IDLE_MAX, IDEMPOTENCY_KEY_BYTES_MAX, INPUT_ERRORS_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX,
+};
+
+/// The body of a PUT or PATCH, or of a POST whose repetition is harmless.
+pub(super) struct Sent<T>(pub(super) T);
+
+/// The body of a POST, with the key under which its answer is kept.
+pub(super) struct Posted<T> {
+    pub(super) body: T,
+    pub(super) once: Option<OnceKey>,
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Sent<T> {
+    type Rejection = AppError;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, AppError> {
+        parse(&read(request).await?).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
+    type Rejection = AppError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, AppError> {
+        let key = idempotency_key(&request)?;
+        let caller = request.extensions().get::<Principal>().map(Principal::key_scope);
+        let operation = format!("{} {}", request.method(), request.uri().path());
+        let bytes = read(request).await?;
+        let body = parse(&bytes)?;
+        let once = key.zip(caller).map(|(key, caller)| OnceKey {
+            caller,
+            operation,
+            key,
+            request_hash: app.keys.request_hash(&bytes),
+        });
+        Ok(Self { body, once })
+    }
+}
+
+fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
+    let mut sent = request.headers().get_all("idempotency-key").iter();
+    let Some(value) = sent.next() else { return Ok(None) };
+    let key = value.to_str().ok().filter(|key| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()));
+    match key.filter(|_| sent.next().is_none()) {
+        Some(key) => Ok(Some(key.to_owned())),
+        None => {
+            let text = format!(
+                "must be given once, with 1 to {IDEMPOTENCY_KEY_BYTES_MAX} printable ASCII characters"
+            );
+            Err(AppError::invalid_parameter("Idempotency-Key", text))
+        }
+    }
+}
+
+async fn read(request: Request) -> Result<Vec<u8>, AppError> {
+    let media_type = request.headers().get(header::CONTENT_TYPE).cloned();
+    let mut body = request.into_body();
+    let mut bytes = Vec::new();
+    while let Some(frame) = next_frame(&mut body).await? {
+        if bytes.len() + frame.len() > JSON_BODY_BYTES_MAX {
+            let text = format!("the body is larger than {JSON_BODY_BYTES_MAX} bytes");
+            return Err(AppError::new(Code::BodyTooLarge, text));
+        }
+        bytes.extend_from_slice(&frame);
+    }
+    // Without a body its type does not matter; without a type we take it for JSON.
+    let is_json = media_type.is_none_or(|value| value.to_str().is_ok_and(is_json_type));
+    if !bytes.is_empty() && !is_json {
+        return Err(AppError::new(Code::UnsupportedMediaType, "the body must be application/json"));
+    }
+    Ok(bytes)
+}
+
+async fn next_frame(body: &mut Body) -> Result<Option<axum::body::Bytes>, AppError> {
+    loop {
+        let frame = tokio::time::timeout(BODY_IDLE_MAX, body.frame()).await.map_err(|_| {
+            let text = format!("the body paused for more than {} s", BODY_IDLE_MAX.as_secs());
+            AppError::new(Code::RequestTimeout, text)
+        })?;
+        match frame {
+            None => return Ok(None),
+            Some(Err(error)) => {
+                let text = format!("the body ended too early: {error}");
+                return Err(AppError::new(Code::InvalidRequest, text));
+            }
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+        }
+    }
+}
+
+fn is_json_type(value: &str) -> bool {
+    let essence = value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
+    let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
+    let text = std::str::from_utf8(bytes).map_err(|_| invalid_json("the body is not UTF-8"))?;
+    if depth(text) > JSON_DEPTH_MAX {
+        return Err(invalid_json(&format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let found = serde_path_to_error::deserialize(&mut reader);
+    let found = found.map_err(|error| (pointer(error.path()), error.into_inner()));
+    match found {
+        Ok(value) => match reader.end() {
+            Ok(()) => Ok(value),
+            Err(error) => Err(invalid_json(&error.to_string())),
+        },
+        Err((_, error)) if !error.is_data() => Err(invalid_json(&error.to_string())),
+        Err((pointer, error)) => {
+            let all = errors_of::<T>(text);
+            Err(AppError::invalid(if all.is_empty() { vec![data_error(&pointer, &error)] } else { all }))
+        }
+    }
+}
+
+/// serde stops at the first error. Unknown members can be taken out one by one, so that all are named at once.
+fn errors_of<T: DeserializeOwned>(text: &str) -> Vec<InputError> {
+    let mut errors = Vec::new();
+    let Ok(mut value) = serde_json::from_str::<serde_json::Value>(text) else { return errors };
+    while errors.len() < INPUT_ERRORS_MAX {
+        let Err(error) = serde_path_to_error::deserialize::<_, T>(&value) else { break };
+        let at = pointer(error.path());
+        errors.push(data_error(&at, error.inner()));
+        let unknown = error.inner().to_string().starts_with("unknown field");
+        if !unknown || !remove(&mut value, &at) {
+            break;
+        }
+    }
+    errors
+}
+
+fn remove(value: &mut serde_json::Value, pointer: &str) -> bool {
+    let Some((parent, name)) = pointer.rsplit_once('/') else { return false };
+    let members = value.pointer_mut(parent).and_then(serde_json::Value::as_object_mut);
+    members.is_some_and(|members| members.shift_remove(&name.replace("~1", "/").replace("~0", "~")).is_some())
+}
+
+fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
+    let text = error.to_string();
+    // The place is in the pointer; line and column would repeat it.
+    let text = text.split(" at line ").next().unwrap_or_default();
+    let code = match text {
+        _ if text.starts_with("unknown field") => "unknown_member",
+        _ if text.starts_with("missing field") => "required",
+        _ => "invalid",
+    };
+    let detail = match code {
+        "unknown_member" => "is not a member of this request".to_owned(),
+        _ => text.to_owned(),
+    };
+    InputError { code, ..input_error(pointer, detail) }
+}
+
+fn invalid_json(detail: &str) -> AppError {
+    AppError::new(Code::InvalidJson, detail)
+}
+
+fn pointer(path: &serde_path_to_error::Path) -> String {
+    use serde_path_to_error::Segment;
+    let escaped = |name: &str| name.replace('~', "~0").replace('/', "~1");
+    path.iter()
+        .map(|segment| match segment {
+            Segment::Map { key } => format!("/{}", escaped(key)),
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Enum { variant } => format!("/{}", escaped(variant)),
+            Segment::Unknown => "/?".to_owned(),
+        })
+        .collect()
+}
+
+/// How deep the brackets nest, without building anything.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0usize, 0, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::pipeline::{Because, PipelineNew};
+
+    use super::*;
+
+    fn errors<T: DeserializeOwned>(text: &str) -> Vec<(String, &'static str)> {
+        let problem = parse::<T>(text.as_bytes()).err().expect("an error").into_problem();
+        problem.errors.into_iter().map(|error| (error.pointer, error.code)).collect()
+    }
+
+    #[test]
+    fn nothing_at_all_is_an_empty_object() {
+        for empty in ["", "  \n", "{}", r#"{"reason": null}"#] {
+            assert!(parse::<Because>(empty.as_bytes()).is_ok(), "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn every_unknown_member_is_named() {
+        let found = errors::<Because>(r#"{"reason": "x", "a": 1, "b/c": {"d": 2}}"#);
+        assert_eq!(found, [("/a".into(), "unknown_member"), ("/b~1c".into(), "unknown_member")]);
+    }
+
+    #[test]
+    fn wrong_types_and_missing_members_are_named() {
+        assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), "invalid")]);
+        assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [(String::new(), "required")]);
+        assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
+    }
+
+    #[test]
+    fn depth_is_bounded_and_brackets_in_strings_do_not_count() {
+        assert_eq!(depth(r#"{"a": "[[[[\"[["}"#), 1);
+        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        let code =
+            |n| parse::<serde_json::Value>(deep(n).as_bytes()).err().map(|error| error.into_problem().code);
+        assert_eq!(code(JSON_DEPTH_MAX), None);
+        assert_eq!(code(JSON_DEPTH_MAX + 1).as_deref(), Some("invalid_json"));
+        assert_eq!(code(500_000).as_deref(), Some("invalid_json"));
+    }
+}

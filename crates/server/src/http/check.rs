@@ -1,0 +1,35 @@
+//! Turning members of a body into names and words, collecting what is wrong with each.
+
+use berth_api::problem::InputError;
+
+use crate::error::{AppError, input_error};
+
+#[derive(Default)]
+pub(super) struct Check(Vec<InputError>);
+
+impl Check {
+    pub(super) fn required<T, E: std::fmt::Display>(
+        &mut self,
+        pointer: &str,
+        parsed: Result<T, E>,
+    ) -> Option<T> {
+        parsed.map_err(|error| self.0.push(input_error(pointer, error.to_string()))).ok()
+    }
+
+    pub(super) fn optional<T, E: std::fmt::Display>(
+        &mut self,
+        pointer: &str,
+        given: Option<&str>,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Option<T> {
+        given.and_then(|text| self.required(pointer, parse(text)))
+    }
+
+    /// The required parts together, or everything that is wrong.
+    pub(super) fn done<T>(self, parts: Option<T>) -> Result<T, AppError> {
+        match parts {
+            Some(parts) if self.0.is_empty() => Ok(parts),
+            _ => Err(AppError::invalid(self.0)),
+        }
+    }
+}

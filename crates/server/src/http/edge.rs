@@ -1,0 +1,231 @@
+//! Everything that happens around the router: the path, the request id, the deadline, panics, problem bodies,
+//! headers of every answer, and one log line.
+
+use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use berth_api::problem::{Code, Problem};
+use futures_util::FutureExt;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, StatusCode, Uri};
+use tower::ServiceExt;
+
+use super::path::canonical;
+use super::router::{self, RouteInfo};
+use crate::app::App;
+use crate::credential::random_base62;
+use crate::error::AppError;
+use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, URI_BYTES_MAX};
+
+static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+    font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+
+/// The id of a request, in its log line, its events and its problem.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) String);
+
+/// Where a request came from, behind trusted proxies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) IpAddr);
+
+/// The whole HTTP side of the server, ready to answer.
+pub struct Edge {
+    app: Arc<App>,
+    router: Router,
+    table: Vec<RouteInfo>,
+}
+
+impl Edge {
+    pub fn new(app: Arc<App>) -> Self {
+        let (router, table, _) = router::build(&app);
+        Self { app, router, table }
+    }
+
+    /// Every route with what it takes to call it.
+    pub fn routes(&self) -> &[RouteInfo] {
+        &self.table
+    }
+
+    pub async fn answer(&self, mut request: Request<Body>, peer: IpAddr) -> Response {
+        let started = Instant::now();
+        let id = request_id(request.headers());
+        let asked = Asked {
+            method: request.method().clone(),
+            path: request.uri().path().to_owned(),
+            if_none_match: request.headers().get(header::IF_NONE_MATCH).cloned(),
+            problem_as_json: accepts_only_json(request.headers()),
+        };
+        let address = self.client_address(peer, request.headers());
+        request.extensions_mut().insert(RequestId(id.clone()));
+        request.extensions_mut().insert(ClientAddress(address));
+
+        let response = match canonical_uri(request.uri()) {
+            Err(problem) => AppError::from(problem).into_response(),
+            Ok(uri) => {
+                *request.uri_mut() = uri;
+                self.route(request).await
+            }
+        };
+        let response = self.finish(response, &asked, &id);
+        let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
+        tracing::info!(method = %asked.method, path = asked.path, status, ms, request_id = id, "answered");
+        response
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response {
+        let routed = AssertUnwindSafe(self.router.clone().oneshot(request)).catch_unwind();
+        match tokio::time::timeout(REQUEST_MAX, routed).await {
+            Ok(Ok(Ok(response))) => response,
+            Ok(Err(_)) => AppError::bug("a handler panicked").into_response(),
+            Err(_) => {
+                let text = format!("the request took longer than {} s", REQUEST_MAX.as_secs());
+                AppError::new(Code::RequestTimeout, text).into_response()
+            }
+        }
+    }
+
+    fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let trusted = |address: &IpAddr| self.app.config.trusted_proxies.contains(address);
+        if !trusted(&peer) {
+            return peer;
+        }
+        // The last address a trusted proxy has seen; what stands before it can be made up.
+        let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
+        let hops = forwarded.flat_map(|value| value.split(',')).filter_map(|hop| hop.trim().parse().ok());
+        let hops: Vec<IpAddr> = hops.collect();
+        hops.into_iter().rev().find(|hop| !trusted(hop)).unwrap_or(peer)
+    }
+
+    fn finish(&self, mut response: Response, asked: &Asked, id: &str) -> Response {
+        if let Some(problem) = response.extensions_mut().remove::<Problem>() {
+            response = rendered(problem, response.headers(), asked, id);
+        } else if response.status().is_client_error() || response.status().is_server_error() {
+            // From the router itself: no such path, or not with this method.
+            let problem = for_status(response.status(), &asked.method);
+            response = rendered(problem, response.headers(), asked, id);
+        }
+        if asked.is_unchanged(&response) {
+            let etag = response.headers().get(header::ETAG).cloned();
+            response = StatusCode::NOT_MODIFIED.into_response();
+            etag.map(|etag| response.headers_mut().insert(header::ETAG, etag));
+        }
+        let headers = response.headers_mut();
+        let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
+        set(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY);
+        set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
+        set(header::REFERRER_POLICY, "no-referrer");
+        set(header::CACHE_CONTROL, "no-store");
+        if self.app.config.is_https() {
+            set(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000");
+        }
+        if let Ok(value) = HeaderValue::from_str(id) {
+            headers.insert(REQUEST_ID.clone(), value);
+        }
+        response
+    }
+}
+
+/// What of a request is needed to finish its answer.
+struct Asked {
+    method: Method,
+    path: String,
+    if_none_match: Option<HeaderValue>,
+    problem_as_json: bool,
+}
+
+impl Asked {
+    fn is_unchanged(&self, response: &Response) -> bool {
+        let (Some(known), Some(etag)) = (&self.if_none_match, response.headers().get(header::ETAG)) else {
+            return false;
+        };
+        let reads = matches!(self.method, Method::GET | Method::HEAD);
+        let (Ok(known), Ok(etag)) = (known.to_str(), etag.to_str()) else { return false };
+        let weak = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+        reads
+            && response.status() == StatusCode::OK
+            && known.split(',').any(|tag| tag.trim() == "*" || weak(tag) == weak(etag))
+    }
+}
+
+fn canonical_uri(uri: &Uri) -> Result<Uri, Problem> {
+    let bad = |detail: &str| Problem::new(Code::InvalidRequest, detail);
+    if uri.path_and_query().map_or(0, |whole| whole.as_str().len()) > URI_BYTES_MAX {
+        return Err(bad(&format!("the address is longer than {URI_BYTES_MAX} bytes")));
+    }
+    let path = canonical(uri.path()).map_err(bad)?;
+    let whole = match uri.query() {
+        Some(query) => format!("{path}?{query}"),
+        None => path,
+    };
+    whole.parse().map_err(|_| bad("the address is not valid"))
+}
+
+fn rendered(mut problem: Problem, before: &HeaderMap, asked: &Asked, id: &str) -> Response {
+    problem.instance.clone_from(&asked.path);
+    id.clone_into(&mut problem.request_id);
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let retry_after = problem.more.get("retryAfterSeconds").and_then(serde_json::Value::as_u64);
+    let body = serde_json::to_vec(&problem).unwrap_or_default();
+    let mut response = (status, body).into_response();
+    let headers = response.headers_mut();
+    let media_type = if asked.problem_as_json { "application/json" } else { "application/problem+json" };
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    if let Some(allow) = before.get(header::ALLOW) {
+        headers.insert(header::ALLOW, allow.clone());
+    }
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            let seconds = retry_after.unwrap_or(1);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+            if status == StatusCode::TOO_MANY_REQUESTS {
+                let left = format!("\"default\";r=0;t={seconds}");
+                HeaderValue::from_str(&left).map(|left| headers.insert("ratelimit", left)).ok();
+            }
+        }
+        _ => {}
+    }
+    response
+}
+
+fn for_status(status: StatusCode, method: &Method) -> Problem {
+    match status {
+        StatusCode::NOT_FOUND => Problem::new(Code::NotFound, "there is nothing at this path"),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            Problem::new(Code::MethodNotAllowed, format!("{method} is not possible here"))
+        }
+        other => {
+            tracing::error!(status = other.as_u16(), "an answer without a problem body");
+            Problem::new(Code::Internal, "something broke on our side")
+        }
+    }
+}
+
+fn request_id(headers: &HeaderMap) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    headers
+        .get(&REQUEST_ID)
+        .and_then(|value| value.to_str().ok())
+        .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
+        .map_or_else(|| format!("req_{}", random_base62(22)), str::to_owned)
+}
+
+fn accepts_only_json(headers: &HeaderMap) -> bool {
+    let accepted: Vec<&str> =
+        headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
+    let accepts = |wanted: &str| {
+        let ranges = accepted.iter().flat_map(|value| value.split(','));
+        ranges.filter_map(|range| range.split(';').next()).any(|range| range.trim() == wanted)
+    };
+    accepts("application/json")
+        && !["application/problem+json", "application/*", "*/*"].iter().any(|wanted| accepts(wanted))
+}

@@ -1,0 +1,161 @@
+//! The door: who is it, and may they do this? Runs before the handler of every route that is not open.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use berth_api::problem::{Code, Problem};
+use berth_core::access::Permit;
+use http::Method;
+use http::header::{self, HeaderMap};
+use http::request::Parts;
+
+use super::edge::{ClientAddress, RequestId};
+use super::router::Access;
+use crate::access::{Authorized, Grant, Principal, Resource, authorize};
+use crate::app::App;
+use crate::error::AppError;
+
+#[derive(Clone)]
+pub(super) struct Guard {
+    pub(super) app: Arc<App>,
+    pub(super) access: Access,
+}
+
+pub(super) async fn check(
+    State(guard): State<Guard>,
+    params: RawPathParams,
+    request: Request,
+    next: Next,
+) -> Result<Response, AppError> {
+    let app = &guard.app;
+    let (mut request, body) = request.into_parts();
+    let principal = authenticate(app, &request).await?;
+    if let Err(wait) = app.rates.caller(&principal.key_scope()) {
+        return Err(too_fast(wait));
+    }
+    request.extensions.insert(principal.clone());
+    if let Access::Permission(action) = guard.access {
+        let key = params.iter().find(|(name, _)| *name == "orgId").map_or("", |(_, value)| value);
+        let membership = app.membership(&principal, key).await?;
+        let membership = membership.ok_or_else(|| AppError::not_found("organization"))?;
+        match authorize(&principal, action, Resource::Organization(&membership)) {
+            Ok(grant) => request.extensions.insert(grant),
+            Err(refused) => {
+                let path = request.uri.path().to_owned();
+                app.record_denied(&principal, &membership, action, path).await;
+                return Err(refused);
+            }
+        };
+    }
+    Ok(next.run(Request::from_parts(request, body)).await)
+}
+
+async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError> {
+    let (headers, address) = (&request.headers, client_address(&request.extensions)?);
+    let id = request_id(&request.extensions)?;
+    let found = match credentials(app, headers)? {
+        Credentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
+        Credentials::Token(token) => app.by_token(token, id).await?.ok_or_else(|| {
+            AppError::unauthenticated(
+                "the token is wrong, expired or revoked, or its user left the organization",
+            )
+        }),
+        Credentials::Cookie(cookie) => {
+            let principal = app.by_cookie(cookie, id).await?;
+            principal.ok_or_else(|| AppError::unauthenticated("your sign-in has ended; please sign in again"))
+        }
+    };
+    let principal = match found {
+        Ok(principal) => principal,
+        Err(refused) => return Err(app.rates.stranger(address).err().map_or(refused, too_fast)),
+    };
+    if let crate::access::Via::SignIn { id } = &principal.via
+        && !matches!(request.method, Method::GET | Method::HEAD)
+    {
+        check_same_origin(app, headers)?;
+        let sent = headers.get("x-berth-csrf").and_then(|value| value.to_str().ok()).unwrap_or_default();
+        if !app.keys.is_csrf_token(&id.to_string(), sent) {
+            let text = "a change made with a cookie needs the header X-Berth-CSRF with the csrfToken of GET /api/v1/me";
+            return Err(AppError::new(Code::Forbidden, text));
+        }
+    }
+    Ok(principal)
+}
+
+enum Credentials<'a> {
+    None,
+    Token(&'a str),
+    Cookie(&'a str),
+}
+
+fn credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<Credentials<'a>, AppError> {
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    if let Some(value) = sent.next() {
+        let one = value.to_str().ok().filter(|_| sent.next().is_none());
+        let bearer =
+            one.and_then(|text| text.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+        return match bearer {
+            Some((_, token)) => Ok(Credentials::Token(token.trim())),
+            None => Err(AppError::unauthenticated("the Authorization header must be: Bearer <token>")),
+        };
+    }
+    let Some(name) = app.config.cookie_name() else { return Ok(Credentials::None) };
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    Ok(pairs.find(|(key, _)| *key == name).map_or(Credentials::None, |(_, value)| Credentials::Cookie(value)))
+}
+
+/// A browser says where a request comes from; only our own pages may use the cookie.
+pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), AppError> {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));
+    let site_is_ours = matches!(text("sec-fetch-site"), None | Some("same-origin" | "none"));
+    let host = |url: &str| url.split_once("://").map(|(_, host)| host.trim_end_matches('/').to_owned());
+    let ours = app.config.public_url.as_deref().and_then(host).or_else(|| text("host").map(str::to_owned));
+    let origin_is_ours = text("origin").is_none_or(|origin| host(origin) == ours);
+    if site_is_ours && origin_is_ours {
+        return Ok(());
+    }
+    Err(AppError::new(Code::Forbidden, "this request comes from another site's page"))
+}
+
+fn too_fast(wait: std::time::Duration) -> AppError {
+    let seconds = wait.as_secs() + 1;
+    let text = format!("too many requests; wait {seconds} s");
+    Problem::new(Code::RateLimited, text).with("retryAfterSeconds", seconds).into()
+}
+
+pub(super) fn request_id(extensions: &http::Extensions) -> Result<String, AppError> {
+    let id = extensions.get::<RequestId>().map(|id| id.0.clone());
+    id.ok_or_else(|| AppError::bug("a request without an id"))
+}
+
+pub(super) fn client_address(extensions: &http::Extensions) -> Result<std::net::IpAddr, AppError> {
+    let address = extensions.get::<ClientAddress>().map(|address| address.0);
+    address.ok_or_else(|| AppError::bug("a request from nowhere"))
+}
+
+/// The proof the handler hands to its use case.
+pub(super) struct Allowed<P>(pub(super) Authorized<P>);
+
+impl<P: Permit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
+        let grant = parts.extensions.get::<Grant>().cloned();
+        grant.ok_or_else(|| AppError::bug("a route without a guard"))?.typed().map(Self)
+    }
+}
+
+/// Who calls, on routes that need no permission.
+pub(super) struct Caller(pub(super) Principal);
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
+        let principal = parts.extensions.get::<Principal>().cloned();
+        principal.map(Self).ok_or_else(|| AppError::bug("a route without a guard"))
+    }
+}

@@ -1,0 +1,187 @@
+//! The OpenAPI document: generated from the handlers, finished with what the route table knows about all of them.
+
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::response::{IntoResponse, Response};
+use berth_api::problem::Problem;
+use http::header;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::router::{Access, RouteInfo};
+use crate::app::App;
+
+/// The document as it is served.
+#[derive(Clone)]
+pub(super) struct Document(Arc<str>);
+
+impl Document {
+    pub(super) fn new(document: &OpenApi) -> Self {
+        Self(document.to_json().unwrap_or_default().into())
+    }
+}
+
+/// This document.
+#[utoipa::path(get, path = "/api/v1/openapi.json", tag = "server",
+    responses((status = 200, description = "the OpenAPI document", body = Object)))]
+pub(super) async fn openapi_json(Extension(document): Extension<Document>) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], document.0.to_string()).into_response()
+}
+
+/// The document for the repository: pretty, with a newline at the end.
+pub fn pretty(app: &Arc<App>) -> String {
+    let (_, _, document) = super::router::build(app);
+    document.to_pretty_json().unwrap_or_default() + "\n"
+}
+
+/// Parameters that stand in many paths.
+const PATH_PARAMETERS: &[(&str, &str)] = &[
+    ("orgId", "id or slug of the organization"),
+    ("pipelineId", "id or slug of the pipeline"),
+    ("userId", "id of the user"),
+    ("tokenId", "id of the token"),
+    ("eventId", "id of the event"),
+    ("code", "code of a problem"),
+];
+
+/// Adds what every operation of its kind has in common: problems, security, paging, path parameters.
+pub(super) fn finished(mut document: OpenApi, table: &[RouteInfo]) -> OpenApi {
+    document.info.title = "Berth".into();
+    document.info.version = env!("CARGO_PKG_VERSION").into();
+    document.info.description =
+        Some("Continuous delivery: pipelines, deployments, shared environments.".into());
+    document.info.license = Some(
+        utoipa::openapi::LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build(),
+    );
+    document.servers = Some(vec![utoipa::openapi::Server::new("/")]);
+    let components = document.components.get_or_insert_default();
+    let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
+    Problem::schemas(&mut schemas);
+    components.schemas.extend(schemas);
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("berth_api_…").build();
+    components.add_security_scheme("token", SecurityScheme::Http(bearer));
+
+    for (path, item) in &mut document.paths.paths {
+        for (method, operation) in operations_mut(item) {
+            let route = table.iter().find(|route| route.path == *path && route.method == method);
+            if let Some(route) = route.filter(|_| path.starts_with("/api/")) {
+                complete(operation, route);
+            }
+            add_path_parameters(operation, path);
+        }
+    }
+    document
+}
+
+fn complete(operation: &mut Operation, route: &RouteInfo) {
+    let has_body = operation.request_body.is_some();
+    let lists = operation.responses.responses.get("200").is_some_and(is_list);
+    let mut problems = vec!["400", "429", "500", "503", "408"];
+    if route.access != Access::Open {
+        problems.extend(["401", "403"]);
+        operation.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    }
+    if route.path.contains('{') {
+        problems.push("404");
+    }
+    if has_body {
+        problems.extend(["413", "415", "422"]);
+    }
+    if route.path.ends_with("/auth/login") {
+        problems.extend(["401", "403"]);
+    }
+    if route.method != "GET" {
+        problems.extend(["409", "412"]);
+    }
+    for status in problems {
+        let response = ResponseBuilder::new()
+            .description("a problem")
+            .content(
+                "application/problem+json",
+                ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build(),
+            )
+            .build();
+        operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
+    }
+    let parameters = operation.parameters.get_or_insert_default();
+    if lists {
+        parameters.push(whole_number("limit", "records on a page, at most 200", 1).into());
+        parameters.push(whole_number("offset", "records to skip", 0).into());
+        parameters.push(
+            text(ParameterIn::Query, "cursor", "nextCursor of the page before, in place of offset").into(),
+        );
+    }
+    if route.method == "POST" && route.access != Access::Open {
+        parameters.push(
+            text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect").into(),
+        );
+    }
+}
+
+fn is_list(response: &RefOr<utoipa::openapi::Response>) -> bool {
+    let RefOr::T(response) = response else { return false };
+    let Some(RefOr::T(content)) = response.content.get("application/json") else { return false };
+    matches!(&content.schema, Some(RefOr::Ref(reference)) if reference.ref_location.contains("/List_"))
+}
+
+fn add_path_parameters(operation: &mut Operation, path: &str) {
+    let parameters = operation.parameters.get_or_insert_default();
+    let named = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    for name in named {
+        let known = PATH_PARAMETERS.iter().find(|(known, _)| *known == name);
+        let description = known.map_or("", |(_, description)| description);
+        let mut parameter = text(ParameterIn::Path, name, description);
+        parameter.required = Required::True;
+        parameters.push(parameter.into());
+    }
+    if parameters.is_empty() {
+        operation.parameters = None;
+    }
+}
+
+fn text(place: ParameterIn, name: &str, description: &str) -> Parameter {
+    ParameterBuilder::new()
+        .name(name)
+        .parameter_in(place)
+        .required(Required::False)
+        .description(Some(description))
+        .schema(Some(Schema::Object(ObjectBuilder::new().schema_type(Type::String).build())))
+        .build()
+}
+
+fn whole_number(name: &str, description: &str, least: i64) -> Parameter {
+    let number = ObjectBuilder::new()
+        .schema_type(Type::Integer)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::Int64)))
+        .minimum(Some(least as f64))
+        .build();
+    let mut parameter = text(ParameterIn::Query, name, description);
+    parameter.schema = Some(RefOr::T(Schema::Object(number)));
+    parameter
+}
+
+pub(super) fn methods(item: &PathItem) -> Vec<&'static str> {
+    let all = [
+        ("GET", item.get.is_some()),
+        ("PUT", item.put.is_some()),
+        ("POST", item.post.is_some()),
+        ("PATCH", item.patch.is_some()),
+        ("DELETE", item.delete.is_some()),
+    ];
+    all.into_iter().filter(|(_, present)| *present).map(|(method, _)| method).collect()
+}
+
+fn operations_mut(item: &mut PathItem) -> Vec<(&'static str, &mut Operation)> {
+    let all = [
+        ("GET", item.get.as_mut()),
+        ("PUT", item.put.as_mut()),
+        ("POST", item.post.as_mut()),
+        ("PATCH", item.patch.as_mut()),
+        ("DELETE", item.delete.as_mut()),
+    ];
+    all.into_iter().filter_map(|(method, operation)| operation.map(|operation| (method, operation))).collect()
+}

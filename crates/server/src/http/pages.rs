@@ -1,0 +1,60 @@
+//! The few pages the server has without a dashboard: where to go, and what a problem code means.
+
+use std::fmt::Write as _;
+
+use axum::extract::Path;
+use axum::response::Html;
+use berth_api::problem::Code;
+
+use crate::error::AppError;
+
+/// The front page.
+#[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String)))]
+pub(super) async fn index() -> Html<String> {
+    page(
+        "Berth",
+        "<p>The server is running. Its API is described in <a href=\"/api/v1/openapi.json\">openapi.json</a>, \
+         its problems in <a href=\"/docs/errors\">the list of errors</a>.</p>\
+         <pre>curl -H \"Authorization: Bearer $TOKEN\" \\\n  http://HOST/api/v1/organizations/ORG/pipelines</pre>",
+    )
+}
+
+/// Every problem code.
+#[utoipa::path(get, path = "/docs/errors", tag = "pages",
+    responses((status = 200, content_type = "text/html", body = String)))]
+pub(super) async fn error_list() -> Html<String> {
+    let mut rows = String::new();
+    for code in Code::ALL {
+        let (name, status, title) = (code.as_str(), code.status(), code.title());
+        let _ = write!(
+            rows,
+            "<tr><td>{status}</td><td><a href=\"/docs/errors/{name}\">{name}</a></td><td>{title}</td></tr>"
+        );
+    }
+    page("Errors", &format!("<table>{rows}</table>"))
+}
+
+/// What one problem code means.
+#[utoipa::path(get, path = "/docs/errors/{code}", tag = "pages",
+    responses((status = 200, content_type = "text/html", body = String)))]
+pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>, AppError> {
+    let code = Code::ALL.iter().find(|known| known.as_str() == code);
+    let code = code.ok_or_else(|| AppError::not_found("page"))?;
+    let body = format!(
+        "<p><strong>{}</strong>, status {}</p><p>{}</p><p><a href=\"/docs/errors\">All errors</a></p>",
+        code.title(),
+        code.status(),
+        code.explanation(),
+    );
+    Ok(page(code.as_str(), &body))
+}
+
+fn page(title: &str, body: &str) -> Html<String> {
+    Html(format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+         <meta name=\"viewport\" content=\"width=device-width\">\
+         <style>body{{font:16px/1.5 system-ui;max-width:44rem;margin:3rem auto;padding:0 1rem}}\
+         pre,td{{padding:.4rem .6rem;background:#f3f5f7}}</style>\
+         </head><body><h1>{title}</h1>{body}</body></html>\n"
+    ))
+}

@@ -1,0 +1,118 @@
+//! One reading of a path, made before routing, so that routing and authorization cannot disagree about it.
+//!
+//! Accepted on purpose: a trailing slash, the ephemeral-environment paths without `/api/v1`, and one doubled slash
+//! directly after the base (a base address that ends in a slash). Everything clever is refused.
+
+const BASE: &str = "/api/v1";
+
+/// The path the router sees, or what is wrong with it.
+pub(crate) fn canonical(raw: &str) -> Result<String, &'static str> {
+    let path = match raw.strip_prefix(BASE).unwrap_or(raw) {
+        rest if rest.starts_with("//") && is_after_base(raw, rest) => {
+            format!("{}{}", &raw[..raw.len() - rest.len()], &rest[1..])
+        }
+        _ => raw.to_owned(),
+    };
+    let path = match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(trimmed) => trimmed.to_owned(),
+    };
+    if path != "/" {
+        let segments = path.strip_prefix('/').ok_or("a path begins with a slash")?;
+        segments.split('/').try_for_each(check_segment)?;
+    }
+    if path == "/organizations" || path.starts_with("/organizations/") {
+        return Ok(format!("{BASE}{path}"));
+    }
+    Ok(path)
+}
+
+/// `/api/v1//…`, and `//organizations/…` where the base is the bare host.
+fn is_after_base(raw: &str, rest: &str) -> bool {
+    raw.len() > rest.len() || rest.starts_with("//organizations")
+}
+
+fn check_segment(segment: &str) -> Result<(), &'static str> {
+    if segment.is_empty() {
+        return Err("a path has no empty segments");
+    }
+    let decoded = decode(segment).ok_or("a percent sign is followed by two hex digits that give UTF-8")?;
+    if decoded == "." || decoded == ".." {
+        return Err("a path has no . or .. segments");
+    }
+    if decoded.chars().any(|c| c.is_control() || matches!(c, '/' | '\\' | ';')) {
+        return Err("a path segment has no slash, backslash, semicolon or control character");
+    }
+    Ok(())
+}
+
+fn decode(segment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        let value = digit(rest.next())? * 16 + digit(rest.next())?;
+        bytes.push(u8::try_from(value).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canonical;
+
+    #[test]
+    fn friendly_variants_are_one_path() {
+        let one = Ok("/api/v1/organizations/acme/pipelines".to_owned());
+        for variant in [
+            "/api/v1/organizations/acme/pipelines",
+            "/api/v1/organizations/acme/pipelines/",
+            "/api/v1//organizations/acme/pipelines",
+            "/organizations/acme/pipelines",
+            "//organizations/acme/pipelines/",
+        ] {
+            assert_eq!(canonical(variant), one, "{variant}");
+        }
+        assert_eq!(canonical("/"), Ok("/".to_owned()));
+        assert_eq!(canonical("/api/v1/x/a%20b"), Ok("/api/v1/x/a%20b".to_owned()));
+    }
+
+    #[test]
+    fn tricks_are_refused() {
+        for trick in [
+            "",
+            "*",
+            "//",
+            "///",
+            "/a//b",
+            "/a/b//",
+            "/api/v1///organizations",
+            "/a/../b",
+            "/a/./b",
+            "/..",
+            "/a/%2e%2e/b",
+            "/a/%2E%2e",
+            "/a%2fb",
+            "/a%2Fb",
+            "/a%5cb",
+            "/a\\b",
+            "/a;b",
+            "/a%3bb",
+            "/a%00",
+            "/a%0d%0aX: y",
+            "/a%",
+            "/a%2",
+            "/a%zz",
+            "/a%ff",
+            "/a/b/%2e",
+            "/api/v1/organizations//acme",
+            "/x//organizations",
+        ] {
+            assert!(canonical(trick).is_err(), "{trick:?} was accepted as {:?}", canonical(trick));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Query parameters and `If-Match`: each given once, whole numbers as digits, ranges named in the refusal.
+
+use std::str::FromStr;
+
+use axum::extract::{FromRequestParts, Query};
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Pagination};
+use berth_store::query::From as Start;
+use http::header;
+use http::request::Parts;
+
+use crate::app::Page;
+use crate::error::AppError;
+use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
+
+/// The query of a request; unknown parameters are simply not asked for.
+pub(super) struct Params(Vec<(String, String)>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
+        let pairs = Query::from_request_parts(parts, state).await;
+        let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "is not readable"))?;
+        Ok(Self(pairs))
+    }
+}
+
+impl Params {
+    pub(super) fn get(&self, name: &str) -> Result<Option<&str>, AppError> {
+        let mut found = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        match (found.next(), found.next()) {
+            (first, None) => Ok(first),
+            (_, Some(_)) => Err(AppError::invalid_parameter(name, "is given more than once")),
+        }
+    }
+
+    /// A short text; an empty one is as good as none.
+    pub(super) fn text(&self, name: &str) -> Result<Option<String>, AppError> {
+        let Some(text) = self.get(name)?.filter(|text| !text.is_empty()) else { return Ok(None) };
+        if text.chars().count() > SEARCH_CHARS_MAX || text.chars().any(char::is_control) {
+            let range = format!("must be at most {SEARCH_CHARS_MAX} characters without control characters");
+            return Err(AppError::invalid_parameter(name, range));
+        }
+        Ok(Some(text.to_owned()))
+    }
+
+    pub(super) fn parsed<T: FromStr<Err: std::fmt::Display>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, AppError> {
+        let Some(text) = self.get(name)? else { return Ok(None) };
+        text.parse().map(Some).map_err(|error: T::Err| AppError::invalid_parameter(name, error.to_string()))
+    }
+
+    pub(super) fn one_of(&self, name: &str, words: &[&str]) -> Result<Option<String>, AppError> {
+        let Some(text) = self.get(name)? else { return Ok(None) };
+        if words.contains(&text) {
+            return Ok(Some(text.to_owned()));
+        }
+        Err(AppError::invalid_parameter(name, format!("must be one of {}", words.join(", "))))
+    }
+
+    fn whole(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, AppError> {
+        let Some(text) = self.get(name)? else { return Ok(None) };
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let value = text.parse().ok().filter(|value| digits && (least..=most).contains(value));
+        let range = format!("must be a whole number from {least} to {most}");
+        value.map(Some).ok_or_else(|| AppError::invalid_parameter(name, range))
+    }
+}
+
+/// `limit` with `offset` or `cursor`.
+pub(super) struct Paging {
+    pub(super) limit: i64,
+    pub(super) params: Params,
+    offset: i64,
+    cursor: Option<String>,
+    path: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Paging {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
+        let params = Params::from_request_parts(parts, state).await?;
+        let limit = params.whole("limit", 1, i64::MAX)?.unwrap_or(PAGE_SIZE_DEFAULT).min(PAGE_SIZE_MAX);
+        let offset = params.whole("offset", 0, OFFSET_MAX)?;
+        let cursor = params.get("cursor")?.map(str::to_owned);
+        if offset.is_some() && cursor.is_some() {
+            return Err(AppError::invalid_parameter("cursor", "replaces offset: send one of them"));
+        }
+        let path = parts.uri.path().to_owned();
+        Ok(Self { limit, params, offset: offset.unwrap_or(0), cursor, path })
+    }
+}
+
+impl Paging {
+    /// Where the page begins; `K` is the kind of key this list's cursors hold.
+    pub(super) fn start<K: FromStr>(&self) -> Result<Start, AppError> {
+        let Some(cursor) = &self.cursor else { return Ok(Start::Offset(self.offset)) };
+        let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        match key.filter(|key| key.parse::<K>().is_ok()) {
+            Some(key) => Ok(Start::After(key)),
+            None => Err(AppError::invalid_parameter("cursor", "must be a nextCursor of this list")),
+        }
+    }
+
+    pub(super) fn list<T>(&self, page: Page<T>) -> Listed<T> {
+        let next_cursor = page.last.filter(|_| page.has_more).map(|key| URL_SAFE_NO_PAD.encode(key));
+        let link = self.link(next_cursor.as_deref(), page.total, page.has_more);
+        let pagination = Pagination {
+            limit: self.limit,
+            offset: self.offset,
+            total: page.total,
+            has_more: page.has_more,
+            next_cursor,
+        };
+        Listed { link, list: List { data: page.items, pagination } }
+    }
+
+    fn link(&self, next_cursor: Option<&str>, total: Option<i64>, has_more: bool) -> String {
+        let to = |rel: &str, position: String| {
+            let rest = self
+                .params
+                .0
+                .iter()
+                .filter(|(name, _)| !["limit", "offset", "cursor"].contains(&name.as_str()));
+            let rest: String =
+                rest.map(|(name, value)| format!("&{}={}", encoded(name), encoded(value))).collect();
+            format!("<{}?limit={}{position}{rest}>; rel=\"{rel}\"", self.path, self.limit)
+        };
+        let mut links = vec![to("first", String::new())];
+        let by_offset = self.cursor.is_none();
+        if by_offset && self.offset > 0 {
+            links.push(to("prev", format!("&offset={}", (self.offset - self.limit).max(0))));
+        }
+        match next_cursor {
+            _ if by_offset && has_more => {
+                links.push(to("next", format!("&offset={}", self.offset + self.limit)))
+            }
+            Some(cursor) => links.push(to("next", format!("&cursor={cursor}"))),
+            None => {}
+        }
+        if let Some(total) = total.filter(|_| by_offset) {
+            links.push(to("last", format!("&offset={}", (total - 1).max(0) / self.limit * self.limit)));
+        }
+        links.join(", ")
+    }
+}
+
+/// A page on its way out.
+pub(super) struct Listed<T> {
+    pub(super) link: String,
+    pub(super) list: List<T>,
+}
+
+fn encoded(text: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    text.bytes()
+        .map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// The version a change is meant for, if the caller named one.
+pub(super) struct IfMatch(pub(super) Option<i64>);
+
+impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
+        let Some(value) = parts.headers.get(header::IF_MATCH) else { return Ok(Self(None)) };
+        let text = value.to_str().unwrap_or_default().trim();
+        if text == "*" {
+            return Ok(Self(None));
+        }
+        let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+        let version = quoted.and_then(|text| text.parse().ok());
+        let wanted = "must be one entity tag from an ETag header, like \"7\"";
+        version
+            .map(|version| Self(Some(version)))
+            .ok_or_else(|| AppError::invalid_parameter("If-Match", wanted))
+    }
+}

@@ -1,0 +1,68 @@
+//! Turning answers into HTTP.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use berth_api::Data;
+use http::header::{self, HeaderName, HeaderValue};
+use http::{StatusCode, response};
+use serde::Serialize;
+
+use super::query::Listed;
+use crate::app::{Answer, Outcome};
+use crate::error::AppError;
+
+impl IntoResponse for AppError {
+    fn into_response(self) -> Response {
+        let problem = self.into_problem();
+        let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        // The body is written at the edge, which knows the request's id and what the client accepts.
+        let mut response = status.into_response();
+        response.extensions_mut().insert(problem);
+        response
+    }
+}
+
+impl<T: Serialize> IntoResponse for Answer<T> {
+    fn into_response(self) -> Response {
+        let headers = self.headers();
+        match serde_json::to_string(&Data { data: self.body }) {
+            Ok(body) => json(self.status, &headers, body),
+            Err(error) => AppError::bug(format!("cannot write the answer: {error}")).into_response(),
+        }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Outcome<T> {
+    fn into_response(self) -> Response {
+        match self {
+            Outcome::Fresh(answer) => answer.into_response(),
+            Outcome::Replayed(stored) => {
+                let mut response = json(stored.status, &stored.headers, stored.body);
+                response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
+                response
+            }
+        }
+    }
+}
+
+impl<T: Serialize> IntoResponse for Listed<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_string(&self.list) {
+            Ok(body) => json(200, &[("link".to_owned(), self.link)], body),
+            Err(error) => AppError::bug(format!("cannot write the list: {error}")).into_response(),
+        }
+    }
+}
+
+fn json(status: u16, headers: &[(String, String)], body: String) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = response::Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    for (name, value) in headers {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}

@@ -1,0 +1,128 @@
+//! The route table. A route cannot be added without saying what it takes to call it.
+
+use std::sync::Arc;
+
+use axum::{Router, middleware};
+use berth_core::access::Action;
+use utoipa::openapi::OpenApi;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
+
+use super::guard::{self, Guard};
+use super::{openapi, pages, routes};
+use crate::app::App;
+
+/// Routes anybody may call; there are no others.
+pub const OPEN_ROUTES: &[(&str, &str)] = &[
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/api/v1/openapi.json"),
+    ("POST", "/api/v1/auth/login"),
+    ("GET", "/"),
+    ("GET", "/docs/errors"),
+    ("GET", "/docs/errors/{code}"),
+];
+
+/// What it takes to call a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    Open,
+    /// Any valid token or sign-in.
+    Caller,
+    /// Membership of the organization in the path, with a role that may do this.
+    Permission(Action),
+}
+
+#[derive(Debug, Clone)]
+pub struct RouteInfo {
+    pub method: String,
+    pub path: String,
+    pub access: Access,
+}
+
+struct Routes {
+    app: Arc<App>,
+    router: OpenApiRouter<Arc<App>>,
+    table: Vec<RouteInfo>,
+}
+
+impl Routes {
+    /// A route of an organization, for those who may do `action` there.
+    fn route(self, action: Action, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.guarded(Access::Permission(action), routes)
+    }
+
+    /// A route for any authenticated caller.
+    fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.guarded(Access::Caller, routes)
+    }
+
+    /// A route for everybody; it must stand in [`OPEN_ROUTES`].
+    fn open(mut self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.note(Access::Open, &routes);
+        Self { router: self.router.routes(routes), ..self }
+    }
+
+    fn guarded(mut self, access: Access, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.note(access, &routes);
+        let guard = Guard { app: self.app.clone(), access };
+        let (schemas, paths, methods) = routes;
+        let methods = methods.route_layer(middleware::from_fn_with_state(guard, guard::check));
+        Self { router: self.router.routes((schemas, paths, methods)), ..self }
+    }
+
+    fn note(&mut self, access: Access, routes: &UtoipaMethodRouter<Arc<App>>) {
+        for (path, item) in &routes.1.paths {
+            for method in openapi::methods(item) {
+                let is_open = OPEN_ROUTES.contains(&(method, path.as_str()));
+                assert_eq!(is_open, access == Access::Open, "{method} {path} and OPEN_ROUTES disagree");
+                self.table.push(RouteInfo { method: method.to_owned(), path: path.clone(), access });
+            }
+        }
+    }
+}
+
+pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
+    use Action::*;
+    use routes::{auth, events, health, members, organizations, pipelines, tokens};
+
+    let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
+        .open(routes!(health::healthz))
+        .open(routes!(health::readyz))
+        .open(routes!(openapi::openapi_json))
+        .open(routes!(pages::index))
+        .open(routes!(pages::error_list))
+        .open(routes!(pages::error_page))
+        .open(routes!(auth::log_in))
+        .for_callers(routes!(auth::log_out))
+        .for_callers(routes!(auth::me))
+        .for_callers(routes!(auth::change_password))
+        .for_callers(routes!(organizations::list_organizations))
+        .route(OrganizationRead, routes!(organizations::view_organization))
+        .route(OrganizationWrite, routes!(organizations::update_organization))
+        .route(MembersRead, routes!(members::list_members))
+        .route(MembersWrite, routes!(members::add_member))
+        .route(MembersRead, routes!(members::view_member))
+        .route(MembersWrite, routes!(members::update_member))
+        .route(MembersWrite, routes!(members::remove_member))
+        .route(TokensOwn, routes!(tokens::list_api_tokens))
+        .route(TokensOwn, routes!(tokens::create_api_token))
+        .route(TokensOwn, routes!(tokens::view_api_token))
+        .route(TokensOwn, routes!(tokens::revoke_api_token))
+        .route(PipelinesRead, routes!(pipelines::list_pipelines))
+        .route(PipelinesWrite, routes!(pipelines::create_pipeline))
+        .route(PipelinesRead, routes!(pipelines::validate_pipeline))
+        .route(PipelinesRead, routes!(pipelines::view_pipeline))
+        .route(PipelinesWrite, routes!(pipelines::delete_pipeline))
+        .route(PipelinesRead, routes!(pipelines::view_definition))
+        .route(PipelinesWrite, routes!(pipelines::put_definition))
+        .route(PipelinesOperate, routes!(pipelines::stop_pipeline))
+        .route(PipelinesOperate, routes!(pipelines::resume_pipeline))
+        .route(EventsRead, routes!(events::list_events))
+        .route(EventsRead, routes!(events::view_event));
+
+    let (router, document) = routes.router.split_for_parts();
+    let document = openapi::finished(document, &routes.table);
+    let router = router.layer(axum::Extension(openapi::Document::new(&document))).with_state(app.clone());
+    (router, routes.table, document)
+}

@@ -1,0 +1,87 @@
+//! Signing in and out with a cookie, and who one is.
+
+use std::sync::Arc;
+
+use axum::extract::FromRequest;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use berth_api::Data;
+use berth_api::auth::{Login, Me, PasswordChange, SignedOut};
+use berth_api::problem::Code;
+use berth_core::name::Email;
+use berth_store::records::sign_in::SIGN_IN_AGE_S_MAX;
+use http::header::{HeaderValue, SET_COOKIE};
+
+use crate::app::{Answer, App, LoginAttempt};
+use crate::credential::Redacted;
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::guard::{self, Caller};
+
+/// Sign in. Answers who you are and sets the cookie; send `csrfToken` as `X-Berth-CSRF` with every change.
+#[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = Login,
+    responses((status = 200, body = Data<Me>)))]
+pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
+    let cookie = app.config.cookie_name().ok_or_else(|| {
+        let text = "signing in needs https, or a server on a loopback address: a cookie over plain http can be read by \
+                    everybody in between. Set public_url to the https address people use.";
+        AppError::new(Code::InvalidState, text)
+    })?;
+    guard::check_same_origin(&app, request.headers())?;
+    let request_id = guard::request_id(request.extensions())?;
+    let address = guard::client_address(request.extensions())?;
+    let Sent(Login { email, password }) = Sent::from_request(request, &app).await?;
+    let password = Redacted::new(password);
+    let email =
+        Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
+    let signed_in = app.log_in(LoginAttempt { email, password, address, request_id }).await?;
+    let mut response = Answer::ok(signed_in.me).into_response();
+    set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
+    Ok(response)
+}
+
+/// Sign out: ends this browser's sign-in.
+#[utoipa::path(post, path = "/api/v1/auth/logout", tag = "sign-in", responses((status = 200, body = Data<SignedOut>)))]
+pub(crate) async fn log_out(
+    State(app): State<Arc<App>>,
+    Caller(who): Caller,
+    _: Posted<Nothing>,
+) -> Result<Response, AppError> {
+    app.log_out(&who).await?;
+    let mut response = Answer::ok(SignedOut { signed_out: true }).into_response();
+    if let Some(cookie) = app.config.cookie_name() {
+        set_cookie(&mut response, cookie, "", 0);
+    }
+    Ok(response)
+}
+
+/// Who you are, and which organizations you can reach.
+#[utoipa::path(get, path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<Me>)))]
+pub(crate) async fn me(State(app): State<Arc<App>>, Caller(who): Caller) -> Result<Answer<Me>, AppError> {
+    app.me(&who).await.map(Answer::ok)
+}
+
+/// Change your password. Ends your other sign-ins.
+#[utoipa::path(post, path = "/api/v1/me/password", tag = "sign-in", request_body = PasswordChange,
+    responses((status = 200, body = Data<Me>)))]
+pub(crate) async fn change_password(
+    State(app): State<Arc<App>>,
+    Caller(who): Caller,
+    Sent(body): Sent<PasswordChange>,
+) -> Result<Answer<Me>, AppError> {
+    let (current, new) = (Redacted::new(body.current_password), Redacted::new(body.new_password));
+    app.change_password(&who, current, new).await.map(Answer::ok)
+}
+
+/// A body in which nothing is allowed.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+fn set_cookie(response: &mut Response, name: &str, value: &str, age_s: i64) {
+    let secure = if name.starts_with("__Host-") { "; Secure" } else { "" };
+    let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={age_s}{secure}");
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().append(SET_COOKIE, cookie);
+    }
+}

@@ -1,0 +1,43 @@
+//! Is the process alive, and can it serve?
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use berth_api::Data;
+use berth_store::records::organization;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::app::{Answer, App};
+use crate::error::AppError;
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    #[schema(example = "ok")]
+    status: &'static str,
+    version: &'static str,
+}
+
+fn healthy() -> Answer<Health> {
+    Answer::ok(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+}
+
+/// The process is alive.
+#[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
+pub(crate) async fn healthz() -> Answer<Health> {
+    healthy()
+}
+
+/// The server can answer requests: its database is readable and writable, and it is not stopping.
+#[utoipa::path(get, path = "/readyz", tag = "server", responses((status = 200, body = Data<Health>)))]
+pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Health>, AppError> {
+    if app.shutdown.is_cancelled() {
+        return Err(AppError::busy("the server is stopping"));
+    }
+    if app.store().broken().borrow().is_some() {
+        return Err(AppError::busy("the database has failed; the server must be restarted"));
+    }
+    let nobody = berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
+    app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &nobody)?)).await?;
+    Ok(healthy())
+}

@@ -1,0 +1,96 @@
+//! Members of an organization.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::member::{Member, MemberAdded, MemberNew, MemberPatch};
+use berth_api::page::List;
+use berth_core::access::{Role, permit};
+use berth_core::id::UserId;
+use berth_core::name::{DisplayName, Email};
+
+use crate::app::{Answer, App, NewMember, Outcome};
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Listed, Paging};
+
+/// List members.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/members", tag = "members",
+    responses((status = 200, body = List<Member>)))]
+pub(crate) async fn list_members(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersRead>,
+    paging: Paging,
+) -> Result<Listed<Member>, AppError> {
+    let page = app.list_members(&who, paging.start::<UserId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Add a member. A person new to this installation gets a one-time password, shown here and never again.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/members", tag = "members", request_body = MemberNew,
+    responses((status = 201, body = Data<MemberAdded>)))]
+pub(crate) async fn add_member(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    posted: Posted<MemberNew>,
+) -> Result<Outcome<MemberAdded>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let email = check.required("/email", Email::parse(&body.email));
+    let role = check.required("/role", body.role.parse::<Role>());
+    let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
+    let is_service = check.optional("/kind", body.kind.as_deref(), |kind| match kind {
+        "person" => Ok(false),
+        "service" => Ok(true),
+        _ => Err("must be person or service"),
+    });
+    let (email, role) = check.done(email.zip(role))?;
+    let new = NewMember { email, name, role, is_service: is_service.unwrap_or(false) };
+    app.add_member(&who, new, posted.once).await
+}
+
+/// View a member.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
+    responses((status = 200, body = Data<Member>)))]
+pub(crate) async fn view_member(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersRead>,
+    Path((_, user)): Path<(String, String)>,
+) -> Result<Answer<Member>, AppError> {
+    app.view_member(&who, user_id(&user)?).await
+}
+
+/// Give a member another role.
+#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
+    request_body = MemberPatch, responses((status = 200, body = Data<Member>)))]
+pub(crate) async fn update_member(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    Path((_, user)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<MemberPatch>,
+) -> Result<Outcome<Member>, AppError> {
+    let mut check = Check::default();
+    let role = check.optional("/role", body.role.as_deref(), str::parse::<Role>);
+    let role = check.done(Some(role))?;
+    app.change_member(&who, user_id(&user)?, role, expected).await
+}
+
+/// Remove a member. Their tokens for this organization are revoked at once.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
+    responses((status = 200, body = Data<Member>)))]
+pub(crate) async fn remove_member(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    Path((_, user)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+) -> Result<Outcome<Member>, AppError> {
+    app.remove_member(&who, user_id(&user)?, expected).await
+}
+
+fn user_id(text: &str) -> Result<UserId, AppError> {
+    text.parse().map_err(|_| AppError::not_found("member"))
+}

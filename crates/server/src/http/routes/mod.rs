@@ -1,0 +1,9 @@
+//! Handlers, a file per noun: extract, call the use case, convert.
+
+pub(super) mod auth;
+pub(super) mod events;
+pub(super) mod health;
+pub(super) mod members;
+pub(super) mod organizations;
+pub(super) mod pipelines;
+pub(super) mod tokens;

@@ -1,0 +1,78 @@
+//! API tokens.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::page::List;
+use berth_api::token::{ApiToken, ApiTokenCreated, ApiTokenNew};
+use berth_core::access::permit;
+use berth_core::id::{TokenId, UserId};
+use berth_core::name::DisplayName;
+
+use crate::app::{Answer, App, NewToken, Outcome};
+use crate::error::AppError;
+use crate::http::body::Posted;
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{Listed, Paging};
+use crate::limits::TOKEN_DAYS_MAX;
+
+/// List your API tokens; all of the organization's if you manage tokens.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/api-tokens", tag = "api tokens",
+    responses((status = 200, body = List<ApiToken>)))]
+pub(crate) async fn list_api_tokens(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::TokensOwn>,
+    paging: Paging,
+) -> Result<Listed<ApiToken>, AppError> {
+    let page = app.list_tokens(&who, paging.start::<TokenId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Create an API token. It is shown here and never again.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/api-tokens", tag = "api tokens",
+    request_body = ApiTokenNew, responses((status = 201, body = Data<ApiTokenCreated>)))]
+pub(crate) async fn create_api_token(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::TokensOwn>,
+    posted: Posted<ApiTokenNew>,
+) -> Result<Outcome<ApiTokenCreated>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let name = check.required("/name", DisplayName::parse(&body.name));
+    let owner = check.optional("/ownerId", body.owner_id.as_deref(), str::parse::<UserId>);
+    if body.expires_in_days.is_some_and(|days| !(1..=TOKEN_DAYS_MAX).contains(&days)) {
+        let range = format!("must be a whole number from 1 to {TOKEN_DAYS_MAX}");
+        check.required("/expiresInDays", Err::<(), _>(range));
+    }
+    let name = check.done(name)?;
+    let new = NewToken { name, expires_in_days: body.expires_in_days, owner };
+    app.create_token(&who, new, posted.once).await
+}
+
+/// View an API token, without its value.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/api-tokens/{tokenId}", tag = "api tokens",
+    responses((status = 200, body = Data<ApiToken>)))]
+pub(crate) async fn view_api_token(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::TokensOwn>,
+    Path((_, token)): Path<(String, String)>,
+) -> Result<Answer<ApiToken>, AppError> {
+    app.view_token(&who, token_id(&token)?).await
+}
+
+/// Revoke an API token, at once.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/api-tokens/{tokenId}", tag = "api tokens",
+    responses((status = 200, body = Data<ApiToken>)))]
+pub(crate) async fn revoke_api_token(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::TokensOwn>,
+    Path((_, token)): Path<(String, String)>,
+) -> Result<Outcome<ApiToken>, AppError> {
+    app.revoke_token(&who, token_id(&token)?).await
+}
+
+fn token_id(text: &str) -> Result<TokenId, AppError> {
+    text.parse().map_err(|_| AppError::not_found("token"))
+}

@@ -1,0 +1,49 @@
+//! Limits of the server, each with its unit. One test stands at each of them and one just above.
+
+use std::time::Duration;
+
+pub const HEADER_BYTES_MAX: usize = 16 * 1024;
+pub const HEADERS_MAX: usize = 100;
+pub const URI_BYTES_MAX: usize = 8 * 1024;
+/// For the whole header block, and for the pause before the next request on a kept connection.
+pub const HEADER_READ_MAX: Duration = Duration::from_secs(10);
+/// Silence inside a body.
+pub const BODY_IDLE_MAX: Duration = Duration::from_secs(15);
+pub const REQUEST_MAX: Duration = Duration::from_secs(60);
+pub const SHUTDOWN_MAX: Duration = Duration::from_secs(8);
+pub const CONNECTIONS_MAX: usize = 16_384;
+/// Loopback is exempt.
+pub const CONNECTIONS_PER_IP_MAX: usize = 1_024;
+
+pub const JSON_BODY_BYTES_MAX: usize = 1024 * 1024;
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Errors listed in one problem.
+pub const INPUT_ERRORS_MAX: usize = 20;
+pub const IDEMPOTENCY_KEY_BYTES_MAX: usize = 255;
+pub const REQUEST_ID_BYTES_MAX: usize = 128;
+pub const SEARCH_CHARS_MAX: usize = 200;
+/// The largest integer every JSON client can hold.
+pub const OFFSET_MAX: i64 = (1 << 53) - 1;
+
+pub const REQUESTS_PER_TOKEN_PER_S: u32 = 2_000;
+pub const REQUESTS_PER_TOKEN_BURST: u32 = 4_000;
+/// Requests whose credentials are missing or wrong, by address.
+pub const STRANGERS_PER_ADDRESS_PER_S: u32 = 200;
+pub const STRANGERS_PER_ADDRESS_BURST: u32 = 1_000;
+
+pub const LOGIN_FAILURE_WINDOW_S: i64 = 60;
+pub const LOGIN_FAILURES_PER_ACCOUNT_MAX: i64 = 10;
+pub const LOGIN_FAILURES_PER_NETWORK_MAX: i64 = 100;
+
+pub const PASSWORD_CHARS_MIN: usize = 15;
+pub const PASSWORD_CHARS_MAX: usize = 256;
+/// Hashing takes 64 MiB each: so many at once, so many waiting.
+pub const PASSWORD_HASHES_AT_ONCE: usize = 2;
+pub const PASSWORD_HASHES_WAITING_MAX: usize = 32;
+
+pub const TOKEN_DAYS_MAX: i64 = 366;
+pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
+pub const PIPELINES_PER_ORGANIZATION_MAX: i64 = 10_000_000;
+
+/// A last-used time is written at most so often.
+pub const LAST_USED_EVERY_S: i64 = 60;

@@ -1,0 +1,84 @@
+//! Rates: how many requests a caller may send. Counted per server.
+
+use std::net::IpAddr;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use governor::clock::{Clock as _, DefaultClock};
+use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+
+use crate::limits::{
+    REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STRANGERS_PER_ADDRESS_BURST,
+    STRANGERS_PER_ADDRESS_PER_S,
+};
+
+pub struct Rates {
+    enabled: bool,
+    callers: DefaultKeyedRateLimiter<String>,
+    strangers: DefaultKeyedRateLimiter<IpAddr>,
+    denials: DefaultKeyedRateLimiter<String>,
+}
+
+impl Rates {
+    pub fn new(enabled: bool) -> Self {
+        Self {
+            enabled,
+            callers: RateLimiter::keyed(quota(REQUESTS_PER_TOKEN_PER_S, REQUESTS_PER_TOKEN_BURST)),
+            strangers: RateLimiter::keyed(quota(STRANGERS_PER_ADDRESS_PER_S, STRANGERS_PER_ADDRESS_BURST)),
+            denials: RateLimiter::keyed(quota(1, 1)),
+        }
+    }
+
+    /// How long an authenticated caller must wait, if at all.
+    pub fn caller(&self, key: &str) -> Result<(), Duration> {
+        self.check(&self.callers, &key.to_owned())
+    }
+
+    /// The same for somebody whose credentials are missing or wrong.
+    pub fn stranger(&self, address: IpAddr) -> Result<(), Duration> {
+        self.check(&self.strangers, &address)
+    }
+
+    pub fn is_first_denial(&self, user: &str) -> bool {
+        self.denials.check_key(&user.to_owned()).is_ok()
+    }
+
+    /// Forgets callers who have been quiet.
+    pub fn forget_quiet(&self) {
+        self.callers.retain_recent();
+        self.strangers.retain_recent();
+        self.denials.retain_recent();
+    }
+
+    fn check<K: std::hash::Hash + Eq + Clone>(
+        &self,
+        limiter: &DefaultKeyedRateLimiter<K>,
+        key: &K,
+    ) -> Result<(), Duration> {
+        if !self.enabled {
+            return Ok(());
+        }
+        limiter.check_key(key).map_err(|denied| denied.wait_time_from(DefaultClock::default().now()))
+    }
+}
+
+fn quota(per_second: u32, burst: u32) -> Quota {
+    let at_least_one = |n| NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN);
+    Quota::per_second(at_least_one(per_second)).allow_burst(at_least_one(burst))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_has_a_burst_and_then_waits_and_others_do_not() {
+        let rates = Rates::new(true);
+        let allowed = (0..REQUESTS_PER_TOKEN_BURST + 100).filter(|_| rates.caller("a").is_ok()).count();
+        assert!(allowed >= REQUESTS_PER_TOKEN_BURST as usize, "{allowed}");
+        assert!((0..10_000).any(|_| rates.caller("a").is_err()));
+        assert!(rates.caller("b").is_ok());
+        let unlimited = Rates::new(false);
+        assert!((0..2 * REQUESTS_PER_TOKEN_BURST).all(|_| unlimited.caller("a").is_ok()));
+    }
+}

@@ -1,0 +1,152 @@
+//! The accept loop: bounded in connections, headers and time, and ended within seconds when asked to.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::body::Body;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::app::App;
+use crate::http::Edge;
+use crate::limits::{
+    CONNECTIONS_MAX, CONNECTIONS_PER_IP_MAX, HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX, SHUTDOWN_MAX,
+};
+use crate::work;
+
+/// After a failed accept (no descriptors left, for example) wait a little instead of spinning.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Serves until the application's shutdown token is cancelled; then finishes what runs, within [`SHUTDOWN_MAX`].
+pub async fn serve(app: Arc<App>, listener: TcpListener) {
+    let edge = Arc::new(Edge::new(app.clone()));
+    let work = tokio::spawn(work::run(app.clone()));
+    let connections = Arc::new(Connections::default());
+    let graceful = GracefulShutdown::new();
+    while let Some(accepted) = app.shutdown.run_until_cancelled(accept(&listener, &connections)).await {
+        let Some((stream, peer, place)) = accepted else { continue };
+        let edge = edge.clone();
+        let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            let edge = edge.clone();
+            async move { Ok::<_, std::convert::Infallible>(edge.answer(request.map(Body::new), peer.ip()).await) }
+        });
+        let connection = builder().serve_connection(TokioIo::new(stream), service);
+        let watched = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = watched.await {
+                tracing::debug!(%error, %peer, "connection ended");
+            }
+            drop(place);
+        });
+    }
+    drop(listener);
+    if tokio::time::timeout(SHUTDOWN_MAX, graceful.shutdown()).await.is_err() {
+        tracing::warn!("some connections did not end in time and were cut");
+    }
+    let _ = work.await;
+}
+
+fn builder() -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_READ_MAX)
+        .max_headers(HEADERS_MAX)
+        .max_header_size(HEADER_BYTES_MAX)
+        .half_close(false)
+        .keep_alive(true);
+    builder
+}
+
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Connections>,
+) -> Option<(TcpStream, SocketAddr, Place)> {
+    match listener.accept().await {
+        Ok((stream, peer)) => {
+            let place = connections.take(peer.ip())?;
+            let _ = stream.set_nodelay(true);
+            Some((stream, peer, place))
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection");
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            None
+        }
+    }
+}
+
+/// Counts open connections, in all and by address.
+struct Connections {
+    all: Arc<Semaphore>,
+    by_address: Mutex<HashMap<IpAddr, usize>>,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Mutex::default() }
+    }
+}
+
+impl Connections {
+    /// `None`: there are too many, and this one is closed at once.
+    fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+        let permit = self.all.clone().try_acquire_owned().ok()?;
+        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = by_address.entry(address).or_default();
+        if *open >= CONNECTIONS_PER_IP_MAX && !address.is_loopback() {
+            return None;
+        }
+        *open += 1;
+        drop(by_address);
+        Some(Place { connections: self.clone(), address, _permit: permit })
+    }
+}
+
+/// One open connection; its end makes room.
+struct Place {
+    connections: Arc<Connections>,
+    address: IpAddr,
+    _permit: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut by_address = self.connections.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(open) = by_address.get_mut(&self.address) {
+            *open -= 1;
+            if *open == 0 {
+                by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_so_many_connections_and_no_more() {
+        let connections = Arc::new(Connections::default());
+        let far: IpAddr = "192.0.2.1".parse().unwrap();
+        let mut places: Vec<_> =
+            (0..CONNECTIONS_PER_IP_MAX).map(|_| connections.take(far).unwrap()).collect();
+        assert!(connections.take(far).is_none());
+        assert!(connections.take("192.0.2.2".parse().unwrap()).is_some());
+        places.pop();
+        assert!(connections.take(far).is_some());
+        drop(places);
+        assert!(connections.by_address.lock().unwrap().is_empty());
+
+        let near: IpAddr = "127.0.0.1".parse().unwrap();
+        let many: Vec<_> = (0..CONNECTIONS_PER_IP_MAX + 10).map(|_| connections.take(near)).collect();
+        assert!(many.iter().all(Option::is_some));
+    }
+}

@@ -1,0 +1,77 @@
+//! The first organization, its owner and a first token.
+
+use berth_core::access::Role;
+use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use berth_core::id::{OrgId, UserId};
+use berth_core::name::{DisplayName, Email, Slug};
+use berth_store::records::member::{self, Member};
+use berth_store::records::organization::{self, Organization};
+use berth_store::records::user::{self, Account, User};
+use berth_store::{Context, Store, Tx};
+
+use crate::app::{default_name, issue_token, organization_subject};
+use crate::credential::{Redacted, password};
+use crate::error::AppError;
+
+/// What `berth init` made. Password and token are shown once.
+pub struct Created {
+    pub org: Organization,
+    pub user: User,
+    /// `None` when the address has an account already: its password stays as it is.
+    pub password: Option<Redacted>,
+    pub token: Redacted,
+}
+
+pub fn create_organization(store: &Store, slug: Slug, email: Email) -> Result<Created, AppError> {
+    let password = password::generate();
+    let hash = password::hash(&password);
+    store.transact_blocking(Context::system(None), move |tx| {
+        if organization::by_slug(tx, &slug)?.is_some() {
+            let text = format!("an organization \"{slug}\" exists already");
+            return Err(berth_core::decision::Refusal::AlreadyExists(text).into());
+        }
+        let org = Organization {
+            id: OrgId::from_parts(tx.now(), tx.entropy()?),
+            name: DisplayName::from(slug.clone()),
+            slug,
+            version: 1,
+            created_at: tx.now(),
+        };
+        organization::put(tx, &org)?;
+        let (user, password) = match user::by_email(tx, &email)? {
+            Some(user) if matches!(user.account, Account::Service { .. }) => {
+                let text = format!("{email} is a service account; an owner must be a person");
+                return Err(berth_core::decision::Refusal::InvalidState(text).into());
+            }
+            Some(user) => (user, None),
+            None => (create_owner(tx, email, hash)?, Some(password)),
+        };
+        let owner =
+            Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None };
+        tx.set_actor(owner);
+        tx.within(org.id, |tx| {
+            member::put(
+                tx,
+                &Member { user: user.id, role: Role::Owner, version: 1, created_at: org.created_at },
+            )?;
+            tx.record(NewEvent::new(EventKind::OrganizationCreated, organization_subject(&org)))?;
+            let subject = Subject::new("user", user.id, Some(user.name.as_str()));
+            tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Owner.as_str()))?;
+            let name = DisplayName::parse("init").map_err(|error| AppError::bug(error.to_string()))?;
+            let (_, token) = issue_token(tx, user.id, name, None)?;
+            Ok(Created { org: org.clone(), user, password, token })
+        })
+    })
+}
+
+fn create_owner(tx: &mut Tx<'_>, email: Email, password_hash: String) -> Result<User, AppError> {
+    let user = User {
+        id: UserId::from_parts(tx.now(), tx.entropy()?),
+        name: default_name(&email)?,
+        email,
+        account: Account::Person { password_hash, password_is_generated: true },
+        created_at: tx.now(),
+    };
+    user::put(tx, &user)?;
+    Ok(user)
+}

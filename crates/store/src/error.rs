@@ -1,0 +1,27 @@
+//! What can go wrong in the store. A refusal is not here: that is an answer of the rules.
+
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum StoreError {
+    /// The store is shutting down, overloaded or broken; nothing was written.
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    /// The disk failed under the database: stop acknowledging, end the process, recover at the next start.
+    #[error("the database failed: {0}")]
+    Broken(String),
+    #[error("the disk that holds the database is full")]
+    StorageFull,
+    /// A mistake in this program: a row that cannot be read, a change without an event, a lost version check.
+    #[error("store bug: {0}")]
+    Bug(String),
+}
+
+/// Why a store could not be opened. The text is shown to the operator as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot open the database: {0}")]
+    Store(#[from] StoreError),
+    #[error("{action} {path}: {source}")]
+    Io { action: &'static str, path: String, source: std::io::Error },
+}

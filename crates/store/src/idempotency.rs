@@ -1,0 +1,88 @@
+//! Answers kept for repeats: the same key and the same request get the same answer, once it was a success.
+
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::tx::{Read, Tx};
+use crate::value::to_json;
+
+/// How long an answer is kept.
+pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
+/// How many old answers one sweep removes.
+const FORGET_BATCH_MAX: i64 = 1_000;
+
+statements! {
+    Instance Read FIND = "SELECT request_hash, status, headers, body FROM idempotency
+        WHERE caller = $1 AND operation = $2 AND idempotency_key = $3 AND created_at > $4";
+    Instance Upkeep REMEMBER = "INSERT INTO idempotency
+        (caller, operation, idempotency_key, request_hash, status, headers, body, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        ON CONFLICT (caller, operation, idempotency_key) DO UPDATE SET request_hash = excluded.request_hash,
+          status = excluded.status, headers = excluded.headers, body = excluded.body, created_at = excluded.created_at";
+    Instance Upkeep FORGET = "DELETE FROM idempotency WHERE (caller, operation, idempotency_key) IN
+        (SELECT caller, operation, idempotency_key FROM idempotency WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+}
+
+/// One request that may be repeated.
+#[derive(Debug, Clone)]
+pub struct OnceKey {
+    /// The token or the user: a key of one caller means nothing to another.
+    pub caller: String,
+    /// Method and canonical path.
+    pub operation: String,
+    pub key: String,
+    /// Keyed hash of the body.
+    pub request_hash: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredAnswer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Earlier {
+    None,
+    Same(StoredAnswer),
+    /// The key was used for a different request.
+    Different,
+}
+
+pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
+    let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
+    let params = [
+        once.caller.as_str().into(),
+        once.operation.as_str().into(),
+        once.key.as_str().into(),
+        oldest.into(),
+    ];
+    let Some(row) = tx.row(&FIND, &params)? else { return Ok(Earlier::None) };
+    if row.bytes(0)? != once.request_hash {
+        return Ok(Earlier::Different);
+    }
+    let status = u16::try_from(row.int(1)?).map_err(|_| StoreError::Bug("status out of range".into()))?;
+    Ok(Earlier::Same(StoredAnswer { status, headers: row.json(2)?, body: row.text(3)?.to_owned() }))
+}
+
+pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Result<(), StoreError> {
+    let params = [
+        once.caller.as_str().into(),
+        once.operation.as_str().into(),
+        once.key.as_str().into(),
+        once.request_hash.as_slice().into(),
+        i64::from(answer.status).into(),
+        to_json(&answer.headers)?.into(),
+        answer.body.as_str().into(),
+        tx.now().into(),
+    ];
+    tx.execute(&REMEMBER, &params).map(drop)
+}
+
+/// Removes answers older than they are kept; returns how many.
+pub fn forget(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
+    let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
+    tx.execute(&FORGET, &[oldest.into(), FORGET_BATCH_MAX.into()])
+}

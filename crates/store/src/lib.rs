@@ -1,0 +1,144 @@
+//! Durable records behind a synchronous store.
+//!
+//! Async code hands in a closure and awaits its answer; the closure runs on a thread that owns a connection. So no
+//! lock is held across an `.await`, and a dropped request cannot cancel a commit.
+
+pub mod data_dir;
+pub mod error;
+pub mod idempotency;
+mod lists;
+pub mod migrations;
+pub mod outbox;
+pub mod query;
+pub mod records;
+pub mod sql;
+mod sqlite;
+mod trail;
+mod tx;
+mod value;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use berth_core::id::OrgId;
+use tokio::sync::{oneshot, watch};
+
+pub use error::{OpenError, StoreError};
+pub use tx::{Context, Read, Reader, Tx};
+pub use value::{Row, Value, text};
+
+use sqlite::{Clock, Readers, Writer};
+
+pub struct Store {
+    // Readers stop before the writer, whose last act is to empty the write-ahead log.
+    readers: Readers,
+    writer: Writer,
+}
+
+impl Store {
+    /// Opens the SQLite database at `path`, making or migrating it if need be.
+    pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
+        sqlite::check_version()?;
+        sqlite::migrate(path, Clock::new().now())?;
+        let writer = Writer::start(path)?;
+        let readers = Readers::start(path, reader_count())?;
+        Ok(Self { readers, writer })
+    }
+
+    /// Runs `work` in a transaction; everything it wrote is durable when this answers, or nothing is.
+    pub async fn transact<T, E>(
+        &self,
+        context: Context,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (job, answer) = job(context, work);
+        self.writer.send(job).await?;
+        answer.await.unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    /// For programs without a runtime: `berth init`.
+    pub fn transact_blocking<T, E>(
+        &self,
+        context: Context,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (job, answer) = job(context, work);
+        self.writer.send_blocking(job)?;
+        answer.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    /// Runs `work` on a snapshot that shows everything acknowledged so far.
+    pub async fn read<T, E>(
+        &self,
+        org: Option<OrgId>,
+        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (tell, answer) = oneshot::channel();
+        self.readers.send(Box::new(move |conn, now| {
+            let mut reader = Reader::new(conn, org, now);
+            let result = catch_unwind(AssertUnwindSafe(|| work(&mut reader)));
+            let _ = tell.send(result.unwrap_or_else(|_| Err(panicked().into())));
+        }))?;
+        answer.await.unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    /// Becomes `Some` when the disk failed and the process should end.
+    pub fn broken(&self) -> watch::Receiver<Option<StoreError>> {
+        self.writer.broken()
+    }
+}
+
+fn job<T, E>(
+    context: Context,
+    work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+) -> (sqlite::Job, oneshot::Receiver<Result<T, E>>)
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (tell, answer) = oneshot::channel();
+    let job: sqlite::Job = Box::new(move |conn, now| {
+        let mut tx = Tx::new(conn, context, now);
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let value = work(&mut tx)?;
+            tx.finish()?;
+            Ok(value)
+        }));
+        let result = result.unwrap_or_else(|_| Err(panicked().into()));
+        sqlite::Ran {
+            keep: result.is_ok(),
+            answer: Box::new(move |failure| {
+                let _ = tell.send(match failure {
+                    None => result,
+                    Some(error) => Err(error.into()),
+                });
+            }),
+        }
+    });
+    (job, answer)
+}
+
+fn panicked() -> StoreError {
+    StoreError::Bug("a panic inside a transaction; nothing was written".into())
+}
+
+fn lost() -> StoreError {
+    StoreError::Unavailable("the store stopped before it answered".into())
+}
+
+/// A reader per core, but not so many that their caches matter.
+fn reader_count() -> usize {
+    std::thread::available_parallelism().map_or(2, usize::from).clamp(2, 8)
+}

@@ -1,0 +1,95 @@
+//! Migrations: they add, they are never edited, and each runs in a transaction of its own.
+//!
+//! The runner is ours because one text serves both engines; see `docs/adr/0001-migrations.md`.
+
+use std::fmt::Write as _;
+
+use aws_lc_rs::digest;
+
+use crate::error::OpenError;
+use crate::sql::{Engine, render};
+
+pub struct Migration {
+    pub number: i64,
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "ground", text: include_str!("0001_ground.sql") }];
+
+pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
+  number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
+
+/// A migration as the database remembers it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Applied {
+    pub number: i64,
+    pub name: String,
+    pub checksum: String,
+}
+
+impl Migration {
+    pub fn rendered(&self, engine: Engine) -> String {
+        render(self.text, engine)
+    }
+
+    pub fn checksum(&self) -> String {
+        let digest = digest::digest(&digest::SHA256, self.text.as_bytes());
+        digest.as_ref().iter().fold(String::new(), |mut hex, byte| {
+            let _ = write!(hex, "{byte:02x}");
+            hex
+        })
+    }
+}
+
+/// Which migrations are still to run on a database with this history.
+pub fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
+    for (index, row) in applied.iter().enumerate() {
+        let Some(known) = MIGRATIONS.get(index) else {
+            return Err(OpenError::Refused(format!(
+                "this database is newer than this program: it has migration {} \"{}\", the newest known here is {}. \
+                 Install the version of berth that wrote it, or a later one.",
+                row.number,
+                row.name,
+                MIGRATIONS.len(),
+            )));
+        };
+        if (row.number, row.checksum.as_str()) != (known.number, known.checksum().as_str()) {
+            return Err(OpenError::Refused(format!(
+                "the database's history differs from this program's at migration {} \"{}\". \
+                 It was made by another build of berth; nothing was changed.",
+                row.number, row.name,
+            )));
+        }
+    }
+    Ok(&MIGRATIONS[applied.len()..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(number: i64, checksum: String) -> Applied {
+        Applied { number, name: "x".into(), checksum }
+    }
+
+    #[test]
+    fn numbers_are_consecutive_from_one() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(usize::try_from(migration.number).unwrap(), index + 1);
+        }
+    }
+
+    #[test]
+    fn an_edited_or_newer_history_is_refused() {
+        let known: Vec<_> = MIGRATIONS.iter().map(|m| applied(m.number, m.checksum())).collect();
+        assert!(pending(&known).unwrap().is_empty());
+        assert_eq!(pending(&[]).unwrap().len(), MIGRATIONS.len());
+
+        let mut newer = known;
+        newer.push(applied(99, String::new()));
+        assert!(pending(&newer).err().unwrap().to_string().contains("newer than this program"));
+        assert!(pending(&[applied(1, "edited".into())]).err().unwrap().to_string().contains("differs"));
+    }
+}

@@ -1,0 +1,56 @@
+//! The outbox: effects wait here until somebody has done them, at least once, across crashes.
+
+use berth_core::decision::Effect;
+use berth_core::id::{EffectId, OrgId};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::tx::{Read, Tx};
+use crate::value::{text, to_json};
+
+/// How many due effects one look takes.
+pub const OUTBOX_BATCH_MAX: i64 = 100;
+
+statements! {
+    Org Upkeep ENQUEUE = "INSERT INTO outbox (org_id, id, kind, payload, due_at, attempts)
+        VALUES ($1, $2, $3, $4, $5, CAST(0 AS BIGINT))";
+    Instance Read DUE = "SELECT org_id, id, payload, attempts FROM outbox
+        WHERE kind = $1 AND due_at <= $2 ORDER BY due_at LIMIT $3 {skip_locked}";
+    Org Upkeep DONE = "DELETE FROM outbox WHERE org_id = $1 AND id = $2";
+    Org Upkeep LATER = "UPDATE outbox SET due_at = $3, attempts = attempts + 1 WHERE org_id = $1 AND id = $2";
+}
+
+#[derive(Debug, PartialEq)]
+pub struct Due {
+    pub org: OrgId,
+    pub id: EffectId,
+    pub payload: serde_json::Value,
+    /// How often it was tried before.
+    pub attempts: i64,
+}
+
+pub(crate) fn enqueue(tx: &mut Tx<'_>, effect: &Effect) -> Result<(), StoreError> {
+    let id = EffectId::from_parts(tx.now(), tx.entropy()?);
+    let params = [text(id), effect.kind.as_str().into(), to_json(&effect.payload)?.into(), tx.now().into()];
+    tx.execute(&ENQUEUE, &params).map(drop)
+}
+
+/// The effects of one kind that are due, oldest first.
+pub fn due(tx: &mut Tx<'_>, kind: &str) -> Result<Vec<Due>, StoreError> {
+    let rows = tx.rows(&DUE, &[kind.into(), tx.now().into(), OUTBOX_BATCH_MAX.into()])?;
+    rows.iter()
+        .map(|row| {
+            Ok(Due { org: row.parse(0)?, id: row.parse(1)?, payload: row.json(2)?, attempts: row.int(3)? })
+        })
+        .collect()
+}
+
+pub fn done(tx: &mut Tx<'_>, id: EffectId) -> Result<(), StoreError> {
+    tx.execute(&DONE, &[text(id)]).map(drop)
+}
+
+/// It failed: try again at `due_at`.
+pub fn later(tx: &mut Tx<'_>, id: EffectId, due_at: Timestamp) -> Result<(), StoreError> {
+    tx.execute(&LATER, &[text(id), due_at.into()]).map(drop)
+}

@@ -1,0 +1,80 @@
+//! Lists of pipelines, in the order they were created.
+
+use berth_core::pipeline::state::Pipeline;
+
+use super::{COUNTED_MAX, From, Slice, counted};
+use crate::error::StoreError;
+use crate::lists;
+use crate::records::pipeline::{LIST, read};
+use crate::sql::statements;
+use crate::tx::Read;
+use crate::value::Value;
+
+statements! {
+    Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
+        version, created_at, updated_at, deleted_at FROM pipelines
+        WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
+    Org Read AFTER_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
+        version, created_at, updated_at, deleted_at FROM pipelines
+        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
+    Org Read FILTERED = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
+        version, created_at, updated_at, deleted_at FROM pipelines
+        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR status = $3)
+          AND (CAST($4 AS TEXT) IS NULL OR search_key LIKE $4 ESCAPE '\\')
+        ORDER BY id LIMIT $5 OFFSET $6";
+    Org Read COUNT_FILTERED = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM pipelines
+        WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
+          AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') LIMIT $4) AS counted";
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub status: Option<String>,
+    /// Part of the slug or the name, in any case.
+    pub search: Option<String>,
+}
+
+pub fn list(
+    db: &mut impl Read,
+    filter: &Filter,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Pipeline>, StoreError> {
+    if filter.status.is_some() || filter.search.is_some() {
+        return filtered(db, filter, from, limit);
+    }
+    let total = Some(lists::total(db, LIST)?);
+    let rows = match from {
+        From::After(id) => db.rows(&AFTER_ID, &[id.as_str().into(), (limit + 1).into()])?,
+        From::Offset(offset) => match lists::anchor(db, LIST, *offset)? {
+            None => Vec::new(),
+            Some(anchor) => {
+                db.rows(&FROM_ID, &[anchor.first_id.into(), (limit + 1).into(), anchor.skip.into()])?
+            }
+        },
+    };
+    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+}
+
+fn filtered(
+    db: &mut impl Read,
+    filter: &Filter,
+    from: &From,
+    limit: i64,
+) -> Result<Slice<Pipeline>, StoreError> {
+    let status: Value = filter.status.as_deref().into();
+    let pattern: Value = filter.search.as_deref().map(pattern).into();
+    let count = db.row(&COUNT_FILTERED, &[status.clone(), pattern.clone(), (COUNTED_MAX + 1).into()])?;
+    let total = counted(count.map_or(Ok(0), |row| row.int(0))?);
+    let (after, offset) = match from {
+        From::After(id) => (id.as_str(), 0),
+        From::Offset(offset) => ("", *offset),
+    };
+    let rows = db.rows(&FILTERED, &[after.into(), status, pattern, (limit + 1).into(), offset.into()])?;
+    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+}
+
+fn pattern(search: &str) -> String {
+    let escaped = search.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+    format!("%{escaped}%")
+}

@@ -1,0 +1,8 @@
+//! Records: for each noun its row, how it is loaded and how it is written.
+
+pub mod member;
+pub mod organization;
+pub mod pipeline;
+pub mod sign_in;
+pub mod token;
+pub mod user;

@@ -1,0 +1,139 @@
+//! One SQL text for two databases.
+//!
+//! Statements are constants with a name. Placeholders are written `$n`, as PostgreSQL wants them; for SQLite they
+//! are rendered `?n`, because there `$n` is a *name* numbered by first appearance. Tokens in braces stand for what
+//! only one engine has.
+
+use crate::error::StoreError;
+use crate::value::{Row, Value};
+
+/// Whose rows a statement touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Rows of one organization: `$1` is its id and is bound by the transaction, never by the caller.
+    Org,
+    /// Rows of the whole installation.
+    Instance,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Read,
+    /// A change of state: its transaction must record an event.
+    Write,
+    /// Bookkeeping nobody needs to audit: counters, last-used times, stored answers, events themselves.
+    Upkeep,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Statement {
+    pub name: &'static str,
+    pub scope: Scope,
+    pub kind: Kind,
+    pub text: &'static str,
+}
+
+/// A database connection, owned by one thread.
+pub trait Conn {
+    fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError>;
+    /// Returns how many rows changed.
+    fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError>;
+}
+
+/// Declares statements and, beside them, the list of all of them.
+macro_rules! statements {
+    ($($scope:ident $kind:ident $name:ident = $text:literal;)+) => {
+        $(const $name: $crate::sql::Statement = $crate::sql::Statement {
+            name: concat!(module_path!(), "::", stringify!($name)),
+            scope: $crate::sql::Scope::$scope,
+            kind: $crate::sql::Kind::$kind,
+            text: $text,
+        };)+
+        pub(crate) const STATEMENTS: &[$crate::sql::Statement] = &[$($name),+];
+    };
+}
+pub(crate) use statements;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    Sqlite,
+    Postgres,
+}
+
+const TOKENS: &[(&str, &str, &str)] = &[
+    // token, SQLite, PostgreSQL
+    ("{for_update}", "", "FOR UPDATE"),
+    ("{skip_locked}", "", "FOR UPDATE SKIP LOCKED"),
+    ("{without_rowid}", "WITHOUT ROWID", ""),
+];
+
+pub fn render(text: &str, engine: Engine) -> String {
+    let mut out = match engine {
+        Engine::Sqlite => text.replace('$', "?"),
+        Engine::Postgres => text.to_owned(),
+    };
+    for (token, sqlite, postgres) in TOKENS {
+        out = out.replace(token, if engine == Engine::Sqlite { sqlite } else { postgres });
+    }
+    out
+}
+
+/// Every statement of the program. The SQLite driver refuses, in debug builds, one that is not here.
+pub fn all() -> impl Iterator<Item = &'static Statement> {
+    [
+        crate::idempotency::STATEMENTS,
+        crate::lists::STATEMENTS,
+        crate::outbox::STATEMENTS,
+        crate::query::events::STATEMENTS,
+        crate::query::members::STATEMENTS,
+        crate::query::pipelines::STATEMENTS,
+        crate::query::tokens::STATEMENTS,
+        crate::records::organization::STATEMENTS,
+        crate::records::member::STATEMENTS,
+        crate::records::pipeline::STATEMENTS,
+        crate::records::sign_in::STATEMENTS,
+        crate::records::token::STATEMENTS,
+        crate::records::user::STATEMENTS,
+        crate::trail::STATEMENTS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn placeholders_and_tokens_are_rendered_for_each_engine() {
+        let text = "SELECT a FROM t WHERE b = $2 AND c = $1 {for_update}";
+        assert_eq!(render(text, Engine::Sqlite), "SELECT a FROM t WHERE b = ?2 AND c = ?1 ");
+        assert_eq!(render(text, Engine::Postgres), "SELECT a FROM t WHERE b = $2 AND c = $1 FOR UPDATE");
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let names: Vec<_> = all().map(|statement| statement.name).collect();
+        assert_eq!(names.len(), names.iter().collect::<BTreeSet<_>>().len());
+    }
+
+    #[test]
+    fn every_statement_of_an_organization_names_it_first() {
+        for statement in all().filter(|statement| statement.scope == Scope::Org) {
+            let text = statement.text;
+            let bound =
+                text.contains("org_id = $1") || (text.contains("(org_id, ") && text.contains("($1, "));
+            assert!(bound, "{} does not bind org_id to $1", statement.name);
+        }
+    }
+
+    #[test]
+    fn a_statement_is_of_the_kind_it_says() {
+        for statement in all() {
+            let reads = statement.text.trim_start().starts_with("SELECT");
+            assert_eq!(reads, statement.kind == Kind::Read, "{}", statement.name);
+        }
+    }
+}

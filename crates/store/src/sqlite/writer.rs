@@ -1,0 +1,169 @@
+//! The writer: one thread that owns the write connection.
+//!
+//! It takes whatever waits, runs each job in a savepoint, commits once for all of them, and only then answers. The
+//! flush of one batch is the time in which the next one gathers: a client alone is not slowed, many share a flush.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::JoinHandle;
+
+use berth_core::time::Timestamp;
+use rusqlite::OpenFlags;
+use tokio::sync::{mpsc, watch};
+
+use super::{Clock, SqliteConn, fault};
+use crate::error::StoreError;
+use crate::sql::Conn;
+
+/// Jobs in one commit.
+const BATCH_JOBS_MAX: usize = 256;
+/// Jobs waiting for the writer; further callers wait for room.
+const QUEUE_JOBS_MAX: usize = 1_024;
+/// Pages in the write-ahead log before it is copied into the database.
+const CHECKPOINT_PAGES: i32 = 4_000;
+
+/// Runs inside the transaction; says whether to keep what it wrote, and answers once that is durable.
+pub(crate) type Job = Box<dyn FnOnce(&mut dyn Conn, Timestamp) -> Ran + Send>;
+
+pub(crate) struct Ran {
+    pub(crate) keep: bool,
+    /// Called after the commit; with the error if it failed.
+    pub(crate) answer: Box<dyn FnOnce(Option<StoreError>) + Send>,
+}
+
+pub(crate) struct Writer {
+    jobs: Option<mpsc::Sender<Job>>,
+    broken: watch::Receiver<Option<StoreError>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(crate) fn start(path: &Path) -> Result<Self, StoreError> {
+        let mut conn = SqliteConn::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let pages = Arc::new(AtomicI32::new(0));
+        let seen = pages.clone();
+        let note_pages = move |_: &mut rusqlite::hooks::Wal, pages| {
+            seen.store(pages, Ordering::Relaxed);
+            Ok(())
+        };
+        conn.db.wal_hook(Some(note_pages)).map_err(fault)?;
+        let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
+        let (broke, broken) = watch::channel(None);
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || run(&mut conn, queue, &pages, &broke))
+            .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
+        Ok(Self { jobs: Some(jobs), broken, thread: Some(thread) })
+    }
+
+    pub(crate) async fn send(&self, job: Job) -> Result<(), StoreError> {
+        let jobs = self.jobs.as_ref().ok_or_else(closed)?;
+        jobs.send(job).await.map_err(|_| self.broken.borrow().clone().unwrap_or_else(closed))
+    }
+
+    pub(crate) fn send_blocking(&self, job: Job) -> Result<(), StoreError> {
+        let jobs = self.jobs.as_ref().ok_or_else(closed)?;
+        jobs.blocking_send(job).map_err(|_| self.broken.borrow().clone().unwrap_or_else(closed))
+    }
+
+    /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
+    pub(crate) fn broken(&self) -> watch::Receiver<Option<StoreError>> {
+        self.broken.clone()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Closing the queue lets the thread finish what it has; then the file may be opened by the next owner.
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("shutting down".into())
+}
+
+fn run(
+    conn: &mut SqliteConn,
+    mut queue: mpsc::Receiver<Job>,
+    pages: &AtomicI32,
+    broke: &watch::Sender<Option<StoreError>>,
+) {
+    let mut clock = Clock::new();
+    let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
+    while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
+        if let Err(error) = commit_batch(conn, &mut clock, batch.drain(..)) {
+            // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
+            tracing::error!(%error, "the database failed; no further write is accepted");
+            let _ = broke.send(Some(error));
+            return;
+        }
+        if pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
+            checkpoint(conn, "PASSIVE");
+            pages.store(0, Ordering::Relaxed);
+        }
+    }
+    checkpoint(conn, "TRUNCATE");
+}
+
+/// `Err` only when the disk failed; then nothing of the batch was acknowledged as done.
+fn commit_batch(
+    conn: &mut SqliteConn,
+    clock: &mut Clock,
+    jobs: impl Iterator<Item = Job>,
+) -> Result<(), StoreError> {
+    let mut answers = Vec::new();
+    let mut failure = conn.batch("BEGIN IMMEDIATE").err();
+    for job in jobs {
+        if failure.is_some() {
+            // Not run at all: dropping the job tells its caller that the store is unavailable.
+            continue;
+        }
+        match run_job(conn, clock.now(), job) {
+            Ok(answer) => answers.push(answer),
+            Err(error) => failure = Some(error),
+        }
+    }
+    if failure.is_none() {
+        failure = conn.batch("COMMIT").err();
+    }
+    if failure.is_some() && !conn.db.is_autocommit() {
+        let _ = conn.batch("ROLLBACK");
+    }
+    for answer in answers {
+        answer(failure.clone());
+    }
+    match failure {
+        Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
+        // A full disk or a held lock passes: reads go on, and the next write tries again.
+        _ => Ok(()),
+    }
+}
+
+type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
+
+fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<Answer, StoreError> {
+    conn.batch("SAVEPOINT job")?;
+    let ran = job(conn, now);
+    // Some errors, a full disk among them, make SQLite end the whole transaction by itself.
+    if conn.db.is_autocommit() {
+        (ran.answer)(Some(StoreError::StorageFull));
+        return Err(StoreError::StorageFull);
+    }
+    if !ran.keep {
+        conn.batch("ROLLBACK TO job")?;
+    }
+    conn.batch("RELEASE job")?;
+    Ok(ran.answer)
+}
+
+fn checkpoint(conn: &SqliteConn, mode: &str) {
+    let done = conn.db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+    if let Err(error) = done {
+        tracing::warn!(%error, "checkpoint failed; it is tried again later");
+    }
+}

@@ -1,0 +1,178 @@
+//! Transactions: what a closure sees while it runs inside one.
+//!
+//! `Reader` looks, `Tx` changes. Both carry the organization they work for and bind it as `$1` of every statement
+//! of organization scope: a statement cannot reach another organization's rows. A `Tx` that changed something
+//! without recording an event is rolled back.
+
+use berth_core::decision::{Change, Decision, Effect, Record};
+use berth_core::event::{Actor, NewEvent};
+use berth_core::id::{Entropy, OrgId};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::{Conn, Kind, Scope, Statement};
+use crate::value::{Row, Value, text};
+use crate::{outbox, records, trail};
+
+/// For whom a transaction runs.
+#[derive(Debug, Clone)]
+pub struct Context {
+    pub org: Option<OrgId>,
+    pub actor: Actor,
+    pub request_id: Option<String>,
+}
+
+impl Context {
+    pub fn system(org: Option<OrgId>) -> Self {
+        Self { org, actor: Actor::system(), request_id: None }
+    }
+}
+
+/// Anything that can run a read statement: a `Reader` or a `Tx`.
+pub trait Read {
+    fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError>;
+
+    fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
+        Ok(self.rows(statement, params)?.into_iter().next())
+    }
+}
+
+pub struct Reader<'c> {
+    conn: &'c mut dyn Conn,
+    org: Option<OrgId>,
+    now: Timestamp,
+}
+
+impl<'c> Reader<'c> {
+    pub(crate) fn new(conn: &'c mut dyn Conn, org: Option<OrgId>, now: Timestamp) -> Self {
+        Self { conn, org, now }
+    }
+
+    /// The store's time.
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+}
+
+impl Read for Reader<'_> {
+    fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let params = scoped(statement, self.org, params)?;
+        self.conn.query(statement, &params)
+    }
+}
+
+pub struct Tx<'c> {
+    conn: &'c mut dyn Conn,
+    context: Context,
+    now: Timestamp,
+    changes: u32,
+    events: u32,
+}
+
+impl<'c> Tx<'c> {
+    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp) -> Self {
+        Self { conn, context, now, changes: 0, events: 0 }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    pub fn actor(&self) -> &Actor {
+        &self.context.actor
+    }
+
+    pub fn request_id(&self) -> Option<&str> {
+        self.context.request_id.as_deref()
+    }
+
+    pub fn org(&self) -> Result<OrgId, StoreError> {
+        self.context.org.ok_or_else(|| StoreError::Bug("no organization in this transaction".into()))
+    }
+
+    pub fn entropy(&self) -> Result<Entropy, StoreError> {
+        let mut entropy = Entropy::default();
+        aws_lc_rs::rand::fill(&mut entropy)
+            .map_err(|_| StoreError::Unavailable("the system gave no random bytes".into()))?;
+        Ok(entropy)
+    }
+
+    /// Who acts from here on. For moments when the actor is only known inside: a sign-in, the first account.
+    pub fn set_actor(&mut self, actor: Actor) {
+        self.context.actor = actor;
+    }
+
+    /// Runs `work` for an organization: for what concerns several of them, such as a sign-in.
+    pub fn within<T, E>(&mut self, org: OrgId, work: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
+        let outer = self.context.org.replace(org);
+        let result = work(self);
+        self.context.org = outer;
+        result
+    }
+
+    pub(crate) fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
+        if statement.kind == Kind::Write {
+            self.changes += 1;
+        }
+        let params = scoped(statement, self.context.org, params)?;
+        self.conn.execute(statement, &params)
+    }
+
+    /// A write that must hit exactly one row; anything else is a lost version check or a bug.
+    pub(crate) fn execute_one(&mut self, statement: &Statement, params: &[Value]) -> Result<(), StoreError> {
+        match self.execute(statement, params)? {
+            1 => Ok(()),
+            rows => Err(StoreError::Bug(format!("{} changed {rows} rows, wanted 1", statement.name))),
+        }
+    }
+
+    /// Records an event of the transaction's organization.
+    pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
+        self.events += 1;
+        trail::append(self, event)
+    }
+
+    /// Puts work for the outside into the outbox.
+    pub fn enqueue(&mut self, effect: &Effect) -> Result<(), StoreError> {
+        outbox::enqueue(self, effect)
+    }
+
+    /// Writes everything a rule decided, and hands out its answer.
+    pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
+        for change in decision.changes {
+            match change {
+                Change::Put(Record::Pipeline(pipeline)) => records::pipeline::put(self, &pipeline)?,
+            }
+        }
+        for event in decision.events {
+            self.record(event)?;
+        }
+        for effect in &decision.effects {
+            self.enqueue(effect)?;
+        }
+        Ok(decision.answer)
+    }
+
+    /// Called when the closure is done, before its savepoint is kept.
+    pub(crate) fn finish(self) -> Result<(), StoreError> {
+        if self.changes > 0 && self.events == 0 {
+            return Err(StoreError::Bug("a change without an event".into()));
+        }
+        Ok(())
+    }
+}
+
+impl Read for Tx<'_> {
+    fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+        let params = scoped(statement, self.context.org, params)?;
+        self.conn.query(statement, &params)
+    }
+}
+
+fn scoped(statement: &Statement, org: Option<OrgId>, params: &[Value]) -> Result<Vec<Value>, StoreError> {
+    match (statement.scope, org) {
+        (Scope::Instance, _) => Ok(params.to_vec()),
+        (Scope::Org, Some(org)) => Ok(std::iter::once(text(org)).chain(params.iter().cloned()).collect()),
+        (Scope::Org, None) => Err(StoreError::Bug(format!("{} needs an organization", statement.name))),
+    }
+}
