@@ -1,1 +1,60 @@
-fn main() {}
+//! Project tasks. `cargo xtask` alone lists them.
+
+mod demo;
+mod postgres;
+mod test;
+mod tidy;
+mod tool;
+
+use std::process::ExitCode;
+
+use tool::{Done, cargo, run};
+
+const USAGE: &str = "\
+Tasks of this project:
+
+  cargo xtask demo [ARGS…]    build berth and start it with something to look at
+  cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy and installs nothing
+  cargo xtask tidy            the house rules only: file sizes, crate edges, links
+  cargo xtask openapi         write openapi.json again from the handlers
+  cargo xtask bench lists     measure lists at growing sizes; --help shows its options
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let Some((task, rest)) = args.split_first() else {
+        print!("{USAGE}");
+        return ExitCode::SUCCESS;
+    };
+    let done = match task.as_str() {
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
+        "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
+        "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
+        "bench" => bench(rest),
+        "help" | "--help" | "-h" => {
+            print!("{USAGE}");
+            Ok(())
+        }
+        other => Err(format!("there is no task \"{other}\"\n\n{USAGE}")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            eprintln!("xtask: {}", text.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The test that compares openapi.json with the handlers also writes it.
+fn openapi() -> Done {
+    println!("writing openapi.json from the handlers");
+    run(cargo(["test", "-p", "berth-server", "--test", "it", "openapi"]).env("UPDATE_EXPECT", "1"))
+}
+
+fn bench(args: &[String]) -> Done {
+    // Progress goes to stderr: stdout is the report.
+    eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
+    run(cargo(["run", "--quiet", "--profile", "bench", "-p", "berth-bench", "--"]).args(args))
+}

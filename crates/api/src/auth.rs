@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
+use crate::member::UserKind;
 use crate::organization::Organization;
 
 #[derive(Deserialize, ToSchema)]
@@ -42,8 +43,7 @@ pub struct User {
     pub id: String,
     pub email: String,
     pub name: String,
-    /// `person` or `service`.
-    pub kind: String,
+    pub kind: UserKind,
     /// The password came from `berth init` or an invitation and should be changed.
     pub password_is_generated: bool,
 }

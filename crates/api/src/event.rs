@@ -24,13 +24,21 @@ pub struct Event {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Actor {
-    /// `user`, `service` or `system`.
     #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: ActorKind,
     pub id: Option<String>,
     pub name: String,
     /// The API token it was done with, if it was one.
     pub token_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ActorKind {
+    User,
+    Service,
+    /// Berth itself.
+    System,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]

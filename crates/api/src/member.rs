@@ -13,11 +13,8 @@ pub struct Member {
     pub id: String,
     pub email: String,
     pub name: String,
-    /// `person` or `service`.
-    #[schema(example = "person")]
-    pub kind: String,
-    #[schema(example = "deployer")]
-    pub role: String,
+    pub kind: UserKind,
+    pub role: Role,
     /// Of a service account: the user who answers for it.
     pub owner_id: Option<String>,
     pub created_at: String,
@@ -26,6 +23,22 @@ pub struct Member {
 }
 
 impl Replay for Member {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    Viewer,
+    Deployer,
+    Admin,
+    Owner,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum UserKind {
+    Person,
+    Service,
+}
 
 /// A new member. The password is shown here and never again.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -48,20 +61,20 @@ impl Replay for MemberAdded {
 pub struct MemberNew {
     #[schema(max_length = 254, example = "grace@acme.test")]
     pub email: String,
-    /// One of viewer, deployer, admin, owner; at most your own.
-    #[schema(example = "deployer")]
+    /// At most your own.
+    #[schema(value_type = Role)]
     pub role: String,
     /// Defaults to the part of the address before the @.
     #[schema(min_length = 1, max_length = 120)]
     pub name: Option<String>,
-    /// `person` (default) or `service`.
-    #[schema(example = "person")]
+    /// A person, if absent.
+    #[schema(value_type = Option<UserKind>)]
     pub kind: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberPatch {
-    #[schema(example = "admin")]
+    #[schema(value_type = Option<Role>)]
     pub role: Option<String>,
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
+use crate::member::Role;
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -15,8 +16,7 @@ pub struct Organization {
     #[schema(example = "Acme")]
     pub name: String,
     /// The caller's role in it.
-    #[schema(example = "owner")]
-    pub role: String,
+    pub role: Role,
     pub created_at: String,
 }
 

@@ -15,9 +15,7 @@ pub struct Pipeline {
     pub name: String,
     #[schema(example = "shop")]
     pub slug: String,
-    /// `active` or `stopped`.
-    #[schema(example = "active")]
-    pub status: String,
+    pub status: PipelineStatus,
     /// Who stopped it, when and why; null while it is active.
     pub stopped: Option<Stopped>,
     /// The branch whose new heads start deployments.
@@ -33,6 +31,13 @@ pub struct Pipeline {
 }
 
 impl Replay for Pipeline {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PipelineStatus {
+    Active,
+    Stopped,
+}
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -91,9 +96,7 @@ pub struct Validation {
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostic {
-    /// `error` or `warning`.
-    #[schema(example = "error")]
-    pub severity: String,
+    pub severity: Severity,
     #[schema(example = "unknown_field")]
     pub code: String,
     pub message: String,
@@ -106,6 +109,15 @@ pub struct Diagnostic {
     pub source_line: String,
     /// What to write instead.
     pub suggestion: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The definition cannot be used.
+    Error,
+    /// It can, but perhaps it does not do what was meant.
+    Warning,
 }
 
 /// Why something is done.

@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::error::OpenError;
 
 /// How long a start waits for another process to let go of the directory.
-pub const LOCK_WAIT: Duration = Duration::from_secs(3);
+pub const LOCK_WAIT: Duration = Duration::from_secs(2);
 const LOCK_RETRY: Duration = Duration::from_millis(20);
 
 /// File systems on which locks and flushes cannot be trusted, by their magic number.

@@ -86,7 +86,7 @@ fn shown(event: &Event) -> wire::Event {
         sequence: event.sequence,
         kind: event.kind.clone(),
         occurred_at: event.occurred_at.to_string(),
-        actor: super::pipelines::actor(&event.actor),
+        actor: super::wire::actor(&event.actor),
         request_id: event.request_id.clone(),
         subjects: event
             .subjects

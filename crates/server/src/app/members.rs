@@ -14,6 +14,7 @@ use berth_store::records::token;
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Read, Tx};
 
+use super::wire::{role, user_kind};
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
 use crate::credential::{Redacted, password};
@@ -211,8 +212,8 @@ fn shown(member: &MemberView) -> wire::Member {
         id: member.user.to_string(),
         email: member.email.to_string(),
         name: member.name.to_string(),
-        kind: if member.is_service { "service" } else { "person" }.to_owned(),
-        role: member.role.to_string(),
+        kind: user_kind(member.is_service),
+        role: role(member.role),
         owner_id: member.owner.map(|owner| owner.to_string()),
         created_at: member.created_at.to_string(),
         deleted_at: None,

@@ -7,6 +7,7 @@ mod organizations;
 mod pipelines;
 mod sign_in;
 mod tokens;
+mod wire;
 
 pub use answer::{Answer, Outcome, Page};
 pub use events::EventFilter;

@@ -105,7 +105,7 @@ pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {
         id: org.id.to_string(),
         slug: org.slug.to_string(),
         name: org.name.to_string(),
-        role: role.to_string(),
+        role: super::wire::role(role),
         created_at: org.created_at.to_string(),
     }
 }

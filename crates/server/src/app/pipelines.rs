@@ -1,11 +1,9 @@
 //! Pipelines: list, view, define, stop, resume, delete.
 
 use aws_lc_rs::digest;
-use berth_api::event::Actor as WireActor;
 use berth_api::pipeline as wire;
 use berth_api::problem::{Code, Problem};
 use berth_core::access::permit;
-use berth_core::event::Actor;
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
 use berth_core::pipeline::diagnostic::{Diagnostic, Severity};
@@ -16,6 +14,7 @@ use berth_store::query::{From, pipelines};
 use berth_store::records::pipeline;
 use berth_store::{Read, Tx};
 
+use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
 use crate::error::AppError;
@@ -204,17 +203,17 @@ fn answer(pipeline: &Pipeline) -> Answer<wire::Pipeline> {
 
 fn shown(pipeline: &Pipeline) -> wire::Pipeline {
     let (status, stopped) = match &pipeline.status {
-        Status::Active => ("active", None),
+        Status::Active => (wire::PipelineStatus::Active, None),
         Status::Stopped { by, at, reason } => {
             let reason = reason.as_ref().map(ToString::to_string);
-            ("stopped", Some(wire::Stopped { by: actor(by), at: at.to_string(), reason }))
+            (wire::PipelineStatus::Stopped, Some(wire::Stopped { by: actor(by), at: at.to_string(), reason }))
         }
     };
     wire::Pipeline {
         id: pipeline.id.to_string(),
         name: pipeline.name.to_string(),
         slug: pipeline.slug.to_string(),
-        status: status.to_owned(),
+        status,
         stopped,
         tracks: pipeline.outline.tracks.clone(),
         stages: pipeline.outline.stages.iter().map(|name| wire::Stage { name: name.clone() }).collect(),
@@ -228,7 +227,10 @@ fn shown(pipeline: &Pipeline) -> wire::Pipeline {
 
 fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
     wire::Diagnostic {
-        severity: found.severity.to_string(),
+        severity: match found.severity {
+            Severity::Error => wire::Severity::Error,
+            Severity::Warning => wire::Severity::Warning,
+        },
         code: found.code.to_owned(),
         message: found.message.clone(),
         pointer: found.pointer.clone(),
@@ -237,20 +239,5 @@ fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
         end_column: found.end_column,
         source_line: found.source_line.clone(),
         suggestion: found.suggestion.clone(),
-    }
-}
-
-pub(super) fn actor(actor: &Actor) -> WireActor {
-    use berth_core::event::ActorKind;
-    WireActor {
-        kind: match actor.kind {
-            ActorKind::User => "user",
-            ActorKind::Service => "service",
-            ActorKind::System => "system",
-        }
-        .to_owned(),
-        id: actor.id.map(|id| id.to_string()),
-        name: actor.name.clone(),
-        token_id: actor.token.map(|id| id.to_string()),
     }
 }

@@ -119,26 +119,24 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     if depth(text) > JSON_DEPTH_MAX {
         return Err(invalid_json(&format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
     }
-    let mut reader = serde_json::Deserializer::from_str(text);
-    let found = serde_path_to_error::deserialize(&mut reader);
-    let found = found.map_err(|error| (pointer(error.path()), error.into_inner()));
-    match found {
-        Ok(value) => match reader.end() {
-            Ok(()) => Ok(value),
-            Err(error) => Err(invalid_json(&error.to_string())),
-        },
-        Err((_, error)) if !error.is_data() => Err(invalid_json(&error.to_string())),
-        Err((pointer, error)) => {
-            let all = errors_of::<T>(text);
-            Err(AppError::invalid(if all.is_empty() { vec![data_error(&pointer, &error)] } else { all }))
-        }
+    let value: serde_json::Value =
+        serde_json::from_str(text).map_err(|error| invalid_json(&error.to_string()))?;
+    // serde would take an array for a struct, member by member.
+    if !value.is_object() {
+        return Err(AppError::new(Code::InvalidRequest, "the body must be a JSON object"));
     }
+    // Read from the text, not from the value, so that a member given twice is noticed.
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let all = errors_of::<T>(value);
+        let first = || vec![data_error(&pointer(error.path()), error.inner())];
+        AppError::invalid(if all.is_empty() { first() } else { all })
+    })
 }
 
 /// serde stops at the first error. Unknown members can be taken out one by one, so that all are named at once.
-fn errors_of<T: DeserializeOwned>(text: &str) -> Vec<InputError> {
+fn errors_of<T: DeserializeOwned>(mut value: serde_json::Value) -> Vec<InputError> {
     let mut errors = Vec::new();
-    let Ok(mut value) = serde_json::from_str::<serde_json::Value>(text) else { return errors };
     while errors.len() < INPUT_ERRORS_MAX {
         let Err(error) = serde_path_to_error::deserialize::<_, T>(&value) else { break };
         let at = pointer(error.path());
@@ -161,16 +159,16 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     let text = error.to_string();
     // The place is in the pointer; line and column would repeat it.
     let text = text.split(" at line ").next().unwrap_or_default();
-    let code = match text {
-        _ if text.starts_with("unknown field") => "unknown_member",
-        _ if text.starts_with("missing field") => "required",
-        _ => "invalid",
-    };
-    let detail = match code {
-        "unknown_member" => "is not a member of this request".to_owned(),
-        _ => text.to_owned(),
-    };
-    InputError { code, ..input_error(pointer, detail) }
+    if text.starts_with("unknown field") {
+        return InputError {
+            code: "unknown_member",
+            ..input_error(pointer, "is not a member of this request")
+        };
+    }
+    if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return InputError { code: "required", ..input_error(&format!("{pointer}/{name}"), "is required") };
+    }
+    input_error(pointer, text)
 }
 
 fn invalid_json(detail: &str) -> AppError {
@@ -236,14 +234,14 @@ mod tests {
     #[test]
     fn wrong_types_and_missing_members_are_named() {
         assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), "invalid")]);
-        assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [(String::new(), "required")]);
+        assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), "required")]);
         assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
     }
 
     #[test]
     fn depth_is_bounded_and_brackets_in_strings_do_not_count() {
         assert_eq!(depth(r#"{"a": "[[[[\"[["}"#), 1);
-        let deep = |n: usize| format!("{}{}", "[".repeat(n), "]".repeat(n));
+        let deep = |n: usize| format!("{{\"a\":{}{}}}", "[".repeat(n - 1), "]".repeat(n - 1));
         let code =
             |n| parse::<serde_json::Value>(deep(n).as_bytes()).err().map(|error| error.into_problem().code);
         assert_eq!(code(JSON_DEPTH_MAX), None);

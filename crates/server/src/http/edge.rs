@@ -74,7 +74,8 @@ impl Edge {
             }
         };
         let response = self.finish(response, &asked, &id);
-        let (status, ms) = (response.status().as_u16(), started.elapsed().as_millis());
+        let (status, ms) =
+            (response.status().as_u16(), u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
         tracing::info!(method = %asked.method, path = asked.path, status, ms, request_id = id, "answered");
         response
     }

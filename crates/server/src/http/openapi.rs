@@ -107,6 +107,7 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
             .build();
         operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
     }
+    describe_successes(operation);
     let parameters = operation.parameters.get_or_insert_default();
     if lists {
         parameters.push(whole_number("limit", "records on a page, at most 200", 1).into());
@@ -119,6 +120,18 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
         parameters.push(
             text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect").into(),
         );
+    }
+}
+
+/// The specification wants a description of every answer.
+fn describe_successes(operation: &mut Operation) {
+    let named = [("200", "done"), ("201", "created"), ("202", "accepted")];
+    for (status, words) in named {
+        if let Some(RefOr::T(response)) = operation.responses.responses.get_mut(status)
+            && response.description.is_empty()
+        {
+            words.clone_into(&mut response.description);
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) fn canonical(raw: &str) -> Result<String, &'static str> {
     };
     let path = match path.strip_suffix('/') {
         Some("") | None => path,
+        Some(trimmed) if trimmed.ends_with('/') => return Err("a path has no empty segments"),
         Some(trimmed) => trimmed.to_owned(),
     };
     if path != "/" {

@@ -1,0 +1,55 @@
+//! Fills a store with pipelines, through the same rules and writes the server uses.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use berth_core::id::{OrgId, PipelineId};
+use berth_core::name::{DisplayName, Slug};
+use berth_core::pipeline::parse::parse;
+use berth_core::pipeline::state::{self, Create, Defined, Outline};
+use berth_core::time::Timestamp;
+use berth_store::records::pipeline;
+use berth_store::{Context, Store};
+
+/// A word that [`SEARCHED_ROWS`] names hold, whatever the size of the list.
+pub(crate) const SEARCHED: &str = "lighthouse";
+pub(crate) const SEARCHED_ROWS: usize = 5;
+
+const DEFINITION: &str = include_str!("pipeline.yaml");
+/// Stands for the hash of the definition; the store only compares it.
+const DEFINITION_HASH: &str = "sha256:0000000000000000000000000000000000000000000000000000000000000000";
+const ROWS_PER_TRANSACTION: usize = 5_000;
+/// Between two pipelines. A transaction has one time, and ids of one millisecond have no order; real ones do.
+const APART_MICROS: i64 = 1_000;
+
+pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {
+    let definition = parse(DEFINITION).definition.context("the benchmark's definition has errors")?;
+    let defined = Defined { hash: DEFINITION_HASH.into(), outline: Outline::of(&definition) };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
+    let first = i64::try_from(now)? - i64::try_from(rows)? * APART_MICROS;
+    for start in (0..rows).step_by(ROWS_PER_TRANSACTION) {
+        let numbers = start..rows.min(start + ROWS_PER_TRANSACTION);
+        let defined = defined.clone();
+        store.transact_blocking(Context::system(Some(org)), move |tx| {
+            pipeline::put_definition(tx, DEFINITION_HASH, DEFINITION)?;
+            for number in numbers {
+                let created_at = Timestamp::from_micros(first + i64::try_from(number)? * APART_MICROS);
+                let id = PipelineId::from_parts(created_at, tx.entropy()?);
+                let (slug, name) = named(number, rows);
+                let name = Some(DisplayName::parse(&name)?);
+                let command = Create { id, slug: Slug::parse(&slug)?, name, definition: defined.clone() };
+                tx.commit(state::create(command, None, created_at)?)?;
+            }
+            Ok::<_, anyhow::Error>(())
+        })?;
+    }
+    Ok(())
+}
+
+fn named(number: usize, rows: usize) -> (String, String) {
+    let every = rows / SEARCHED_ROWS;
+    if number % every == every / 2 && number / every < SEARCHED_ROWS {
+        return (format!("{SEARCHED}-{number}"), format!("Lighthouse {number}"));
+    }
+    (format!("service-{number:07}"), format!("Service {number}"))
+}

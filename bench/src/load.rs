@@ -1,0 +1,187 @@
+//! The load generator: kept connections that send one GET after the other. Just enough HTTP/1.1 for our own server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
+
+#[derive(Clone)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    pub(crate) token: String,
+}
+
+/// Makes the path of the next request.
+pub(crate) type NextPath = Arc<dyn Fn(&mut Random) -> String + Send + Sync>;
+
+/// What one round of one case gave.
+pub(crate) struct Round {
+    /// Answers with status 200.
+    pub(crate) latencies: Vec<Duration>,
+    pub(crate) failed: usize,
+    pub(crate) took: Duration,
+}
+
+impl Round {
+    pub(crate) fn per_second(&self) -> f64 {
+        self.latencies.len() as f64 / self.took.as_secs_f64()
+    }
+}
+
+/// Sends requests for so long. What is under way at the end is waited for, and counts with its time.
+pub(crate) async fn round(
+    target: &Target,
+    next: &NextPath,
+    clients: usize,
+    length: Duration,
+    seed: u64,
+) -> anyhow::Result<Round> {
+    let mut connections = Vec::with_capacity(clients);
+    for _ in 0..clients {
+        connections.push(Connection::open(target).await?);
+    }
+    let start = Instant::now();
+    let clients: Vec<_> = (seed..)
+        .zip(connections)
+        .map(|(seed, connection)| tokio::spawn(client(connection, next.clone(), start + length, seed)))
+        .collect();
+    let mut sum = Round { latencies: Vec::new(), failed: 0, took: Duration::ZERO };
+    for client in clients {
+        let (latencies, failed) = client.await??;
+        sum.latencies.extend(latencies);
+        sum.failed += failed;
+    }
+    sum.took = start.elapsed();
+    Ok(sum)
+}
+
+async fn client(
+    mut connection: Connection,
+    next: NextPath,
+    until: Instant,
+    seed: u64,
+) -> anyhow::Result<(Vec<Duration>, usize)> {
+    let mut random = Random::new(seed);
+    let (mut latencies, mut failed) = (Vec::new(), 0);
+    while Instant::now() < until {
+        let path = next(&mut random);
+        let sent = Instant::now();
+        match connection.get(&path).await?.0 {
+            200 => latencies.push(sent.elapsed()),
+            _ => failed += 1,
+        }
+    }
+    Ok((latencies, failed))
+}
+
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// The header lines of every request.
+    lines: String,
+    request: String,
+    answer: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) async fn open(target: &Target) -> anyhow::Result<Self> {
+        let stream = TcpStream::connect(target.address).await.context("cannot connect to the server")?;
+        stream.set_nodelay(true)?;
+        let lines = format!(
+            " HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",
+            target.address, target.token
+        );
+        Ok(Self { stream, lines, request: String::new(), answer: Vec::with_capacity(64 * 1024) })
+    }
+
+    /// Status and body of one request.
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(u16, &[u8])> {
+        let asked = tokio::time::timeout(ANSWER_WAIT_MAX, self.exchange(path)).await;
+        let (status, start) =
+            asked.with_context(|| format!("no answer in {ANSWER_WAIT_MAX:?}: {path}"))??;
+        Ok((status, &self.answer[start..]))
+    }
+
+    /// Status, and where in the answer the body starts.
+    async fn exchange(&mut self, path: &str) -> anyhow::Result<(u16, usize)> {
+        self.request.clear();
+        self.request.extend(["GET ", path, &self.lines]);
+        self.stream.write_all(self.request.as_bytes()).await?;
+        self.answer.clear();
+        let head_bytes = loop {
+            self.read_some(path).await?;
+            if let Some(end) = self.answer.windows(4).position(|four| four == b"\r\n\r\n") {
+                break end + 4;
+            }
+        };
+        let (status, body_bytes) = read_head(&self.answer[..head_bytes])?;
+        ensure!(body_bytes <= ANSWER_BYTES_MAX, "an answer of {body_bytes} bytes: {path}");
+        while self.answer.len() < head_bytes + body_bytes {
+            self.read_some(path).await?;
+        }
+        Ok((status, head_bytes))
+    }
+
+    async fn read_some(&mut self, path: &str) -> anyhow::Result<()> {
+        match self.stream.read_buf(&mut self.answer).await? {
+            0 => bail!("the server closed the connection: {path}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Status and length of the body.
+fn read_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
+    let head = str::from_utf8(head).context("headers are not text")?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next().and_then(|line| line.split(' ').nth(1)).context("no status line")?;
+    let length = lines
+        .filter_map(|line| line.split_once(':'))
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .context("an answer without content-length")?;
+    Ok((status.parse()?, length.1.trim().parse()?))
+}
+
+/// Chance that is the same in every run: splitmix64.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^= bits >> 31;
+        usize::try_from((u128::from(bits) * end as u128) >> 64).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_tells_status_and_length() {
+        let head = b"HTTP/1.1 404 Not Found\r\nContent-Length: 12\r\nx: y\r\n\r\n";
+        assert_eq!(read_head(head).unwrap(), (404, 12));
+        assert!(read_head(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
+    }
+
+    #[test]
+    fn random_numbers_stay_below_their_end_and_reach_far() {
+        let mut random = Random::new(7);
+        let numbers: Vec<_> = (0..1_000).map(|_| random.below(100)).collect();
+        assert!(numbers.iter().all(|number| *number < 100));
+        assert!(numbers.contains(&0) && numbers.contains(&99));
+    }
+}

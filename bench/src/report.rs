@@ -1,0 +1,167 @@
+//! The table, and the limits that `--check` holds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use crate::lists::{Case, PAGE_ROWS, Rounds};
+use crate::load::Round;
+use crate::options::Options;
+use crate::site::Site;
+
+/// At the largest size, at least this part of the rate at the smallest.
+const FLOORS: &[(Case, f64)] = &[(Case::First, 0.5), (Case::Cursor, 0.5), (Case::Offset, 0.25)];
+
+pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> String {
+    let smallest = options.rows.first().copied().unwrap_or_default();
+    let mut out = String::new();
+    let mut line = |text: String| {
+        let _ = writeln!(out, "{text}");
+    };
+    line(format!(
+        "Pages of {PAGE_ROWS}, {} clients, {} rounds of {} ms; client and server share {}.",
+        options.clients,
+        options.rounds,
+        options.round.as_millis(),
+        machine(),
+    ));
+    for site in sites {
+        let per_second = site.rows as f64 / site.filled_in.as_secs_f64();
+        line(format!(
+            "{} rows: filled in {:.1} s ({} rows/s), database of {} MB.",
+            grouped(site.rows),
+            site.filled_in.as_secs_f64(),
+            rate(per_second),
+            site.bytes / 1_000_000,
+        ));
+    }
+    line(String::new());
+    line(format!(
+        "| rows | case | requests/s | p50 ms | p99 ms | against {} rows | against one by id | failed |",
+        grouped(smallest)
+    ));
+    line("|--:|---|--:|--:|--:|--:|--:|--:|".into());
+    for rows in &options.rows {
+        for case in Case::ALL {
+            let measured = &rounds[&(*rows, case)];
+            let mut latencies: Vec<_> = measured.iter().flat_map(|round| &round.latencies).copied().collect();
+            latencies.sort_unstable();
+            line(format!(
+                "| {} | {}{} | {} | {} | {} | {} | {} | {} |",
+                grouped(*rows),
+                case.title(),
+                if measured.len() < options.rounds { " (measured once)" } else { "" },
+                rate(median(measured.iter().map(Round::per_second))),
+                millis(&latencies, 50),
+                millis(&latencies, 99),
+                times(ratio(measured, &rounds[&(smallest, case)])),
+                times(ratio(measured, &rounds[&(*rows, Case::One)])),
+                measured.iter().map(|round| round.failed).sum::<usize>(),
+            ));
+        }
+    }
+    out
+}
+
+/// Fails with every limit that does not hold.
+pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
+    let (Some(smallest), Some(largest)) = (rows.first(), rows.last()) else { return Ok(()) };
+    let mut broken = Vec::new();
+    for (case, floor) in FLOORS {
+        let (long, short) = (&rounds[&(*largest, *case)], &rounds[&(*smallest, *case)]);
+        let found = ratio(long, short);
+        if found < *floor {
+            let (title, size) = (case.title(), grouped(*largest));
+            broken.push(format!(
+                "{title} at {size} rows: {found:.2} of the short list's rate, at least {floor}"
+            ));
+        }
+    }
+    for ((rows, case), measured) in rounds {
+        let failed: usize = measured.iter().map(|round| round.failed).sum();
+        if failed > 0 {
+            broken.push(format!("{} at {} rows: {failed} requests failed", case.title(), grouped(*rows)));
+        }
+    }
+    ensure!(broken.is_empty(), "{}", broken.join("\n"));
+    Ok(())
+}
+
+/// The median of the ratios of rounds that were measured side by side.
+fn ratio(these: &[Round], those: &[Round]) -> f64 {
+    median(these.iter().zip(those).map(|(this, that)| this.per_second() / that.per_second()))
+}
+
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = numbers.collect();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
+    match (sorted.get(low), sorted.get(high)) {
+        (Some(low), Some(high)) => f64::midpoint(*low, *high),
+        _ => 0.0,
+    }
+}
+
+fn millis(sorted: &[Duration], percent: usize) -> String {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).map_or("–".into(), |took| format!("{:.2}", took.as_secs_f64() * 1_000.0))
+}
+
+fn times(ratio: f64) -> String {
+    if ratio < 0.01 { format!("{ratio:.5}") } else { format!("{ratio:.2}") }
+}
+
+fn rate(per_second: f64) -> String {
+    if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second as usize) }
+}
+
+/// `1000000` as `1,000,000`.
+pub(crate) fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+fn machine() -> String {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kib = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse().ok());
+    let kib: f64 = kib.unwrap_or(0.0);
+    format!("{cores} cores and {:.0} GiB of memory", kib / 1024.0 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_for_people() {
+        assert_eq!(grouped(7), "7");
+        assert_eq!(grouped(1_000), "1,000");
+        assert_eq!(grouped(12_345_678), "12,345,678");
+        assert_eq!(rate(12.34), "12.3");
+    }
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert!((median([3.0, 1.0, 2.0].into_iter()) - 2.0).abs() < 1e-9);
+        assert!((median([4.0, 1.0].into_iter()) - 2.5).abs() < 1e-9);
+        assert!(median(std::iter::empty()).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_percentile_is_a_measured_value() {
+        let all: Vec<_> = (1..=100).map(Duration::from_millis).collect();
+        assert_eq!((millis(&all, 50), millis(&all, 99)), ("50.00".into(), "99.00".into()));
+        assert_eq!(millis(&[], 99), "–");
+    }
+}

@@ -1,0 +1,91 @@
+//! A server in this process with a list of a given length, and what a caller needs to know about it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use berth_core::name::{Email, Slug};
+use berth_server::app::App;
+use berth_server::config::Config;
+use berth_server::error::AppError;
+use berth_server::keys::Keys;
+use berth_server::serve::serve;
+use berth_server::setup::create_organization;
+use berth_store::Store;
+use berth_store::data_dir::DataDir;
+use tokio::net::TcpListener;
+
+use crate::data;
+use crate::load::Target;
+
+pub(crate) struct Site {
+    pub(crate) rows: usize,
+    pub(crate) target: Target,
+    /// Path of the list.
+    pub(crate) list: String,
+    pub(crate) filled_in: Duration,
+    pub(crate) bytes: u64,
+    app: Arc<App>,
+    thread: Option<JoinHandle<()>>,
+    _dir: DataDir,
+}
+
+impl Site {
+    /// Fills a new data directory below `place` and serves it.
+    pub(crate) fn open(place: &Path, rows: usize) -> anyhow::Result<Self> {
+        let dir = DataDir::open(&place.join(rows.to_string()))?;
+        let store = Store::open_sqlite(&dir.database())?;
+        let created = create_organization(&store, Slug::parse("acme")?, Email::parse("ada@acme.test")?)
+            .map_err(told)?;
+        let start = Instant::now();
+        data::fill(&store, created.org.id, rows)?;
+        let filled_in = start.elapsed();
+        let bytes = std::fs::metadata(dir.database())?.len();
+
+        let keys = Keys::load_or_create(&dir.path().join("root.key"))?;
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let app = Arc::new(App::new(store, keys, Config { rate_limit: false, ..Config::local(listen) }));
+        let (thread, address) = serve_on_a_thread(app.clone())?;
+        let target = Target { address, token: created.token.reveal().to_owned() };
+        let list = format!("/api/v1/organizations/{}/pipelines", created.org.id);
+        Ok(Self { rows, target, list, filled_in, bytes, app, thread: Some(thread), _dir: dir })
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.app.shutdown.cancel();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// With a runtime of its own, as `berth serve` has.
+fn serve_on_a_thread(app: Arc<App>) -> anyhow::Result<(JoinHandle<()>, SocketAddr)> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let (tell, told) = mpsc::channel();
+    let thread = std::thread::Builder::new().name("site".into()).spawn(move || {
+        runtime.block_on(async move {
+            let bound = TcpListener::bind(app.config().listen).await;
+            let bound = bound.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
+            match bound {
+                Err(error) => drop(tell.send(Err(error))),
+                Ok((listener, address)) => {
+                    if tell.send(Ok(address)).is_ok() {
+                        serve(app, listener).await;
+                    }
+                }
+            }
+        });
+    })?;
+    let address = told.recv().context("the server ended at once")?.context("cannot listen on loopback")?;
+    Ok((thread, address))
+}
+
+fn told(error: AppError) -> anyhow::Error {
+    anyhow!(error.into_problem().detail)
+}

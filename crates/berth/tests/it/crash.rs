@@ -1,0 +1,251 @@
+//! Killed under load, again and again, on one data directory: what was acknowledged is there, and nothing is there
+//! twice. Each writer works through its own pipelines one request at a time, so its next state is always known:
+//! what was acknowledged last, or that and the one request which got no answer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+
+use crate::client::{Api, Client, Request, Response};
+use crate::harness::{DEFINITION, Home, Process, Server};
+
+const KILLS: usize = 50;
+const WRITERS: usize = 4;
+const LOAD_MS: std::ops::Range<u64> = 20..180;
+/// Events of `berth init`.
+const EVENTS_BEFORE: usize = 3;
+const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
+
+#[test]
+fn what_was_acknowledged_survives_fifty_kills_and_nothing_happens_twice() {
+    let mut random = Random::new();
+    let home = Home::new();
+    let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
+    for round in 0..KILLS {
+        if random.next().is_multiple_of(5) {
+            kill_while_it_starts(&home, &mut random);
+        }
+        let mut server = start(&home);
+        check_all(&server.api, &mut writers, round);
+        std::thread::scope(|scope| {
+            for writer in &mut writers {
+                let api = server.api.clone();
+                scope.spawn(move || writer.write_until_it_dies(&api));
+            }
+            std::thread::sleep(Duration::from_millis(random.within(LOAD_MS)));
+            server.process.kill();
+        });
+    }
+    let server = start(&home);
+    check_all(&server.api, &mut writers, KILLS);
+    let acknowledged: usize = writers.iter().map(Writer::effects).sum();
+    println!("{acknowledged} writes of {WRITERS} writers, {KILLS} kills");
+    assert!(acknowledged > KILLS * WRITERS, "hardly anything was written: {acknowledged}");
+    server.stop();
+}
+
+fn start(home: &Home) -> Server {
+    Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
+}
+
+fn kill_while_it_starts(home: &Home, random: &mut Random) {
+    let mut process = Process::start(&mut home.serve_command());
+    std::thread::sleep(Duration::from_millis(random.within(0..30)));
+    process.kill();
+}
+
+fn check_all(api: &Api, writers: &mut [Writer], round: usize) {
+    let mut client = Client::connect(api.address);
+    for writer in &mut *writers {
+        writer.check_touched(api, &mut client, round);
+        writer.repeat_last(api, &mut client, round);
+    }
+
+    let (pipelines, total) = api.whole_list(PIPELINES);
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let found: BTreeMap<_, _> =
+        pipelines.iter().map(|pipeline| (text(&pipeline["slug"]), text(&pipeline["status"]))).collect();
+    let known: BTreeMap<_, _> = writers
+        .iter()
+        .flat_map(|writer| &writer.made)
+        .map(|known| (known.slug.clone(), known.state.status.to_owned()))
+        .collect();
+    assert_eq!(found, known, "round {round}");
+    assert_eq!((pipelines.len(), &total), (known.len(), &json!(known.len())), "round {round}");
+
+    let (events, total) = api.whole_list("/api/v1/organizations/acme/events");
+    let sequences: Vec<_> =
+        events.iter().rev().map(|event| event["sequence"].as_u64().expect("a number")).collect();
+    let effects: usize = writers.iter().map(Writer::effects).sum();
+    let expected: Vec<_> = (1..=(EVENTS_BEFORE + effects) as u64).collect();
+    assert_eq!(sequences, expected, "round {round}: every effect has its event, without gaps");
+    assert_eq!(total, json!(expected.len()), "round {round}");
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct State {
+    /// Counts the changes: a second effect would show here.
+    version: usize,
+    status: &'static str,
+}
+
+struct Known {
+    slug: String,
+    state: State,
+}
+
+/// The last request of a writer, and what it must lead to.
+struct Asked {
+    slug: String,
+    request: Request,
+    before: Option<State>,
+    after: State,
+    /// The answer, if it came.
+    answer: Option<Value>,
+}
+
+struct Writer {
+    number: usize,
+    random: Random,
+    requests: usize,
+    made: Vec<Known>,
+    /// Places in `made` that changed since the last check.
+    touched: BTreeSet<usize>,
+    last: Option<Asked>,
+}
+
+impl Writer {
+    fn new(number: usize, seed: u64) -> Self {
+        let (made, touched) = (Vec::new(), BTreeSet::new());
+        Self { number, random: Random(seed), requests: 0, made, touched, last: None }
+    }
+
+    /// Every version of a pipeline is one write.
+    fn effects(&self) -> usize {
+        self.made.iter().map(|known| known.state.version).sum()
+    }
+
+    fn write_until_it_dies(&mut self, api: &Api) {
+        let mut client = Client::connect(api.address);
+        loop {
+            let asked =
+                self.last.insert(Self::next(self.number, self.requests, &mut self.random, &self.made, api));
+            self.requests += 1;
+            let Ok(answer) = client.ask(&asked.request) else { return };
+            assert_eq!(answer.header("idempotent-replayed"), None, "{}", asked.slug);
+            check_answer(asked, &answer);
+            self.acknowledge(&answer);
+        }
+    }
+
+    fn next(number: usize, requests: usize, random: &mut Random, made: &[Known], api: &Api) -> Asked {
+        let key = format!("writer-{number}-{requests}");
+        let post = |path: &str| api.request("POST", path).header("Idempotency-Key", &key);
+        if made.is_empty() || random.next().is_multiple_of(4) {
+            let slug = format!("w{number}-{}", made.len());
+            let request = post(PIPELINES).json(&json!({ "slug": slug, "definition": DEFINITION }));
+            let after = State { version: 1, status: "active" };
+            return Asked { slug, request, before: None, after, answer: None };
+        }
+        let Known { slug, state } = &made[random.within(0..made.len() as u64) as usize];
+        let (verb, status) = match state.status {
+            "active" => ("stop", "stopped"),
+            _ => ("resume", "active"),
+        };
+        let request = post(&format!("{PIPELINES}/{slug}/{verb}"));
+        let after = State { version: state.version + 1, status };
+        Asked { slug: slug.clone(), request, before: Some(*state), after, answer: None }
+    }
+
+    fn acknowledge(&mut self, answer: &Response) {
+        let asked = self.last.as_mut().expect("something was asked");
+        asked.answer = Some(answer.json());
+        let place = self.made.iter().position(|known| known.slug == asked.slug).unwrap_or(self.made.len());
+        if place == self.made.len() {
+            self.made.push(Known { slug: asked.slug.clone(), state: asked.after });
+        }
+        self.made[place].state = asked.after;
+        self.touched.insert(place);
+    }
+
+    fn check_touched(&mut self, api: &Api, client: &mut Client, round: usize) {
+        // The request without an answer may have changed its pipeline; `repeat_last` looks at that one.
+        let open = self.last.as_ref().filter(|asked| asked.answer.is_none()).map(|asked| asked.slug.clone());
+        for place in std::mem::take(&mut self.touched) {
+            let Known { slug, state } = &self.made[place];
+            if open.as_ref() != Some(slug) {
+                assert_eq!(view(api, client, slug), Some(*state), "round {round}: {slug}");
+            }
+        }
+    }
+
+    /// The effect and its key are one: it is there and replayed, or it is not there and happens now.
+    fn repeat_last(&mut self, api: &Api, client: &mut Client, round: usize) {
+        let Some(asked) = &self.last else { return };
+        let what = format!("round {round}: {} {}", asked.request.path, asked.slug);
+        let found = view(api, client, &asked.slug);
+        let happened = found == Some(asked.after);
+        match &asked.answer {
+            Some(_) => assert!(happened, "{what}: acknowledged {:?}, found {found:?}", asked.after),
+            None => assert!(happened || found == asked.before, "{what}: found {found:?}"),
+        }
+        let answer = client.ask(&asked.request).expect("an answer to the repeat");
+        check_answer(asked, &answer);
+        assert_eq!(answer.header("idempotent-replayed") == Some("true"), happened, "{what}");
+        if let Some(first) = &asked.answer {
+            assert_eq!(answer.json(), *first, "{what}");
+        }
+        assert_eq!(view(api, client, &asked.slug), Some(asked.after), "{what}");
+        if asked.answer.is_none() {
+            self.acknowledge(&answer);
+        }
+    }
+}
+
+fn check_answer(asked: &Asked, answer: &Response) {
+    let wanted = if asked.before.is_none() { 201 } else { 200 };
+    assert_eq!(answer.status, wanted, "{} {}: {}", asked.request.path, asked.slug, answer.text());
+    assert_eq!(state(answer), asked.after, "{} {}", asked.request.path, asked.slug);
+}
+
+fn view(api: &Api, client: &mut Client, slug: &str) -> Option<State> {
+    let answer = client.ask(&api.request("GET", &format!("{PIPELINES}/{slug}"))).expect("an answer");
+    match answer.status {
+        404 => None,
+        200 => Some(state(&answer)),
+        other => panic!("{other} for {slug}: {}", answer.text()),
+    }
+}
+
+fn state(answer: &Response) -> State {
+    let version =
+        answer.header("etag").and_then(|tag| tag.trim_matches('"').parse().ok()).expect("a version");
+    let status = if answer.json()["data"]["status"] == "active" { "active" } else { "stopped" };
+    State { version, status }
+}
+
+/// Small and repeatable: run again with `CRASH_SEED` to get the same choices.
+struct Random(u64);
+
+impl Random {
+    fn new() -> Self {
+        let given = std::env::var("CRASH_SEED").ok().and_then(|seed| seed.parse().ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+        let seed = given.unwrap_or(now.subsec_nanos().into());
+        println!("CRASH_SEED={seed}");
+        Self(seed)
+    }
+
+    /// `SplitMix64`.
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+}

@@ -1,0 +1,73 @@
+//! `berth serve --demo`: everything is there at once, and nothing stays.
+
+use std::path::Path;
+
+use crate::client::Api;
+use crate::harness::{Process, STOP_MAX, berth};
+use rustix::process::Signal;
+use serde_json::Value;
+
+fn start(temp: &Path, more: &[&str]) -> Process {
+    let mut command = berth(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
+    Process::start(command.args(more).env("TMPDIR", temp))
+}
+
+fn entries(temp: &Path) -> Vec<String> {
+    let names =
+        std::fs::read_dir(temp).expect("the directory").map(|entry| entry.expect("an entry").file_name());
+    names.map(|name| name.to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut demo = start(temp.path(), &["--json"]);
+    let line: Value = serde_json::from_str(&demo.first_line()).unwrap();
+    let base = line["baseUrl"].as_str().unwrap();
+    let address = base.strip_prefix("http://").unwrap().strip_suffix("/api/v1").unwrap().parse().unwrap();
+    let organizations = line["organizations"].as_array().unwrap();
+    assert_eq!(organizations.len(), 2);
+    let apis: Vec<_> = organizations
+        .iter()
+        .map(|org| Api { address, token: org["apiToken"].as_str().unwrap().to_owned() })
+        .collect();
+    for (mine, org) in organizations.iter().enumerate() {
+        for (other, api) in apis.iter().enumerate() {
+            let path = format!("/api/v1/organizations/{}/pipelines", org["slug"].as_str().unwrap());
+            let answer = api.get(&path);
+            assert_eq!(answer.status, if mine == other { 200 } else { 404 }, "{path}");
+            if mine == other {
+                let slugs = |list: &Value| -> Vec<Value> {
+                    list.as_array().unwrap().iter().map(|pipeline| pipeline["slug"].clone()).collect()
+                };
+                assert_eq!(slugs(&answer.json()["data"]), slugs(&org["pipelines"]));
+            }
+        }
+    }
+    let [data] = entries(temp.path()).try_into().unwrap();
+    assert!(data.starts_with("berth-demo-"), "{data}");
+
+    demo.signal(Signal::TERM);
+    let ran = demo.wait(STOP_MAX);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
+    assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
+}
+
+#[test]
+fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut demo = start(temp.path(), &[]);
+    assert!(demo.first_line().starts_with("Berth demo at http://127.0.0.1:"));
+    demo.signal(Signal::TERM);
+    let ran = demo.wait(STOP_MAX);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    for word in [
+        "Login     ada@acme.test  ",
+        "Token     berth_api_",
+        "  curl -H ",
+        "Ctrl-C ends it and removes everything.",
+    ] {
+        assert!(ran.stdout.contains(word), "{word:?} is not in {}", ran.stdout);
+    }
+    assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
+}

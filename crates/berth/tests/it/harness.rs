@@ -1,0 +1,248 @@
+//! The program as a child process, with its data in a directory that goes away.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::client::Api;
+
+/// The server promises to end within this.
+pub(crate) const STOP_MAX: Duration = Duration::from_secs(10);
+const START_MAX: Duration = Duration::from_secs(20);
+const POLL_EVERY: Duration = Duration::from_millis(2);
+
+/// A definition that is valid and does nothing.
+pub(crate) const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  stages:
+    - name: sandbox
+  steps:
+    - name: Pretend
+      type: dummy
+";
+
+/// Looks again and again until there is something; fails when the time is over.
+pub(crate) fn until<T>(within: Duration, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "no {what} within {within:?}");
+        std::thread::sleep(POLL_EVERY);
+    }
+}
+
+/// The program with no settings of the person who runs the tests.
+pub(crate) fn berth(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
+        command.env_remove(name);
+    }
+    command.args(args);
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(args: &[&str]) -> Ran {
+    Process::start(&mut berth(args)).wait(START_MAX)
+}
+
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    pub(crate) fn refused(&self, words: &[&str]) {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert_eq!(self.stdout, "", "{self:?}");
+        for word in words {
+            assert!(self.stderr.contains(word), "{word:?} is not in {self:?}");
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.code, Some(0), "{self:?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A running program. It is killed when the value goes, and must never have panicked.
+pub(crate) struct Process {
+    child: Child,
+    stdout: Captured,
+    stderr: Captured,
+}
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let stdout = Captured::from(child.stdout.take().expect("its standard output"));
+        let stderr = Captured::from(child.stderr.take().expect("its standard error"));
+        Self { child, stdout, stderr }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The first line it prints; for a server the sign that it accepts requests.
+    pub(crate) fn first_line(&mut self) -> String {
+        until(START_MAX, "first line", || {
+            let text = self.stdout.text();
+            if let Some((line, _)) = text.split_once('\n') {
+                return Some(line.to_owned());
+            }
+            let ended = self.child.try_wait().expect("its status");
+            assert!(ended.is_none(), "it ended instead of starting: {}", self.stderr.text());
+            None
+        })
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("the signal is sent");
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().expect("it can be killed");
+        self.child.wait().expect("it ends");
+    }
+
+    pub(crate) fn wait(mut self, within: Duration) -> Ran {
+        let status: ExitStatus =
+            until(within, "end of the program", || self.child.try_wait().expect("its status"));
+        Ran { code: status.code(), stdout: self.stdout.whole(), stderr: self.stderr.whole() }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let log = self.stderr.whole();
+        if std::thread::panicking() {
+            let lines: Vec<_> = log.lines().rev().take(20).collect();
+            eprintln!("the program's last words, newest first:\n{}", lines.join("\n"));
+        } else {
+            assert!(!log.contains("panicked"), "the program panicked: {log}");
+        }
+    }
+}
+
+/// What a pipe has given so far.
+struct Captured {
+    text: Arc<Mutex<String>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Captured {
+    fn from(pipe: impl Read + Send + 'static) -> Self {
+        let text = Arc::new(Mutex::new(String::new()));
+        let filled = text.clone();
+        let reader = std::thread::spawn(move || {
+            let (mut lines, mut line) = (BufReader::new(pipe), Vec::new());
+            while lines.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+                filled.lock().expect("unpoisoned").push_str(&String::from_utf8_lossy(&line));
+                line.clear();
+            }
+        });
+        Self { text, reader: Some(reader) }
+    }
+
+    fn text(&self) -> String {
+        self.text.lock().expect("unpoisoned").clone()
+    }
+
+    /// Everything, once the program has ended.
+    fn whole(&mut self) -> String {
+        if let Some(reader) = self.reader.take() {
+            reader.join().expect("the reader ends with its pipe");
+        }
+        self.text()
+    }
+}
+
+/// A data directory with the organization acme, and its owner's token.
+pub(crate) struct Home {
+    temp: TempDir,
+    pub(crate) token: String,
+}
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        let temp = tempfile::tempdir().expect("a temporary directory");
+        let path = temp.path().join("data");
+        let made = init(&path, "acme", "ada@acme.test").json();
+        Self { temp, token: made["apiToken"].as_str().expect("a token").to_owned() }
+    }
+
+    pub(crate) fn path(&self) -> std::path::PathBuf {
+        self.temp.path().join("data")
+    }
+
+    pub(crate) fn serve(&self) -> Server {
+        Server::start(&mut self.serve_command(), &self.token)
+    }
+
+    pub(crate) fn serve_command(&self) -> Command {
+        let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
+        command.arg(self.path());
+        command
+    }
+}
+
+/// `berth init --json` in this directory.
+pub(crate) fn init(dir: &Path, org: &str, email: &str) -> Ran {
+    let dir = dir.to_str().expect("a path in UTF-8");
+    run(&["init", "--data-dir", dir, "--org", org, "--email", email, "--json"])
+}
+
+/// A server that accepts requests.
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+    pub(crate) api: Api,
+}
+
+impl Server {
+    pub(crate) fn start(command: &mut Command, token: &str) -> Self {
+        let mut process = Process::start(command);
+        let line = process.first_line();
+        let address = line.strip_prefix("berth is serving at http://").expect("its address");
+        let address = address.parse().expect("an address with a port");
+        Self { process, address, api: Api { address, token: token.to_owned() } }
+    }
+
+    /// Asks it to end, and expects that it does so in time and in peace.
+    pub(crate) fn stop(self) -> Ran {
+        self.process.signal(Signal::TERM);
+        let ran = self.process.wait(STOP_MAX);
+        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        ran
+    }
+
+    /// After an attack: it answers, and has not panicked.
+    pub(crate) fn check_well(&self) {
+        let answer = self.api.ask(&crate::client::Request::new("GET", "/healthz"));
+        assert_eq!((answer.status, answer.json()["data"]["status"].as_str()), (200, Some("ok")));
+        let log = self.process.stderr();
+        assert!(!log.contains("panicked"), "{log}");
+    }
+}

@@ -1,0 +1,10 @@
+//! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
+
+mod client;
+mod crash;
+mod demo;
+mod harness;
+mod hostile;
+mod start;
+mod stop;
+mod walk;

@@ -1,0 +1,13 @@
+//! The API through its edge, in process: everything but sockets is real.
+
+mod events;
+mod given;
+mod matrix;
+mod members;
+mod once;
+mod openapi;
+mod pages;
+mod pipelines;
+mod sign_in;
+mod tokens;
+mod world;

@@ -1,0 +1,192 @@
+//! Every route as every kind of caller, generated from the route table itself.
+
+use berth_core::access::Role;
+use berth_core::id::{OrgId, TokenId, UserId};
+use berth_core::name::DisplayName;
+use berth_core::time::Timestamp;
+use berth_server::credential::token::{TokenKind, hash, make};
+use berth_server::http::{Access, OPEN_ROUTES, RouteInfo};
+use berth_store::records::token::{self, Token};
+use berth_store::{Context, StoreError};
+use serde_json::json;
+
+use super::world::{World, call, get, post};
+
+/// A path of this route in an organization, with ids of things that do not exist.
+fn path_in(route: &RouteInfo, org: &str) -> String {
+    let at = Timestamp::from_micros(1);
+    route
+        .path
+        .replace("{orgId}", org)
+        .replace("{pipelineId}", "no-such-pipeline")
+        .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
+        .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
+        .replace("{eventId}", "evt_00000000000000000000000000")
+        .replace("{code}", "not_found")
+}
+
+#[tokio::test]
+async fn every_route_as_every_kind_of_caller() {
+    let world = World::new().await;
+    let mut members = Vec::new();
+    for role in [Role::Viewer, Role::Deployer, Role::Admin] {
+        members.push((role, world.member(&format!("{role}@acme.test"), role.as_str()).await.token));
+    }
+    members.push((Role::Owner, world.ada.token.clone()));
+    members.push((Role::Deployer, world.service("ci@acme.test", "deployer").await.1));
+    let strangers = [
+        ("nobody", None),
+        ("an unknown token", Some(make(TokenKind::Api).reveal().to_owned())),
+        ("a malformed token", Some("berth_api_nonsense".to_owned())),
+        ("a cookie's secret", Some(make(TokenKind::SignIn).reveal().to_owned())),
+        ("a revoked token", Some(revoked(&world).await)),
+        ("an expired token", Some(expired(&world).await)),
+    ];
+
+    let routes = world.edge.routes().to_vec();
+    assert!(routes.len() > 25);
+    for route in &routes {
+        let name = format!("{} {}", route.method, route.path);
+        let here = path_in(route, "acme");
+        for (who, token) in &strangers {
+            let asked = call(&route.method, &here).json(&json!({}));
+            let reply = world.send(token.iter().fold(asked, |asked, token| asked.token(token))).await;
+            match route.access {
+                Access::Open => assert_ne!(reply.status, 401, "{name} as {who}"),
+                Access::Caller | Access::Permission(_) => {
+                    assert_eq!(
+                        (reply.status.as_u16(), reply.code()),
+                        (401, "unauthenticated"),
+                        "{name} as {who}"
+                    );
+                    assert_eq!(reply.header("www-authenticate"), "Bearer");
+                }
+            }
+        }
+        let Access::Permission(action) = route.access else { continue };
+
+        let absent = world
+            .send(call(&route.method, &path_in(route, "nowhere")).json(&json!({})).by(&world.hank))
+            .await;
+        let foreign = world.send(call(&route.method, &here).json(&json!({})).by(&world.hank)).await;
+        let same = |reply: &super::world::Reply| {
+            (reply.status, reply.body["code"].clone(), reply.body["detail"].clone())
+        };
+        assert_eq!(same(&foreign), same(&absent), "{name}: foreign and absent look alike");
+        foreign.is(404, "not_found");
+
+        for (role, token) in &members {
+            let reply = world.send(call(&route.method, &here).json(&json!({})).token(token)).await;
+            if role.may(action) {
+                assert!(![401, 403].contains(&reply.status.as_u16()), "{name} as {role}: {}", reply.text);
+                assert!(!reply.text.contains("no such organization"), "{name} as {role}");
+                assert!(reply.status.as_u16() < 500, "{name} as {role}: {}", reply.text);
+            } else {
+                assert_eq!((reply.status.as_u16(), reply.code()), (403, "forbidden"), "{name} as {role}");
+                assert_eq!(reply.body["requiredPermission"], action.as_str());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn open_routes_are_those_of_the_constant() {
+    let world = World::new().await;
+    let open: Vec<_> = world.edge.routes().iter().filter(|route| route.access == Access::Open).collect();
+    assert_eq!(open.len(), OPEN_ROUTES.len());
+}
+
+#[tokio::test]
+async fn ids_of_another_organization_are_not_found_in_the_own_one() {
+    let world = World::new().await;
+    let pipeline = world.pipeline("shop").await;
+    let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
+    let first =
+        async |list: &str| world.send(of(list)).await.body["data"][0]["id"].as_str().unwrap().to_owned();
+    let (event, member, token) = (first("events").await, first("members").await, first("api-tokens").await);
+    for (method, path) in [
+        ("GET", format!("pipelines/{pipeline}")),
+        ("GET", format!("pipelines/{pipeline}/definition")),
+        ("POST", format!("pipelines/{pipeline}/stop")),
+        ("DELETE", format!("pipelines/{pipeline}")),
+        ("GET", format!("events/{event}")),
+        ("GET", format!("members/{member}")),
+        ("PATCH", format!("members/{member}")),
+        ("DELETE", format!("members/{member}")),
+        ("DELETE", format!("api-tokens/{token}")),
+    ] {
+        let path = format!("/api/v1/organizations/globex/{path}");
+        world.send(call(method, &path).by(&world.hank).json(&json!({}))).await.is(404, "not_found");
+    }
+    let untouched = world.send(get("/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
+    assert_eq!(untouched.body["data"]["status"], "active");
+}
+
+#[tokio::test]
+async fn a_cursor_filter_or_key_of_another_organization_shows_nothing() {
+    let world = World::new().await;
+    let pipeline = world.pipeline("a").await;
+    world.pipeline("b").await;
+    let list = world.send(get("/api/v1/organizations/acme/pipelines?limit=1").by(&world.ada)).await;
+    let cursor = list.body["pagination"]["nextCursor"].as_str().unwrap();
+    let path = format!("/api/v1/organizations/globex/pipelines?cursor={cursor}");
+    assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
+    let path = format!("/api/v1/organizations/globex/events?pipeline={pipeline}");
+    assert_eq!(world.send(get(&path).by(&world.hank)).await.body["data"], json!([]));
+
+    // The same Idempotency-Key means nothing to another caller.
+    let body = json!({"name": "x"});
+    let create =
+        |org: &str| post(&format!("/api/v1/organizations/{org}/api-tokens")).header("idempotency-key", "k");
+    let ours = world.send(create("acme").by(&world.ada).json(&body)).await;
+    let theirs = world.send(create("globex").by(&world.hank).json(&body)).await;
+    assert_ne!(ours.body["data"]["id"], theirs.body["data"]["id"]);
+    assert_eq!(theirs.header("idempotent-replayed"), "");
+}
+
+#[tokio::test]
+async fn a_refused_action_is_recorded_at_most_once_a_second() {
+    let world = World::new().await;
+    let viewer = world.member("vera@acme.test", "viewer").await;
+    for _ in 0..5 {
+        world.send(post("/api/v1/organizations/acme/pipelines").by(&viewer)).await.is(403, "forbidden");
+    }
+    let denied = world.kinds().await.into_iter().filter(|kind| kind == "access_denied").count();
+    assert!((1..=2).contains(&denied), "{denied}");
+}
+
+async fn revoked(world: &World) -> String {
+    let path = "/api/v1/organizations/acme/api-tokens";
+    let made = world.send(post(path).by(&world.ada).json(&json!({"name": "gone"}))).await;
+    let id = made.body["data"]["id"].as_str().unwrap();
+    let reply = world.send(call("DELETE", &format!("{path}/{id}")).by(&world.ada)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    made.body["data"]["token"].as_str().unwrap().to_owned()
+}
+
+async fn expired(world: &World) -> String {
+    let me = world.send(get("/api/v1/me").by(&world.ada)).await.body["data"].clone();
+    let user: UserId = me["user"]["id"].as_str().unwrap().parse().unwrap();
+    let org: OrgId = me["organizations"][0]["id"].as_str().unwrap().parse().unwrap();
+    let secret = make(TokenKind::Api);
+    let hashed = hash(secret.reveal());
+    let insert = world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let record = Token {
+            id: TokenId::from_parts(tx.now(), tx.entropy()?),
+            user,
+            name: DisplayName::parse("old").unwrap(),
+            prefix: String::new(),
+            created_at: tx.now(),
+            expires_at: Some(tx.now().plus_seconds(-1)),
+            last_used_at: None,
+            revoked_at: None,
+        };
+        token::insert(tx, &record, &hashed)?;
+        let kind = berth_core::event::EventKind::TokenCreated;
+        let subject = berth_core::event::Subject::new("token", record.id, None);
+        tx.record(berth_core::event::NewEvent::new(kind, subject))?;
+        Ok::<_, StoreError>(())
+    });
+    insert.await.unwrap();
+    secret.reveal().to_owned()
+}

@@ -1,0 +1,115 @@
+//! Members: who may add, change and remove whom.
+
+use serde_json::json;
+
+use super::world::{World, call, get, post};
+
+const MEMBERS: &str = "/api/v1/organizations/acme/members";
+
+#[tokio::test]
+async fn a_new_member_signs_in_with_the_one_time_password() {
+    let world = World::new().await;
+    let body = json!({"email": "Grace@Acme.test", "role": "deployer"});
+    let added = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
+    assert_eq!(added.status, 201);
+    let member = &added.body["data"];
+    assert_eq!(
+        (&member["kind"], &member["role"], &member["name"]),
+        (&json!("person"), &json!("deployer"), &json!("Grace"))
+    );
+    assert!(added.header("location").ends_with(member["id"].as_str().unwrap()));
+    let browser = world.sign_in("grace@acme.test", member["oneTimePassword"].as_str().unwrap()).await;
+    let me = world.send(browser.get("/api/v1/me")).await;
+    assert_eq!(me.body["data"]["user"]["passwordIsGenerated"], true);
+    assert_eq!(me.body["data"]["organizations"][0]["role"], "deployer");
+    assert!(!added.text.contains("hash"));
+    world.send(post(MEMBERS).by(&world.ada).json(&body)).await.is(409, "already_exists");
+}
+
+#[tokio::test]
+async fn somebody_with_an_account_joins_without_a_new_password() {
+    let world = World::new().await;
+    let body = json!({"email": world.hank.email, "role": "viewer"});
+    let added = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
+    assert_eq!((added.status.as_u16(), &added.body["data"]["oneTimePassword"]), (201, &json!(null)));
+    // The token of globex still reaches globex alone; the sign-in reaches both.
+    world.send(get(MEMBERS).by(&world.hank)).await.is(404, "not_found");
+    let browser = world.sign_in(&world.hank.email, &world.hank.password).await;
+    assert_eq!(world.send(browser.get(MEMBERS)).await.status, 200);
+    let orgs = world.send(browser.get("/api/v1/organizations")).await;
+    assert_eq!(orgs.body["pagination"]["total"], 2);
+}
+
+#[tokio::test]
+async fn nobody_reaches_above_the_own_role_and_the_last_owner_stays() {
+    let world = World::new().await;
+    let admin = world.member("otto@acme.test", "admin").await;
+    let ada =
+        world.send(get(MEMBERS).by(&world.ada)).await.body["data"][0]["id"].as_str().unwrap().to_owned();
+    let ada = format!("{MEMBERS}/{ada}");
+    let owner = json!({"email": "x@acme.test", "role": "owner"});
+    world.send(post(MEMBERS).by(&admin).json(&owner)).await.is(403, "forbidden");
+    world.send(call("PATCH", &ada).by(&admin).json(&json!({"role": "viewer"}))).await.is(403, "forbidden");
+    world.send(call("DELETE", &ada).by(&admin)).await.is(403, "forbidden");
+    world
+        .send(call("PATCH", &ada).by(&world.ada).json(&json!({"role": "admin"})))
+        .await
+        .is(409, "invalid_state");
+    world.send(call("DELETE", &ada).by(&world.ada)).await.is(409, "invalid_state");
+}
+
+#[tokio::test]
+async fn a_changed_role_counts_at_once_and_a_removed_member_is_out_at_once() {
+    let world = World::new().await;
+    let grace = world.member("grace@acme.test", "viewer").await;
+    let stop = || post("/api/v1/organizations/acme/pipelines/none/stop").by(&grace);
+    world.send(stop()).await.is(403, "forbidden");
+    let id = world.send(get("/api/v1/me").by(&grace)).await.body["data"]["user"]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let path = format!("{MEMBERS}/{id}");
+    let changed = world.send(call("PATCH", &path).by(&world.ada).json(&json!({"role": "deployer"}))).await;
+    assert_eq!((changed.status.as_u16(), changed.header("etag")), (200, "\"2\""));
+    world.send(stop()).await.is(404, "not_found");
+
+    let stale = call("DELETE", &path).by(&world.ada).header("if-match", "\"1\"");
+    world.send(stale).await.is(412, "precondition_failed");
+    let removed = world.send(call("DELETE", &path).by(&world.ada).header("if-match", "\"2\"")).await;
+    assert!(removed.body["data"]["deletedAt"].is_string(), "{}", removed.text);
+    world.send(stop()).await.is(401, "unauthenticated");
+    world.send(call("DELETE", &path).by(&world.ada)).await.is(404, "not_found");
+    assert_eq!(
+        world.kinds().await.iter().filter(|kind| kind.starts_with("member_")).collect::<Vec<_>>(),
+        ["member_added", "member_added", "member_updated", "member_removed"]
+    );
+}
+
+#[tokio::test]
+async fn bad_members_are_refused_with_every_reason() {
+    let world = World::new().await;
+    let body = json!({"email": "nobody", "role": "king", "name": "a\u{0}b", "kind": "robot"});
+    let reply = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
+    reply.is(400, "invalid_request");
+    let pointers: Vec<_> =
+        reply.body["errors"].as_array().unwrap().iter().map(|error| &error["pointer"]).collect();
+    assert_eq!(pointers, ["/email", "/role", "/name", "/kind"]);
+    let array = json!({"email": ["a@b.c", "d@e.f"], "role": "viewer"});
+    let reply = world.send(post(MEMBERS).by(&world.ada).json(&array)).await;
+    reply.is(400, "invalid_request");
+    assert_eq!(reply.body["errors"][0]["pointer"], "/email");
+}
+
+#[tokio::test]
+async fn an_organization_is_renamed_by_those_who_may_and_only_as_it_was_read() {
+    let world = World::new().await;
+    let path = "/api/v1/organizations/acme";
+    let patch = |name: &str| call("PATCH", path).by(&world.ada).json(&json!({"name": name}));
+    let renamed = world.send(patch("Acme Shipping").header("if-match", "\"1\"")).await;
+    assert_eq!((renamed.header("etag"), &renamed.body["data"]["name"]), ("\"2\"", &json!("Acme Shipping")));
+    world.send(patch("Late").header("if-match", "\"1\"")).await.is(412, "precondition_failed");
+    world.send(patch("")).await.is(400, "invalid_request");
+    let calm = world.send(patch("Acme Shipping")).await;
+    assert_eq!(calm.header("etag"), "\"2\"");
+    assert_eq!(world.kinds().await.iter().filter(|kind| *kind == "organization_updated").count(), 1);
+}

@@ -1,0 +1,87 @@
+//! Idempotency keys: one effect, one answer.
+
+use serde_json::json;
+
+use super::world::{DEFINITION, World, call, get, post};
+
+const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
+
+#[tokio::test]
+async fn a_repeat_with_the_same_key_has_one_effect_and_the_same_answer() {
+    let world = World::new().await;
+    let body = json!({"slug": "shop", "definition": DEFINITION});
+    let create = |path: &str| post(path).by(&world.ada).header("idempotency-key", "k-1").json(&body);
+    let first = world.send(create(PIPELINES)).await;
+    assert_eq!((first.status.as_u16(), first.header("idempotent-replayed")), (201, ""));
+    // The other prefix is the same operation.
+    for path in [PIPELINES, "/organizations/acme/pipelines/"] {
+        let again = world.send(create(path)).await;
+        assert_eq!((again.status, &again.text), (first.status, &first.text));
+        assert_eq!(again.header("idempotent-replayed"), "true");
+        assert_eq!(
+            (again.header("location"), again.header("etag")),
+            (first.header("location"), first.header("etag"))
+        );
+    }
+    let other = json!({"slug": "other", "definition": DEFINITION});
+    let reused = post(PIPELINES).by(&world.ada).header("idempotency-key", "k-1").json(&other);
+    world.send(reused).await.is(422, "idempotency_key_reused");
+    assert_eq!(world.kinds().await.iter().filter(|kind| *kind == "pipeline_created").count(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_decided_anew() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let body = json!({"slug": "shop", "definition": DEFINITION});
+    let create = || post(PIPELINES).by(&world.ada).header("idempotency-key", "k-2").json(&body);
+    world.send(create()).await.is(409, "already_exists");
+    world.send(call("DELETE", &format!("{PIPELINES}/shop")).by(&world.ada)).await;
+    assert_eq!(world.send(create()).await.status, 201);
+}
+
+#[tokio::test]
+async fn what_is_shown_once_is_not_stored() {
+    let world = World::new().await;
+    let create = || {
+        let call = post("/api/v1/organizations/acme/api-tokens").by(&world.ada);
+        call.header("idempotency-key", "k-3").json(&json!({"name": "x"}))
+    };
+    let first = world.send(create()).await;
+    let again = world.send(create()).await;
+    assert!(first.body["data"]["token"].is_string());
+    assert_eq!(again.body["data"]["token"], json!(null));
+    assert_eq!(again.body["data"]["id"], first.body["data"]["id"]);
+
+    let add = || {
+        let call = post("/api/v1/organizations/acme/members").by(&world.ada).header("idempotency-key", "k-4");
+        call.json(&json!({"email": "grace@acme.test", "role": "viewer"}))
+    };
+    assert!(world.send(add()).await.body["data"]["oneTimePassword"].is_string());
+    let again = world.send(add()).await;
+    assert_eq!((again.status.as_u16(), &again.body["data"]["oneTimePassword"]), (201, &json!(null)));
+}
+
+#[tokio::test]
+async fn many_at_once_with_one_key_have_one_effect() {
+    let world = World::new().await;
+    let body = json!({"slug": "shop", "definition": DEFINITION});
+    let send = || world.send(post(PIPELINES).by(&world.ada).header("idempotency-key", "k-5").json(&body));
+    let replies = futures_util::future::join_all((0..32).map(|_| send())).await;
+    assert!(replies.iter().all(|reply| reply.status == 201 && reply.text == replies[0].text));
+    assert_eq!(replies.iter().filter(|reply| reply.header("idempotent-replayed").is_empty()).count(), 1);
+}
+
+#[tokio::test]
+async fn a_key_is_given_once_and_is_not_too_long() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let stop =
+        |key: &str| post(&format!("{PIPELINES}/shop/stop")).by(&world.ada).header("idempotency-key", key);
+    assert_eq!(world.send(stop(&"k".repeat(255))).await.status, 200);
+    world.send(stop(&"k".repeat(256))).await.is(400, "invalid_parameter");
+    world.send(stop("")).await.is(400, "invalid_parameter");
+    world.send(stop("a").header("idempotency-key", "b")).await.is(400, "invalid_parameter");
+    let list = world.send(get(PIPELINES).by(&world.ada).header("idempotency-key", "a")).await;
+    assert_eq!(list.status, 200, "it means nothing on a GET");
+}

@@ -1,0 +1,49 @@
+//! Health, the few pages, and the headers every answer has.
+
+use expect_test::expect;
+
+use super::world::{World, get};
+
+#[tokio::test]
+async fn the_server_says_it_is_well_until_it_stops() {
+    let world = World::new().await;
+    for path in ["/healthz", "/readyz", "/healthz/"] {
+        assert_eq!(world.send(get(path)).await.body["data"]["status"], "ok");
+    }
+    world.app.shutdown.cancel();
+    world.send(get("/readyz")).await.is(503, "unavailable");
+    assert_eq!(world.send(get("/healthz")).await.status, 200);
+}
+
+#[tokio::test]
+async fn every_problem_type_leads_to_a_page() {
+    let world = World::new().await;
+    let problem = world.send(get("/api/v1/nowhere")).await;
+    let page = world.send(get(problem.body["type"].as_str().unwrap())).await;
+    assert_eq!(page.status, 200);
+    assert!(page.header("content-type").starts_with("text/html") && page.text.contains("not_found"));
+    world.send(get("/docs/errors/nonsense")).await.is(404, "not_found");
+    assert_eq!(world.send(get("/docs/errors")).await.status, 200);
+    assert_eq!(world.send(get("/")).await.status, 200);
+}
+
+#[tokio::test]
+async fn every_answer_has_the_same_careful_headers() {
+    let world = World::new().await;
+    let paths =
+        ["/healthz", "/", "/api/v1/nowhere", "/api/v1/organizations/acme/pipelines", "/a;b", "/docs/errors"];
+    for path in paths {
+        let reply = world.send(get(path)).await;
+        let shown = ["content-security-policy", "x-content-type-options", "referrer-policy", "cache-control"]
+            .map(|name| format!("{name}: {}\n", reply.header(name)))
+            .concat();
+        expect![[r#"
+            content-security-policy: default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'
+            x-content-type-options: nosniff
+            referrer-policy: no-referrer
+            cache-control: no-store
+        "#]]
+        .assert_eq(&shown);
+        assert!(!reply.headers.contains_key("access-control-allow-origin"), "{path}");
+    }
+}

@@ -1,0 +1,153 @@
+//! Pipelines: created from a definition, changed only as they were read, stopped and resumed calmly.
+
+use serde_json::json;
+
+use super::world::{DEFINITION, World, call, get, post};
+
+const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
+
+#[tokio::test]
+async fn a_definition_is_text_or_an_object() {
+    let world = World::new().await;
+    let text = json!({"slug": "text", "definition": DEFINITION});
+    let object = json!({"slug": "object", "name": "Mine", "definition": {
+        "version": 1,
+        "pipeline": {"name": "Shop", "stages": [{"name": "staging"}], "steps": [{"name": "Go", "type": "dummy"}]},
+    }});
+    for (body, name) in [(text, "Shop API"), (object, "Mine")] {
+        let made = world.send(post(PIPELINES).by(&world.ada).json(&body)).await;
+        assert_eq!((made.status.as_u16(), &made.body["data"]["name"]), (201, &json!(name)), "{}", made.text);
+        assert_eq!(made.body["data"]["stages"], json!([{"name": "staging"}]));
+        let view = world.send(get(made.header("location")).by(&world.ada)).await;
+        assert_eq!(view.body, made.body);
+        let source = world.send(get(&format!("{}/definition", made.header("location"))).by(&world.ada)).await;
+        assert_eq!(source.body["data"]["hash"], made.body["data"]["definitionHash"]);
+    }
+    world
+        .send(post(PIPELINES).by(&world.ada).json(&json!({"slug": "text", "definition": DEFINITION})))
+        .await
+        .is(409, "already_exists");
+}
+
+#[tokio::test]
+async fn a_bad_definition_is_refused_with_every_error_and_nothing_is_kept() {
+    let world = World::new().await;
+    let bad = DEFINITION.replace("type: dummy", "tpye: dummy").replace("version: 1", "version: 2");
+    let reply =
+        world.send(post(PIPELINES).by(&world.ada).json(&json!({"slug": "shop", "definition": bad}))).await;
+    reply.is(422, "pipeline_invalid");
+    let found = reply.body["diagnostics"].as_array().unwrap();
+    assert!(found.len() >= 2, "{}", reply.text);
+    let typo = found.iter().find(|one| one["message"].as_str().unwrap().contains("tpye")).unwrap();
+    assert_eq!((&typo["line"], &typo["suggestion"]), (&json!(8), &json!("type")));
+    assert_eq!(typo["sourceLine"].as_str().unwrap().trim(), "tpye: dummy");
+    world.send(get(&format!("{PIPELINES}/shop")).by(&world.ada)).await.is(404, "not_found");
+
+    let validate = post(&format!("{PIPELINES}/validate")).by(&world.ada).json(&json!({"definition": bad}));
+    let reply = world.send(validate).await;
+    assert_eq!((reply.status.as_u16(), &reply.body["data"]["valid"]), (200, &json!(false)));
+    let validate =
+        post(&format!("{PIPELINES}/validate")).by(&world.ada).json(&json!({"definition": DEFINITION}));
+    assert_eq!(world.send(validate).await.body["data"], json!({"valid": true, "diagnostics": []}));
+}
+
+#[tokio::test]
+async fn a_pipeline_changes_only_as_it_was_read() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let path = format!("{PIPELINES}/shop");
+    let put = |definition: &str| {
+        call("PUT", &format!("{path}/definition")).by(&world.ada).json(&json!({"definition": definition}))
+    };
+    let renamed = DEFINITION.replace("Shop API", "Shop 2");
+    let changed = world.send(put(&renamed).header("if-match", "\"1\"")).await;
+    assert_eq!((changed.header("etag"), &changed.body["data"]["name"]), ("\"2\"", &json!("Shop 2")));
+    world.send(put(DEFINITION).header("if-match", "\"1\"")).await.is(412, "precondition_failed");
+    world.send(put(DEFINITION).header("if-match", "W/\"2\"")).await.is(400, "invalid_parameter");
+    assert_eq!(world.send(put(&renamed)).await.header("etag"), "\"2\"", "the same again is calm");
+
+    let known = world.send(get(&path).by(&world.ada).header("if-none-match", "\"2\"")).await;
+    assert_eq!((known.status.as_u16(), known.text.as_str(), known.header("etag")), (304, "", "\"2\""));
+    let new = world.send(get(&path).by(&world.ada).header("if-none-match", "\"1\"")).await;
+    assert_eq!(new.status, 200);
+}
+
+#[tokio::test]
+async fn stop_and_resume_say_who_and_why() {
+    let world = World::new().await;
+    let grace = world.member("grace@acme.test", "deployer").await;
+    world.pipeline("shop").await;
+    let path = format!("{PIPELINES}/shop");
+    let stopped =
+        world.send(post(&format!("{path}/stop")).by(&grace).json(&json!({"reason": "disk is full"}))).await;
+    let data = &stopped.body["data"];
+    assert_eq!((&data["status"], &data["stopped"]["reason"]), (&json!("stopped"), &json!("disk is full")));
+    assert_eq!(data["stopped"]["by"]["name"], "grace");
+    let again =
+        world.send(post(&format!("{path}/stop")).by(&world.ada).json(&json!({"reason": "other"}))).await;
+    assert_eq!(again.body, stopped.body, "already stopped: nothing changes");
+    for (status, count) in [("stopped", 1), ("active", 0)] {
+        let list = world.send(get(&format!("{PIPELINES}?status={status}")).by(&grace)).await;
+        assert_eq!(list.body["pagination"]["total"], count);
+    }
+    let resumed = world.send(post(&format!("{path}/resume")).by(&grace)).await;
+    assert_eq!(
+        (&resumed.body["data"]["status"], &resumed.body["data"]["stopped"]),
+        (&json!("active"), &json!(null))
+    );
+    let long = json!({"reason": "x".repeat(1_001)});
+    world.send(post(&format!("{path}/stop")).by(&grace).json(&long)).await.is(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_deleted_pipeline_is_gone_and_its_slug_is_free() {
+    let world = World::new().await;
+    let id = world.pipeline("shop").await;
+    let gone = world.send(call("DELETE", &format!("{PIPELINES}/shop")).by(&world.ada)).await;
+    assert!(gone.body["data"]["deletedAt"].is_string());
+    world.send(get(&format!("{PIPELINES}/{id}")).by(&world.ada)).await.is(404, "not_found");
+    world.send(call("DELETE", &format!("{PIPELINES}/{id}")).by(&world.ada)).await.is(404, "not_found");
+    assert_eq!(world.send(get(PIPELINES).by(&world.ada)).await.body["pagination"]["total"], 0);
+    assert_ne!(world.pipeline("shop").await, id);
+    let history =
+        world.send(get(&format!("/api/v1/organizations/acme/events?pipeline={id}")).by(&world.ada)).await;
+    assert_eq!(history.body["data"].as_array().unwrap().len(), 2, "its history stays");
+}
+
+#[tokio::test]
+async fn bad_bodies_are_refused_with_every_member_named() {
+    let world = World::new().await;
+    let reply = world
+        .send(post(PIPELINES).by(&world.ada).json(&json!({
+            "slug": "shop", "definition": DEFINITION, "id": "pl_1", "status": "stopped", "org": {"id": 1},
+        })))
+        .await;
+    reply.is(400, "invalid_request");
+    let pointers: Vec<_> =
+        reply.body["errors"].as_array().unwrap().iter().map(|error| &error["pointer"]).collect();
+    assert_eq!(pointers, ["/id", "/status", "/org"]);
+
+    for (raw, code) in [
+        ("{", "invalid_json"),
+        ("{\"slug\": }", "invalid_json"),
+        ("{} {}", "invalid_json"),
+        ("[]", "invalid_request"),
+        ("\"text\"", "invalid_request"),
+        ("{\"slug\": [\"a\"], \"definition\": \"\"}", "invalid_request"),
+        ("{\"slug\": \"a\", \"slug\": \"b\", \"definition\": \"\"}", "invalid_request"),
+        ("{\"slug\": \"../etc\", \"definition\": \"\"}", "invalid_request"),
+        ("{\"slug\": \"a\\u0000\", \"definition\": \"\"}", "invalid_request"),
+        ("{\"slug\": \"a\", \"definition\": 7}", "invalid_request"),
+    ] {
+        let reply = world.send(post(PIPELINES).by(&world.ada).raw(raw)).await;
+        reply.is(400, code);
+    }
+    let form =
+        post(PIPELINES).by(&world.ada).header("content-type", "application/x-www-form-urlencoded").raw("a=b");
+    world.send(form).await.is(415, "unsupported_media_type");
+    let big = post(PIPELINES).by(&world.ada).raw(vec![b' '; 1024 * 1024 + 1]);
+    world.send(big).await.is(413, "body_too_large");
+    let bytes = post(PIPELINES).by(&world.ada).raw(vec![0xff, 0xfe]);
+    world.send(bytes).await.is(400, "invalid_json");
+    assert_eq!(world.send(get(PIPELINES).by(&world.ada)).await.body["data"], json!([]), "nothing half done");
+}

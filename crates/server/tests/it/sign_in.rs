@@ -1,0 +1,121 @@
+//! Signing in with a cookie: who, from where, how often, and for how long.
+
+use berth_server::config::Config;
+use serde_json::json;
+
+use super::world::{Call, World, get, post};
+
+fn log_in(email: &str, password: &str) -> Call {
+    post("/api/v1/auth/login").json(&json!({"email": email, "password": password}))
+}
+
+#[tokio::test]
+async fn a_cookie_signs_in_and_out() {
+    let world = World::new().await;
+    let reply = world.send(log_in("ADA@acme.test", &world.ada.password)).await;
+    assert_eq!(reply.status, 200);
+    let cookie = reply.header("set-cookie");
+    for part in ["berth_local=berth_web_", "HttpOnly", "SameSite=Lax", "Path=/"] {
+        assert!(cookie.contains(part), "{cookie}");
+    }
+    let browser = world.sign_in(&world.ada.email, &world.ada.password).await;
+    assert_eq!(world.send(browser.get("/api/v1/organizations/acme/pipelines")).await.status, 200);
+    let out = world.send(browser.post("/api/v1/auth/logout")).await;
+    assert!(out.header("set-cookie").contains("Max-Age=0"));
+    world.send(browser.get("/api/v1/me")).await.is(401, "unauthenticated");
+    let kinds = world.kinds().await;
+    assert_eq!(&kinds[3..], ["login_succeeded", "login_succeeded", "login_ended"]);
+}
+
+#[tokio::test]
+async fn a_change_by_cookie_needs_the_own_page_and_the_token_of_this_sign_in() {
+    let world = World::new().await;
+    let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let other = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let path = "/api/v1/organizations/acme/api-tokens";
+    let change = |csrf: &str| {
+        let call = post(path).header("cookie", &ada.cookie).json(&json!({"name": "x"}));
+        if csrf.is_empty() { call } else { call.header("x-berth-csrf", csrf) }
+    };
+    world.send(change("")).await.is(403, "forbidden");
+    world.send(change("nonsense")).await.is(403, "forbidden");
+    world.send(change(&other.csrf)).await.is(403, "forbidden");
+    world.send(change(&ada.csrf).header("sec-fetch-site", "cross-site")).await.is(403, "forbidden");
+    let foreign = change(&ada.csrf).header("host", "berth.test").header("origin", "https://evil.test");
+    world.send(foreign).await.is(403, "forbidden");
+    let own = change(&ada.csrf).header("host", "berth.test").header("origin", "http://berth.test");
+    assert_eq!(world.send(own).await.status, 201);
+    let cross = log_in(&world.ada.email, &world.ada.password).header("sec-fetch-site", "cross-site");
+    world.send(cross).await.is(403, "forbidden");
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_an_unknown_address_get_the_same_answer() {
+    let world = World::new().await;
+    let wrong = world.send(log_in(&world.ada.email, "not the password at all")).await;
+    let unknown = world.send(log_in("nobody@acme.test", "not the password at all")).await;
+    wrong.is(401, "unauthenticated");
+    assert_eq!((unknown.status, &unknown.body["detail"]), (wrong.status, &wrong.body["detail"]));
+    assert_eq!(world.kinds().await.last().map(String::as_str), Some("login_failed"));
+}
+
+#[tokio::test]
+async fn tries_are_counted_by_account_however_it_is_written() {
+    let world = World::new().await;
+    for n in 0..10 {
+        let email = if n % 2 == 0 { "ada@acme.test" } else { " ADA@acme.TEST" };
+        world.send(log_in(email, "wrong wrong wrong")).await.is(401, "unauthenticated");
+    }
+    let refused = world.send(log_in(&world.ada.email, &world.ada.password)).await;
+    refused.is(429, "rate_limited");
+    assert_eq!(refused.header("retry-after"), "60");
+    assert_eq!(world.send(log_in(&world.hank.email, &world.hank.password)).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_new_password_ends_other_sign_ins() {
+    let world = World::new().await;
+    let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let other = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let change = |current: &str, new: &str| {
+        ada.post("/api/v1/me/password").json(&json!({"currentPassword": current, "newPassword": new}))
+    };
+    let good = "a quiet harbour at dawn";
+    world.send(change("wrong", good)).await.is(400, "invalid_request");
+    world.send(change(&world.ada.password, "short")).await.is(400, "invalid_request");
+    world.send(change(&world.ada.password, "ada@acme.test ada@acme.test")).await.is(400, "invalid_request");
+    let changed = world.send(change(&world.ada.password, good)).await;
+    assert_eq!(changed.body["data"]["user"]["passwordIsGenerated"], false);
+    assert_eq!(world.send(ada.get("/api/v1/me")).await.status, 200);
+    world.send(other.get("/api/v1/me")).await.is(401, "unauthenticated");
+    world.sign_in(&world.ada.email, good).await;
+    world.send(log_in(&world.ada.email, &world.ada.password)).await.is(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_token_tells_who_it_is_and_has_nothing_to_sign_out() {
+    let world = World::new().await;
+    let me = world.send(get("/api/v1/me").by(&world.ada)).await;
+    assert_eq!(me.body["data"]["csrfToken"], json!(null));
+    assert_eq!(me.body["data"]["organizations"][0]["slug"], "acme");
+    world.send(post("/api/v1/auth/logout").by(&world.ada)).await.is(409, "invalid_state");
+}
+
+#[tokio::test]
+async fn over_plain_http_elsewhere_signing_in_says_why_it_cannot_work() {
+    let world = World::with(Config::local(([0, 0, 0, 0], 8080).into())).await;
+    let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;
+    reply.is(409, "invalid_state");
+    assert!(reply.text.contains("https"));
+}
+
+#[tokio::test]
+async fn behind_https_the_cookie_is_bound_to_the_host() {
+    let mut config = Config::local(([127, 0, 0, 1], 8080).into());
+    config.public_url = Some("https://berth.acme.test".into());
+    let world = World::with(config).await;
+    let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;
+    let cookie = reply.header("set-cookie");
+    assert!(cookie.starts_with("__Host-berth=") && cookie.contains("Secure"), "{cookie}");
+    assert_eq!(reply.header("strict-transport-security"), "max-age=31536000");
+}

@@ -1,0 +1,85 @@
+//! API tokens: shown once, revocable at once, never more than their user.
+
+use serde_json::json;
+
+use super::world::{World, call, get, post};
+
+const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
+
+#[tokio::test]
+async fn a_token_is_shown_once_and_stored_as_a_hash() {
+    let world = World::new().await;
+    let body = json!({"name": "laptop", "expiresInDays": 90});
+    let made = world.send(post(TOKENS).by(&world.ada).json(&body)).await;
+    assert_eq!(made.status, 201);
+    let token = made.body["data"]["token"].as_str().unwrap();
+    assert!(token.starts_with(made.body["data"]["prefix"].as_str().unwrap()));
+    assert!(made.body["data"]["expiresAt"].is_string());
+    let id = made.body["data"]["id"].as_str().unwrap();
+    for path in [TOKENS, &format!("{TOKENS}/{id}"), "/api/v1/organizations/acme/events"] {
+        let reply = world.send(get(path).token(token)).await;
+        assert_eq!(reply.status, 200);
+        assert!(!reply.text.contains(token), "{path} shows the token");
+    }
+}
+
+#[tokio::test]
+async fn everybody_sees_the_own_tokens_and_managers_see_all() {
+    let world = World::new().await;
+    let viewer = world.member("vera@acme.test", "viewer").await;
+    let list = world.send(get(TOKENS).by(&viewer)).await;
+    assert_eq!(list.body["pagination"]["total"], 1);
+    let all = world.send(get(TOKENS).by(&world.ada)).await;
+    assert_eq!(all.body["pagination"]["total"], 2);
+    let others = all.body["data"][0]["id"].as_str().unwrap();
+    world.send(get(&format!("{TOKENS}/{others}")).by(&viewer)).await.is(404, "not_found");
+    world.send(call("DELETE", &format!("{TOKENS}/{others}")).by(&viewer)).await.is(404, "not_found");
+    let own = list.body["data"][0]["id"].as_str().unwrap();
+    assert_eq!(world.send(call("DELETE", &format!("{TOKENS}/{own}")).by(&viewer)).await.status, 200);
+    world.send(get(TOKENS).by(&viewer)).await.is(401, "unauthenticated");
+}
+
+#[tokio::test]
+async fn a_token_cannot_be_made_for_another_person_or_a_stronger_account() {
+    let world = World::new().await;
+    let admin = world.member("otto@acme.test", "admin").await;
+    let viewer = world.member("vera@acme.test", "viewer").await;
+    let me = async |who| world.send(get("/api/v1/me").by(who)).await.body["data"]["user"]["id"].clone();
+    let for_owner = json!({"name": "x", "ownerId": me(&world.ada).await});
+    world.send(post(TOKENS).by(&admin).json(&for_owner)).await.is(400, "invalid_request");
+    world.send(post(TOKENS).by(&viewer).json(&for_owner)).await.is(403, "forbidden");
+    let (strong, _) = world.service("root@acme.test", "owner").await;
+    world
+        .send(post(TOKENS).by(&admin).json(&json!({"name": "x", "ownerId": strong})))
+        .await
+        .is(403, "forbidden");
+    let (weak, token) = world.service("ci@acme.test", "deployer").await;
+    assert_eq!(
+        world.send(post(TOKENS).by(&admin).json(&json!({"name": "x", "ownerId": weak}))).await.status,
+        201
+    );
+    let actor = world.send(get("/api/v1/me").token(&token)).await;
+    assert_eq!(actor.body["data"]["user"]["kind"], "service");
+}
+
+#[tokio::test]
+async fn bad_tokens_are_refused() {
+    let world = World::new().await;
+    for (body, pointer) in [
+        (json!({"name": ""}), "/name"),
+        (json!({"name": "x", "expiresInDays": 0}), "/expiresInDays"),
+        (json!({"name": "x", "expiresInDays": 367}), "/expiresInDays"),
+        (json!({"name": "x", "expiresInDays": 1.5}), "/expiresInDays"),
+        (json!({"name": "x", "ownerId": "ada"}), "/ownerId"),
+        (json!({"name": "x", "role": "owner"}), "/role"),
+    ] {
+        let reply = world.send(post(TOKENS).by(&world.ada).json(&body)).await;
+        reply.is(400, "invalid_request");
+        assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{}", reply.text);
+    }
+    assert_eq!(
+        world.send(get(TOKENS).by(&world.ada)).await.body["pagination"]["total"],
+        1,
+        "nothing was made"
+    );
+}

@@ -1,0 +1,201 @@
+//! Two organizations with people in every role, and a small client.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::body::Body;
+use berth_core::name::{Email, Slug};
+use berth_server::app::App;
+use berth_server::config::Config;
+use berth_server::http::Edge;
+use berth_server::keys::Keys;
+use berth_server::setup::create_organization;
+use berth_store::Store;
+use http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
+
+pub(crate) struct World {
+    pub(crate) edge: Edge,
+    pub(crate) app: Arc<App>,
+    /// Owner of `acme`.
+    pub(crate) ada: Account,
+    /// Owner of `globex`.
+    pub(crate) hank: Account,
+    _dir: tempfile::TempDir,
+}
+
+#[derive(Clone)]
+pub(crate) struct Account {
+    pub(crate) email: String,
+    pub(crate) password: String,
+    pub(crate) token: String,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(Config::local(([127, 0, 0, 1], 8080).into())).await
+    }
+
+    pub(crate) async fn with(config: Config) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
+        let made = tokio::task::spawn_blocking(move || make(&path)).await.unwrap();
+        let (store, keys, ada, hank) = made;
+        let app = Arc::new(App::new(store, keys, config));
+        Self { edge: Edge::new(app.clone()), app, ada, hank, _dir: dir }
+    }
+
+    pub(crate) async fn send(&self, call: Call) -> Reply {
+        let address: IpAddr = [127, 0, 0, 1].into();
+        let response = self.edge.answer(call.0, address).await;
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Reply { status: parts.status, headers: parts.headers, text, body }
+    }
+
+    /// A member of acme in this role, with a token.
+    pub(crate) async fn member(&self, email: &str, role: &str) -> Account {
+        let body = json!({"email": email, "role": role});
+        let added = self.send(post("/api/v1/organizations/acme/members").by(&self.ada).json(&body)).await;
+        assert_eq!(added.status, 201, "{}", added.text);
+        let password = added.body["data"]["oneTimePassword"].as_str().unwrap().to_owned();
+        let browser = self.sign_in(email, &password).await;
+        let create = browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "test"}));
+        let token = self.send(create).await.body["data"]["token"].as_str().unwrap().to_owned();
+        Account { email: email.into(), password, token }
+    }
+
+    /// A service account of acme in this role; gives its id and a token.
+    pub(crate) async fn service(&self, email: &str, role: &str) -> (String, String) {
+        let body = json!({"email": email, "role": role, "kind": "service"});
+        let added = self.send(post("/api/v1/organizations/acme/members").by(&self.ada).json(&body)).await;
+        let id = added.body["data"]["id"].as_str().unwrap().to_owned();
+        let body = json!({"name": "ci", "ownerId": id});
+        let token = self.send(post("/api/v1/organizations/acme/api-tokens").by(&self.ada).json(&body)).await;
+        (id, token.body["data"]["token"].as_str().unwrap().to_owned())
+    }
+
+    pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Browser {
+        let body = json!({"email": email, "password": password});
+        let reply = self.send(post("/api/v1/auth/login").json(&body)).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+        Browser { cookie, csrf: reply.body["data"]["csrfToken"].as_str().unwrap().to_owned() }
+    }
+
+    /// Creates a pipeline in acme and gives its id.
+    pub(crate) async fn pipeline(&self, slug: &str) -> String {
+        let body = json!({"slug": slug, "definition": DEFINITION});
+        let made = self.send(post("/api/v1/organizations/acme/pipelines").by(&self.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.body["data"]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Kinds of acme's events, oldest first.
+    pub(crate) async fn kinds(&self) -> Vec<String> {
+        let list = self.send(get("/api/v1/organizations/acme/events?limit=200").by(&self.ada)).await;
+        let events = list.body["data"].as_array().unwrap();
+        events.iter().rev().map(|event| event["kind"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+fn make(path: &Path) -> (Store, Keys, Account, Account) {
+    let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
+    let account = |org: &str, email: &str| {
+        let made =
+            create_organization(&store, Slug::parse(org).unwrap(), Email::parse(email).unwrap()).unwrap();
+        Account {
+            email: email.into(),
+            password: made.password.unwrap().reveal().to_owned(),
+            token: made.token.reveal().to_owned(),
+        }
+    };
+    let (ada, hank) = (account("acme", "ada@acme.test"), account("globex", "hank@globex.test"));
+    let keys = Keys::load_or_create(&path.join("root.key")).unwrap();
+    (store, keys, ada, hank)
+}
+
+pub(crate) struct Call(pub(crate) Request<Body>);
+
+pub(crate) fn call(method: &str, path: &str) -> Call {
+    let method = Method::from_bytes(method.as_bytes()).unwrap();
+    Call(Request::builder().method(method).uri(path).body(Body::empty()).unwrap())
+}
+
+pub(crate) fn get(path: &str) -> Call {
+    call("GET", path)
+}
+
+pub(crate) fn post(path: &str) -> Call {
+    call("POST", path)
+}
+
+impl Call {
+    pub(crate) fn by(self, who: &Account) -> Self {
+        self.token(&who.token)
+    }
+
+    pub(crate) fn token(self, token: &str) -> Self {
+        self.header("authorization", &format!("Bearer {token}"))
+    }
+
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        let name = http::HeaderName::try_from(name).unwrap();
+        self.0.headers_mut().append(name, value.parse().unwrap());
+        self
+    }
+
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.header("content-type", "application/json").raw(body.to_string())
+    }
+
+    pub(crate) fn raw(mut self, body: impl Into<Body>) -> Self {
+        *self.0.body_mut() = body.into();
+        self
+    }
+}
+
+/// A signed-in browser.
+pub(crate) struct Browser {
+    pub(crate) cookie: String,
+    pub(crate) csrf: String,
+}
+
+impl Browser {
+    pub(crate) fn get(&self, path: &str) -> Call {
+        get(path).header("cookie", &self.cookie)
+    }
+
+    pub(crate) fn post(&self, path: &str) -> Call {
+        let call = post(path).header("cookie", &self.cookie).header("x-berth-csrf", &self.csrf);
+        call.header("sec-fetch-site", "same-origin")
+    }
+}
+
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
+    pub(crate) body: Value,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or("")
+    }
+
+    /// Status and code together, as most tests want them.
+    pub(crate) fn is(&self, status: u16, code: &str) {
+        assert_eq!((self.status.as_u16(), self.code()), (status, code), "{}", self.text);
+    }
+}

@@ -1,0 +1,100 @@
+//! Totals and offsets of a list agree with its rows, whatever was added and removed in which order.
+
+use berth_core::pipeline::state::{self, Pipeline};
+use berth_core::time::Timestamp;
+use berth_store::query::From;
+use berth_store::query::pipelines::{self, Filter};
+
+use super::{Ground, create};
+
+const ROWS: usize = 2_600;
+
+#[test]
+fn any_offset_and_the_total_are_exact_after_adding_and_removing() {
+    let ground = Ground::new();
+    // Ids far apart in time and in no order, so that blocks fill from the middle too.
+    let all = ground.transact(|tx| {
+        (0..ROWS)
+            .map(|n| create(tx, &format!("p-{n}"), Timestamp::from_micros(scattered(n) * 1_000_000)))
+            .collect::<Result<Vec<_>, _>>()
+    });
+    let mut left = all.unwrap();
+    left.sort_by_key(|pipeline| pipeline.id);
+    check(&ground, &left);
+
+    let (gone, kept): (Vec<_>, Vec<_>) =
+        left.into_iter().enumerate().partition(|(n, _)| scattered(*n) % 3 == 0);
+    ground
+        .transact(move |tx| {
+            for (_, pipeline) in gone {
+                let decision = state::delete(&pipeline, None, tx.now()).unwrap();
+                tx.commit(decision)?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    check(&ground, &kept.into_iter().map(|(_, pipeline)| pipeline).collect::<Vec<_>>());
+}
+
+fn check(ground: &Ground, expected: &[Pipeline]) {
+    let expected: Vec<_> = expected.iter().map(|pipeline| pipeline.id).collect();
+    let offsets = [
+        0,
+        1,
+        19,
+        999,
+        1_000,
+        1_001,
+        expected.len() / 2,
+        expected.len() - 1,
+        expected.len(),
+        usize::MAX >> 12,
+    ];
+    for offset in offsets {
+        let from = From::Offset(i64::try_from(offset).unwrap());
+        let slice = ground.transact(move |tx| pipelines::list(tx, &Filter::default(), &from, 20)).unwrap();
+        let found: Vec<_> = slice.items.iter().map(|pipeline| pipeline.id).collect();
+        let wanted: Vec<_> = expected.iter().skip(offset).take(20).copied().collect();
+        assert_eq!(found, wanted, "at offset {offset}");
+        assert_eq!(slice.total, Some(i64::try_from(expected.len()).unwrap()));
+        assert_eq!(slice.has_more, offset < expected.len().saturating_sub(20));
+    }
+
+    let (mut walked, mut from) = (Vec::new(), From::Offset(0));
+    loop {
+        let start = from.clone();
+        let slice = ground.transact(move |tx| pipelines::list(tx, &Filter::default(), &start, 200)).unwrap();
+        walked.extend(slice.items.iter().map(|pipeline| pipeline.id));
+        let Some(last) = walked.last().filter(|_| slice.has_more) else { break };
+        from = From::After(last.to_string());
+    }
+    assert_eq!(walked, expected);
+}
+
+#[test]
+fn a_search_finds_parts_of_names_in_any_case_and_takes_wildcards_literally() {
+    let ground = Ground::new();
+    ground
+        .transact(|tx| {
+            for slug in ["shop-api", "shop-web", "billing"] {
+                create(tx, slug, tx.now())?;
+            }
+            Ok(())
+        })
+        .unwrap();
+    let found = |search: &str| {
+        let filter = Filter { search: Some(search.to_owned()), status: None };
+        let slice = ground.transact(move |tx| pipelines::list(tx, &filter, &From::Offset(0), 20)).unwrap();
+        assert_eq!(slice.total, Some(i64::try_from(slice.items.len()).unwrap()));
+        slice.items.iter().map(|pipeline| pipeline.slug.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("SHOP"), ["shop-api", "shop-web"]);
+    assert_eq!(found("ill"), ["billing"]);
+    assert_eq!(found("%"), Vec::<String>::new());
+    assert_eq!(found("_"), Vec::<String>::new());
+}
+
+/// A fixed shuffle: every number once, in no visible order.
+fn scattered(n: usize) -> i64 {
+    i64::try_from((n * 7_919) % 10_007).unwrap()
+}

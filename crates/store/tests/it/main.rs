@@ -1,0 +1,92 @@
+//! The store through its public surface, on real files and, where there is one, a real PostgreSQL.
+
+mod lists;
+mod once;
+mod postgres;
+mod transactions;
+
+use berth_core::access::Role;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{OrgId, PipelineId, UserId};
+use berth_core::name::{DisplayName, Email, Slug};
+use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
+use berth_core::time::Timestamp;
+use berth_store::records::member::{self, Member};
+use berth_store::records::organization::{self, Organization};
+use berth_store::records::pipeline;
+use berth_store::records::user::{self, Account, User};
+use berth_store::{Context, Store, StoreError, Tx};
+
+/// A store in a directory of its own, with one organization.
+struct Ground {
+    // Closed before its directory is removed.
+    store: Store,
+    org: OrgId,
+    dir: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
+        let org = new_organization(&store, "acme");
+        Self { store, org, dir }
+    }
+
+    fn reopened(self) -> Self {
+        let Self { store, org, dir } = self;
+        drop(store);
+        let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
+        Self { store, org, dir }
+    }
+
+    fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.store.transact_blocking(Context::system(Some(self.org)), work)
+    }
+}
+
+fn new_organization(store: &Store, slug: &str) -> OrgId {
+    let slug = Slug::parse(slug).unwrap();
+    store
+        .transact_blocking(Context::system(None), move |tx| {
+            let id = OrgId::from_parts(tx.now(), tx.entropy()?);
+            let email = Email::parse(&format!("ada@{slug}.test")).unwrap();
+            let name = DisplayName::from(slug.clone());
+            let org = Organization { id, slug, name: name.clone(), version: 1, created_at: tx.now() };
+            organization::put(tx, &org)?;
+            let account = Account::Person { password_hash: "x".into(), password_is_generated: true };
+            let user = UserId::from_parts(tx.now(), tx.entropy()?);
+            user::put(tx, &User { id: user, email, name, account, created_at: tx.now() })?;
+            tx.within(id, |tx| {
+                member::put(tx, &Member { user, role: Role::Owner, version: 1, created_at: tx.now() })?;
+                tx.record(NewEvent::new(
+                    EventKind::OrganizationCreated,
+                    Subject::new("organization", id, None),
+                ))
+            })?;
+            Ok::<_, StoreError>(id)
+        })
+        .unwrap()
+}
+
+/// Creates a pipeline in the transaction's organization; `at` decides where its id sorts.
+fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
+    let outline = Outline {
+        name: DisplayName::parse(slug).unwrap(),
+        tracks: None,
+        stages: vec!["staging".into()],
+        environments: vec![],
+    };
+    let command = Create {
+        id: PipelineId::from_parts(at, tx.entropy()?),
+        slug: Slug::parse(slug).unwrap(),
+        name: None,
+        definition: Defined { hash: "h".into(), outline },
+    };
+    pipeline::put_definition(tx, "h", "version: 1")?;
+    let decision = state::create(command, None, tx.now()).unwrap();
+    tx.commit(decision)
+}

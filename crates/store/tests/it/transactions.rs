@@ -1,0 +1,147 @@
+//! All or nothing, never without an event, never in another organization.
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::name::Slug;
+use berth_core::pipeline::state;
+use berth_store::query::{From, events};
+use berth_store::records::pipeline;
+use berth_store::{Context, Store, StoreError};
+
+use super::{Ground, create, new_organization};
+
+fn exists(ground: &Ground, slug: &str) -> bool {
+    let slug = Slug::parse(slug).unwrap();
+    ground.transact(move |tx| Ok(pipeline::by_slug(tx, &slug)?.is_some())).unwrap()
+}
+
+#[test]
+fn what_was_answered_is_there_after_a_restart() {
+    let ground = Ground::new();
+    ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
+    assert!(exists(&ground.reopened(), "shop"));
+}
+
+#[test]
+fn an_error_takes_back_everything_the_transaction_wrote() {
+    let ground = Ground::new();
+    let failed = ground.transact(|tx| {
+        create(tx, "shop", tx.now())?;
+        Err::<(), _>(StoreError::Bug("on purpose".into()))
+    });
+    assert!(failed.is_err());
+    assert!(!exists(&ground, "shop"));
+}
+
+#[test]
+fn a_change_without_an_event_is_taken_back() {
+    let ground = Ground::new();
+    let failed = ground.transact(|tx| pipeline::put_definition(tx, "h", "version: 1"));
+    assert!(failed.unwrap_err().to_string().contains("without an event"));
+    assert_eq!(ground.transact(|tx| pipeline::definition(tx, "h")).unwrap(), None);
+}
+
+#[test]
+fn a_panic_takes_back_its_own_transaction_and_no_other() {
+    let ground = Ground::new();
+    let failed = ground.transact(|tx| {
+        create(tx, "shop", tx.now())?;
+        let nothing: Option<()> = None;
+        nothing.expect("on purpose");
+        Ok(())
+    });
+    assert!(failed.is_err());
+    assert!(!exists(&ground, "shop"));
+    ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
+    assert!(exists(&ground, "shop"));
+}
+
+#[test]
+fn a_statement_of_an_organization_needs_one() {
+    let ground = Ground::new();
+    let failed: Result<_, StoreError> =
+        ground.store.transact_blocking(Context::system(None), |tx| pipeline::find(tx, "shop"));
+    assert!(failed.unwrap_err().to_string().contains("needs an organization"));
+}
+
+#[test]
+fn one_organization_does_not_see_another() {
+    let ground = Ground::new();
+    let made = ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
+    let other = Context::system(Some(new_organization(&ground.store, "globex")));
+    let seen = ground.store.transact_blocking(other, move |tx| {
+        Ok::<_, StoreError>((pipeline::by_id(tx, made.id)?, pipeline::by_slug(tx, &made.slug)?))
+    });
+    assert_eq!(seen.unwrap(), (None, None));
+}
+
+#[test]
+fn a_lost_version_check_is_an_error_and_not_a_lost_update() {
+    let ground = Ground::new();
+    let made = ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
+    let stop = move |ground: &Ground| {
+        let stale = made.clone();
+        ground.transact(move |tx| {
+            let decision = state::stop(&stale, tx.actor().clone(), None, None, tx.now()).unwrap();
+            tx.commit(decision)
+        })
+    };
+    stop(&ground).unwrap();
+    assert!(stop(&ground).unwrap_err().to_string().contains("changed 0 rows"));
+}
+
+#[test]
+fn many_writers_share_commits_and_every_event_has_the_next_number() {
+    let ground = Ground::new();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let ground = &ground;
+            scope.spawn(move || {
+                for number in 0..50 {
+                    let slug = format!("p-{writer}-{number}");
+                    ground.transact(move |tx| create(tx, &slug, tx.now())).unwrap();
+                    let refused = ground.transact(|tx| {
+                        tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))?;
+                        Err::<(), _>(StoreError::Bug("on purpose".into()))
+                    });
+                    refused.unwrap_err();
+                }
+            });
+        }
+    });
+    let filter = events::Filter::default();
+    let seen = ground.transact(move |tx| events::list(tx, &filter, &From::Offset(0), 1_000, true)).unwrap();
+    let sequences: Vec<_> = seen.items.iter().map(|event| event.sequence).collect();
+    assert_eq!(sequences, (1..=401).rev().collect::<Vec<_>>());
+    assert_eq!(seen.total, Some(401));
+}
+
+#[test]
+fn two_starts_at_once_migrate_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("berth.db");
+    std::thread::scope(|scope| {
+        for start in 0..4 {
+            let path = &path;
+            scope.spawn(move || {
+                let store = Store::open_sqlite(path).unwrap();
+                new_organization(&store, &format!("org-{start}"));
+            });
+        }
+    });
+}
+
+#[test]
+fn readers_see_what_was_acknowledged() {
+    let ground = Ground::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        for number in 0..50 {
+            let slug = Slug::parse(&format!("p-{number}")).unwrap();
+            let name = slug.to_string();
+            let context = Context::system(Some(ground.org));
+            let made = ground.store.transact(context, move |tx| create(tx, &name, tx.now())).await.unwrap();
+            let read = ground.store.read(Some(ground.org), move |db| pipeline::by_slug(db, &slug));
+            assert_eq!(read.await.unwrap().map(|found: state::Pipeline| found.id), Some(made.id));
+        }
+    });
+}

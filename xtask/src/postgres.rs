@@ -1,0 +1,75 @@
+//! Finds the PostgreSQL server programs, and installs them where that is our business.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::tool::{output, run};
+
+/// Told to the tests: the directory with `initdb` and `postgres`.
+pub(crate) const BIN_VARIABLE: &str = "BERTH_TEST_POSTGRES_BIN";
+
+const VERSION_MIN: u32 = 15;
+const PACKAGES: &str = "/usr/lib/postgresql";
+
+/// The newest suitable one of this machine.
+pub(crate) fn find() -> Option<PathBuf> {
+    let packaged = std::fs::read_dir(PACKAGES).into_iter().flatten().flatten();
+    let packaged = packaged.map(|version| version.path().join("bin"));
+    let on_path: Vec<PathBuf> =
+        std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
+    let found = packaged.chain(on_path).filter_map(|bin| version(&bin).map(|version| (version, bin)));
+    found.filter(|(version, _)| *version >= VERSION_MIN).max().map(|(_, bin)| bin)
+}
+
+/// Installs it when this is a machine we may change: root, with apt.
+pub(crate) fn install() -> Result<PathBuf, String> {
+    let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
+    let has_apt = output(Command::new("apt-get").arg("--version")).is_some();
+    if !is_root || !has_apt {
+        return Err(missing("it is not installed"));
+    }
+    println!("    installing PostgreSQL with apt-get");
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        run(command.args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update", "-qq"])
+        .and_then(|()| apt(&["install", "-y", "-qq", "--no-install-recommends", "postgresql"]))
+        .map_err(|error| missing(&error))?;
+    find().ok_or_else(|| missing("the package of this system is too old"))
+}
+
+pub(crate) fn missing(why: &str) -> String {
+    format!(
+        "no PostgreSQL server of version {VERSION_MIN} or newer ({why}). The store's tests on PostgreSQL are \
+         skipped. To run them: `apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql` \
+         (macOS), or put the directory with `initdb` on PATH."
+    )
+}
+
+fn version(bin: &Path) -> Option<u32> {
+    let initdb = bin.join("initdb");
+    if !initdb.is_file() || !bin.join("postgres").is_file() {
+        return None;
+    }
+    major(&output(Command::new(initdb).arg("--version"))?)
+}
+
+/// From `initdb (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)`, also `17beta1`.
+fn major(text: &str) -> Option<u32> {
+    let number = text.split(") ").nth(1)?;
+    let digits: String = number.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_read_from_what_initdb_says() {
+        assert_eq!(major("initdb (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)"), Some(15));
+        assert_eq!(major("initdb (PostgreSQL) 17beta1"), Some(17));
+        assert_eq!(major("initdb"), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! Which of our crates may know which.
+
+/// A crate, and those of ours it may depend on.
+const ALLOWED: &[(&str, &[&str])] = &[
+    ("crates/berth", &["berth-server", "berth-store", "berth-api", "berth-core"]),
+    ("crates/server", &["berth-store", "berth-api", "berth-core"]),
+    ("crates/store", &["berth-core"]),
+    ("crates/api", &["berth-core"]),
+    ("crates/core", &[]),
+    ("bench", &["berth-server", "berth-store", "berth-api", "berth-core", "berth"]),
+    ("xtask", &[]),
+];
+
+/// `name` is the path of a Cargo.toml from the root. The root's own has no dependencies.
+pub(super) fn check(name: &str, text: &str) -> Vec<String> {
+    let Some((place, _)) = name.rsplit_once('/') else { return Vec::new() };
+    let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == place) else {
+        return vec![format!("{name}: a new crate: say in xtask/src/tidy/edges.rs whom it may know")];
+    };
+    let known =
+        dependencies(text).into_iter().filter(|(_, dependency)| !allowed.contains(&dependency.as_str()));
+    known
+        .map(|(line, dependency)| {
+            format!(
+                "{name}:{line}: {place} may not know {dependency}: move the code to where the knowledge is"
+            )
+        })
+        .collect()
+}
+
+/// Those of our crates that a manifest depends on, in any of its dependency tables.
+fn dependencies(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut inside = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if let Some(table) = line.strip_prefix('[') {
+            let table = table.trim_end_matches(']');
+            inside = table.ends_with("dependencies");
+            // The long form: [dependencies.berth-core]
+            if let Some((_, dependency)) = table.split_once("dependencies.") {
+                found.extend(ours(dependency).map(|dependency| (number, dependency)));
+            }
+        } else if inside && !line.starts_with('#') {
+            let key = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            let renamed = line.split("package = \"").nth(1).and_then(|rest| rest.split('"').next());
+            found.extend(ours(renamed.unwrap_or(key)).map(|dependency| (number, dependency)));
+        }
+    }
+    found
+}
+
+fn ours(dependency: &str) -> Option<String> {
+    let name = dependency.trim_matches('"');
+    (name == "berth" || name.starts_with("berth-")).then(|| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_allowed_edges_pass() {
+        let check_store = |text: &str| check("crates/store/Cargo.toml", text);
+        let fine =
+            "[package]\nname = \"berth-store\"\n[dependencies]\nberth-core.workspace = true\nserde = \"1\"\n";
+        assert_eq!(check_store(fine), Vec::<String>::new());
+        for bad in [
+            "[dependencies]\nberth-api.workspace = true",
+            "[dev-dependencies]\nberth-api = { path = \"../api\" }",
+            "[target.'cfg(unix)'.dependencies]\napi = { package = \"berth-api\", path = \"../api\" }",
+            "[dependencies.berth-api]\npath = \"../api\"",
+        ] {
+            let found = check_store(bad);
+            assert!(found.len() == 1 && found[0].contains("may not know berth-api"), "{bad}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_a_row_is_named() {
+        assert!(check("crates/new/Cargo.toml", "")[0].contains("whom it may know"));
+        assert!(check("Cargo.toml", "[workspace.dependencies]\nberth-core = {}").is_empty());
+    }
+}

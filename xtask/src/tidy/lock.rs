@@ -1,0 +1,105 @@
+//! Rules about the crates of others: some are banned, some have a lowest version that is safe.
+
+use std::path::Path;
+
+use crate::tool::cargo;
+
+/// In the lock file a crate can stand without being built: only those that are built count.
+const BANNED: &[(&str, &str)] = &[
+    ("openssl-sys", "TLS is rustls over aws-lc-rs"),
+    ("native-tls", "TLS is rustls over aws-lc-rs"),
+    ("ring", "cryptography is aws-lc-rs"),
+    ("serde_yaml", "use serde-saphyr"),
+    ("serde_yml", "use serde-saphyr"),
+];
+
+enum Wanted {
+    AtLeast([u64; 3]),
+    Exactly([u64; 3]),
+}
+
+/// Older ones have a published advisory, or lose writes.
+const VERSIONS: &[(&str, Wanted)] = &[
+    ("h2", Wanted::AtLeast([0, 4, 16])),
+    ("idna", Wanted::AtLeast([1, 0, 0])),
+    ("postgres-protocol", Wanted::AtLeast([0, 6, 12])),
+    ("rusqlite", Wanted::Exactly([0, 41, 1])),
+    ("time", Wanted::AtLeast([0, 3, 47])),
+    ("tokio-postgres", Wanted::AtLeast([0, 7, 18])),
+];
+
+pub(super) fn check(root: &Path) -> Vec<String> {
+    let Ok(text) = std::fs::read_to_string(root.join("Cargo.lock")) else {
+        return vec!["Cargo.lock: missing; it is part of the repository".into()];
+    };
+    let packages = packages(&text);
+    let mut found = check_versions(&packages);
+    for (name, instead) in BANNED {
+        if packages.iter().any(|(package, _)| package == name) && is_built(root, name) {
+            found
+                .push(format!("Cargo.lock: {name} is used: {instead}; `cargo tree -i {name}` shows by whom"));
+        }
+    }
+    found
+}
+
+fn check_versions(packages: &[(String, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, wanted) in VERSIONS {
+        for (_, version) in packages.iter().filter(|(package, _)| package == name) {
+            let (fine, words) = match wanted {
+                Wanted::AtLeast(least) => (numbers(version) >= *least, format!("at least {}", dotted(least))),
+                Wanted::Exactly(only) => (numbers(version) == *only, format!("exactly {}", dotted(only))),
+            };
+            if !fine {
+                found.push(format!("Cargo.lock: {name} {version}, wanted {words}: `cargo update -p {name}`"));
+            }
+        }
+    }
+    found
+}
+
+/// Name and version of every package of a lock file.
+fn packages(text: &str) -> Vec<(String, String)> {
+    let value = |line: &str, key: &str| {
+        line.strip_prefix(key)?.strip_prefix(" = \"")?.strip_suffix('"').map(str::to_owned)
+    };
+    let lines: Vec<&str> = text.lines().collect();
+    let pairs =
+        lines.windows(2).filter_map(|pair| Some((value(pair[0], "name")?, value(pair[1], "version")?)));
+    pairs.collect()
+}
+
+fn numbers(version: &str) -> [u64; 3] {
+    let core = version.split(['-', '+']).next().unwrap_or_default();
+    let mut parts = core.split('.').map(|part| part.parse().unwrap_or(0));
+    [0; 3].map(|_: u64| parts.next().unwrap_or(0))
+}
+
+fn dotted(version: &[u64; 3]) -> String {
+    version.map(|number| number.to_string()).join(".")
+}
+
+/// Does any crate of ours, on any platform, lead to it? What cannot be told counts as a yes.
+fn is_built(root: &Path, name: &str) -> bool {
+    let args = ["tree", "--workspace", "--target", "all", "--prefix", "none", "--invert", name];
+    let Ok(tree) = cargo(args).current_dir(root).output() else { return true };
+    let unknown = String::from_utf8_lossy(&tree.stderr).contains("did not match any packages");
+    !(unknown || tree.status.success() && tree.stdout.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floors_are_compared_by_number() {
+        let lock = "[[package]]\nname = \"time\"\nversion = \"0.3.9\"\nsource = \"x\"\n\n\
+                    [[package]]\nname = \"h2\"\nversion = \"0.4.16\"\n\n\
+                    [[package]]\nname = \"rusqlite\"\nversion = \"0.42.0+bundled\"\n";
+        let found = check_versions(&packages(lock));
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].contains("rusqlite 0.42.0+bundled, wanted exactly 0.41.1"), "{found:?}");
+        assert!(found[1].contains("time 0.3.9, wanted at least 0.3.47"), "{found:?}");
+    }
+}

@@ -1,0 +1,82 @@
+//! The house rules a machine can hold. Each violation is one line: the file, what is wrong, what to do.
+
+mod docs;
+mod edges;
+mod lock;
+mod source;
+
+use std::path::{Path, PathBuf};
+
+use crate::tool::{Done, root};
+
+/// Never walked: made by tools, or not ours.
+const SKIPPED: &[&str] = &["target", "node_modules", "dist"];
+
+pub(crate) fn run() -> Done {
+    let found = violations(&root());
+    for line in &found {
+        eprintln!("{line}");
+    }
+    match found.len() {
+        0 => {
+            println!("tidy");
+            Ok(())
+        }
+        count => Err(format!("{count} house rules are broken")),
+    }
+}
+
+fn violations(root: &Path) -> Vec<String> {
+    let files = files(root);
+    let mut found = Vec::new();
+    for path in &files {
+        let name = shown(root, path);
+        let Ok(text) = std::fs::read_to_string(path) else { continue };
+        match path.extension().and_then(|end| end.to_str()) {
+            Some("rs") => found.extend(source::check(&name, &text)),
+            Some("md") => found.extend(docs::check_links(root, path, &name, &text)),
+            Some("toml") if path.ends_with("Cargo.toml") => found.extend(edges::check(&name, &text)),
+            _ => {}
+        }
+    }
+    found.extend(docs::check_decisions(&root.join("docs/adr")));
+    found.extend(lock::check(root));
+    found
+}
+
+fn shown(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+/// Every file of the repository, in a stable order.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let mut entries: Vec<_> = entries.map(|entry| entry.path()).collect();
+    entries.sort();
+    let is_skipped = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with('.') || SKIPPED.contains(&name.as_ref())
+    };
+    let mut found = Vec::new();
+    for path in entries {
+        if path.is_dir() && !path.is_symlink() {
+            if !is_skipped(&path) {
+                found.extend(files(&path));
+            }
+        } else {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_house_rules_hold() {
+        let found = violations(&root());
+        assert!(found.is_empty(), "\n{}\n", found.join("\n"));
+    }
+}

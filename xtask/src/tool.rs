@@ -1,0 +1,55 @@
+//! Running other programs.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// What a task answers: nothing, or a sentence about what went wrong.
+pub(crate) type Done = Result<(), String>;
+
+/// The repository's root.
+pub(crate) fn root() -> PathBuf {
+    let own = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let own = own.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    own.parent().map(PathBuf::from).unwrap_or(own)
+}
+
+/// The cargo that runs us. It keeps the caller's directory, so that a relative CARGO_TARGET_DIR means the same.
+pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(args);
+    command
+}
+
+pub(crate) fn cargo_has(subcommand: &str) -> bool {
+    let mut asked = cargo([subcommand, "--version"]);
+    asked.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+pub(crate) fn run(command: &mut Command) -> Done {
+    let shown = shown(command);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("`{shown}` failed: {status}")),
+        Err(error) => Err(format!("cannot run `{shown}`: {error}")),
+    }
+}
+
+/// What a command prints; `None` when it cannot be run or fails.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+pub(crate) fn no_arguments(args: &[String]) -> Done {
+    match args.first() {
+        None => Ok(()),
+        Some(arg) => Err(format!("this task takes no argument, not \"{arg}\"")),
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let program = PathBuf::from(command.get_program());
+    let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let args = command.get_args().map(|arg| arg.to_string_lossy().into_owned());
+    std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
+}
