@@ -21,6 +21,10 @@ fn masked(text: &str, dir: &str) -> String {
     text.lines().map(|text| line(text) + "\n").collect()
 }
 
+fn text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
 }
@@ -95,9 +99,9 @@ fn init_prints_one_json_object_and_makes_an_organization_only_once() {
 fn a_pipeline_is_made_stopped_resumed_and_found_again_after_a_restart() {
     let home = Home::new();
     let server = home.serve();
-    check_every_spelling_of_a_path(&server.api, json!([]));
+    check_every_spelling_of_a_path(&server.api, &[]);
     let pipeline = create(&server.api);
-    check_every_spelling_of_a_path(&server.api, json!(["shop"]));
+    check_every_spelling_of_a_path(&server.api, &["shop"]);
     check_stop_and_resume(&server.api);
     let (events, total) = server.api.whole_list("/api/v1/organizations/acme/events");
     check_events(&events);
@@ -115,7 +119,7 @@ fn a_pipeline_is_made_stopped_resumed_and_found_again_after_a_restart() {
     server.stop();
 }
 
-fn check_every_spelling_of_a_path(api: &Api, slugs: Value) {
+fn check_every_spelling_of_a_path(api: &Api, slugs: &[&str]) {
     for path in [
         "/api/v1/organizations/acme/pipelines",
         "/api/v1/organizations/acme/pipelines/",
@@ -131,9 +135,9 @@ fn check_every_spelling_of_a_path(api: &Api, slugs: Value) {
         let body = answer.json();
         assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")), "{path}");
         let listed: Vec<_> =
-            body["data"].as_array().unwrap().iter().map(|found| found["slug"].clone()).collect();
-        assert_eq!(json!(listed), slugs, "{path}");
-        assert_eq!(body["pagination"]["total"], slugs.as_array().unwrap().len(), "{path}");
+            body["data"].as_array().into_iter().flatten().map(|found| &found["slug"]).collect();
+        assert_eq!(listed, slugs, "{path}");
+        assert_eq!(body["pagination"]["total"], slugs.len(), "{path}");
     }
     let anonymous = api.ask(&Request::new("GET", "/api/v1/organizations/acme/pipelines"));
     assert_eq!((anonymous.status, anonymous.header("www-authenticate")), (401, Some("Bearer")));
@@ -150,12 +154,12 @@ fn create(api: &Api) -> Value {
     assert_eq!((&pipeline["slug"], &pipeline["status"]), (&json!("shop"), &json!("active")));
     let again = api.post(path, &body);
     assert_eq!((again.status, &again.json()["code"]), (409, &json!("already_exists")));
-    for key in [pipeline["id"].as_str().unwrap(), "shop"] {
+    for key in [text(&pipeline["id"]), "shop"] {
         let viewed = api.get(&format!("{path}/{key}"));
         assert_eq!((viewed.status, viewed.header("etag")), (200, Some("\"1\"")), "{key}");
         assert_eq!(viewed.json()["data"], pipeline, "{key}");
     }
-    let location = made.header("location").unwrap();
+    let location = made.header("location").expect("its place");
     assert_eq!(api.get(location).json()["data"], pipeline);
     pipeline
 }
@@ -177,8 +181,7 @@ fn check_stop_and_resume(api: &Api) {
     let (stop, resume) = ["stop", "resume"]
         .map(|verb| api.request("POST", &format!("/organizations/acme/pipelines/shop/{verb}")))
         .into();
-    let status =
-        |answer: &Response| (answer.status, answer.json()["data"]["status"].as_str().unwrap().to_owned());
+    let status = |answer: &Response| (answer.status, text(&answer.json()["data"]["status"]).to_owned());
     for ((what, stop), (_, resume)) in empty_bodies(&stop).into_iter().zip(empty_bodies(&resume)) {
         let stopped = api.ask(&stop);
         assert_eq!(status(&stopped), (200, "stopped".into()), "{what}");
@@ -193,7 +196,7 @@ fn check_stop_and_resume(api: &Api) {
 }
 
 fn check_events(events: &[Value]) {
-    let kinds: Vec<_> = events.iter().rev().map(|event| event["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<_> = events.iter().rev().map(|event| text(&event["kind"])).collect();
     let mut expected = vec!["organization_created", "member_added", "token_created", "pipeline_created"];
     expected.extend(["pipeline_stopped", "pipeline_resumed"].repeat(6));
     expected.push("pipeline_stopped");

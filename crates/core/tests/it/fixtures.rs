@@ -16,6 +16,13 @@ fn the_example_of_the_reference_is_a_pipeline_with_only_its_not_yet_active_parts
 }
 
 #[test]
+fn the_docs_show_that_same_example() {
+    let page = include_str!("../../../../docs/pipeline.md");
+    let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(example.map(str::trim_end), Some(FULL.trim_end()));
+}
+
+#[test]
 fn a_definition_survives_being_written_and_read_as_json() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = serde_json::to_string(&definition).expect("json");
