@@ -23,6 +23,7 @@ pub(crate) fn term(kind: &str, value: &str) -> String {
 }
 
 pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<(), StoreError> {
+    let NewEvent { kind, subjects, data } = event;
     let sequence = tx
         .row(&NEXT_SEQUENCE, &[1i64.into()])?
         .ok_or_else(|| StoreError::Bug("no next sequence".into()))?
@@ -32,18 +33,18 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<(), StoreError>
     let params = [
         sequence.into(),
         text(id),
-        event.kind.as_str().into(),
+        kind.as_str().into(),
         tx.now().into(),
         to_json(&actor)?.into(),
         tx.request_id().into(),
-        to_json(&event.subjects)?.into(),
-        to_json(&event.data)?.into(),
+        to_json(&subjects)?.into(),
+        to_json(&data)?.into(),
     ];
     tx.execute(&APPEND, &params)?;
 
-    let mut terms = vec![term("kind", event.kind.as_str())];
+    let mut terms = vec![term("kind", kind.as_str())];
     terms.extend(actor.id.map(|id| term("actor", &id.to_string())));
-    terms.extend(event.subjects.iter().map(|subject| term(&subject.kind, &subject.id)));
+    terms.extend(subjects.iter().map(|subject| term(&subject.kind, &subject.id)));
     for term in terms {
         tx.execute(&INDEX, &[term.into(), sequence.into()])?;
     }

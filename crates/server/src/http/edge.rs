@@ -67,7 +67,7 @@ impl Edge {
         request.extensions_mut().insert(ClientAddress(address));
 
         let response = match canonical_uri(request.uri()) {
-            Err(problem) => AppError::from(problem).into_response(),
+            Err(refused) => refused.into_response(),
             Ok(uri) => {
                 *request.uri_mut() = uri;
                 self.route(request).await
@@ -155,8 +155,8 @@ impl Asked {
     }
 }
 
-fn canonical_uri(uri: &Uri) -> Result<Uri, Problem> {
-    let bad = |detail: &str| Problem::new(Code::InvalidRequest, detail);
+fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
+    let bad = |detail: &str| AppError::new(Code::InvalidRequest, detail);
     if uri.path_and_query().map_or(0, |whole| whole.as_str().len()) > URI_BYTES_MAX {
         return Err(bad(&format!("the address is longer than {URI_BYTES_MAX} bytes")));
     }

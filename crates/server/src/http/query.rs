@@ -138,7 +138,7 @@ impl Paging {
         }
         match next_cursor {
             _ if by_offset && has_more => {
-                links.push(to("next", format!("&offset={}", self.offset + self.limit)))
+                links.push(to("next", format!("&offset={}", self.offset + self.limit)));
             }
             Some(cursor) => links.push(to("next", format!("&cursor={cursor}"))),
             None => {}

@@ -1,5 +1,7 @@
 //! The API through its edge, in process: everything but sockets is real.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod events;
 mod given;
 mod matrix;

@@ -44,18 +44,18 @@ pub(crate) fn check_version() -> Result<(), OpenError> {
 pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<(), OpenError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     loop {
-        db.execute_batch("BEGIN IMMEDIATE").map_err(fault)?;
-        db.execute_batch(migrations::HISTORY_TABLE).map_err(fault)?;
-        let applied = applied(&db).map_err(fault)?;
+        db.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from)?;
+        db.execute_batch(migrations::HISTORY_TABLE).map_err(StoreError::from)?;
+        let applied = applied(&db).map_err(StoreError::from)?;
         let Some(next) = migrations::pending(&applied)?.first() else {
-            return db.execute_batch("COMMIT").map_err(|error| fault(error).into());
+            return db.execute_batch("COMMIT").map_err(|error| StoreError::from(error).into());
         };
-        db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(fault)?;
+        db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(StoreError::from)?;
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];
         let insert =
             "INSERT INTO schema_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
-        db.execute(insert, params).map_err(fault)?;
-        db.execute_batch("COMMIT").map_err(fault)?;
+        db.execute(insert, params).map_err(StoreError::from)?;
+        db.execute_batch("COMMIT").map_err(StoreError::from)?;
         tracing::info!(migration = next.number, name = next.name, "database migrated");
     }
 }
@@ -68,17 +68,19 @@ fn applied(db: &Connection) -> rusqlite::Result<Vec<Applied>> {
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
-    let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(fault)?;
-    db.busy_timeout(BUSY_WAIT).map_err(fault)?;
+    let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+        .map_err(StoreError::from)?;
+    db.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
     db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
-    db.pragma_update(None, "journal_mode", "WAL").map_err(fault)?;
-    db.pragma_update(None, "synchronous", "FULL").map_err(fault)?;
-    db.pragma_update(None, "foreign_keys", "ON").map_err(fault)?;
+    db.pragma_update(None, "journal_mode", "WAL").map_err(StoreError::from)?;
+    db.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
+    db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
     // Only the writer checkpoints, between its transactions.
-    db.pragma_update(None, "wal_autocheckpoint", 0).map_err(fault)?;
-    db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(fault)?;
+    db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
+    db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
-        let found = db.pragma_query_value(None, name, |row| row.get_ref(0).map(shown)).map_err(fault)?;
+        let found =
+            db.pragma_query_value(None, name, |row| row.get_ref(0).map(shown)).map_err(StoreError::from)?;
         if found != wanted {
             let text = format!("SQLite did not accept {name}={wanted}: it says {found}");
             return Err(StoreError::Unavailable(text));
@@ -104,7 +106,7 @@ impl SqliteConn {
         self.db
             .prepare_cached(text)
             .and_then(|mut statement| statement.raw_execute())
-            .map_err(fault)
+            .map_err(StoreError::from)
             .map(drop)
     }
 
@@ -164,29 +166,31 @@ fn owned(value: ValueRef<'_>) -> Value {
 }
 
 fn named(statement: &Statement, error: rusqlite::Error) -> StoreError {
-    match fault(error) {
+    match StoreError::from(error) {
         StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
         other => other,
     }
 }
 
-fn fault(error: rusqlite::Error) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::StorageFull,
-        Some(ErrorCode::OperationInterrupted) => {
-            StoreError::Unavailable(format!("a read took longer than {} s", reader::READ_S_MAX))
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => StoreError::StorageFull,
+            Some(ErrorCode::OperationInterrupted) => {
+                StoreError::Unavailable(format!("a read took longer than {} s", reader::READ_S_MAX))
+            }
+            Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                StoreError::Broken(error.to_string())
+            }
+            Some(
+                ErrorCode::DatabaseBusy
+                | ErrorCode::DatabaseLocked
+                | ErrorCode::CannotOpen
+                | ErrorCode::OutOfMemory
+                | ErrorCode::ReadOnly,
+            ) => StoreError::Unavailable(error.to_string()),
+            _ => StoreError::Bug(error.to_string()),
         }
-        Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            StoreError::Broken(error.to_string())
-        }
-        Some(
-            ErrorCode::DatabaseBusy
-            | ErrorCode::DatabaseLocked
-            | ErrorCode::CannotOpen
-            | ErrorCode::OutOfMemory
-            | ErrorCode::ReadOnly,
-        ) => StoreError::Unavailable(error.to_string()),
-        _ => StoreError::Bug(error.to_string()),
     }
 }
 
@@ -218,5 +222,5 @@ fn limit_reads(
     let too_long = move || {
         started.lock().is_ok_and(|started| started.elapsed() > Duration::from_secs(reader::READ_S_MAX))
     };
-    conn.db.progress_handler(CHECK_EVERY_OPERATIONS, Some(too_long)).map_err(fault)
+    conn.db.progress_handler(CHECK_EVERY_OPERATIONS, Some(too_long)).map_err(StoreError::from)
 }

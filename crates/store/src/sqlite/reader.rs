@@ -9,7 +9,7 @@ use std::time::Instant;
 use berth_core::time::Timestamp;
 use rusqlite::OpenFlags;
 
-use super::{Clock, SqliteConn, fault, limit_reads};
+use super::{Clock, SqliteConn, limit_reads};
 use crate::error::StoreError;
 use crate::sql::Conn;
 
@@ -42,7 +42,7 @@ impl Readers {
         let mut readers = Self { shared, threads: Vec::with_capacity(count) };
         for number in 0..count {
             let mut conn = SqliteConn::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            conn.db.pragma_update(None, "query_only", 1).map_err(fault)?;
+            conn.db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
             let shared = readers.shared.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("store-reader-{number}"))

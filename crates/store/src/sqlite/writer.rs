@@ -12,7 +12,7 @@ use berth_core::time::Timestamp;
 use rusqlite::OpenFlags;
 use tokio::sync::{mpsc, watch};
 
-use super::{Clock, SqliteConn, fault};
+use super::{Clock, SqliteConn};
 use crate::error::StoreError;
 use crate::sql::Conn;
 
@@ -47,7 +47,7 @@ impl Writer {
             seen.store(pages, Ordering::Relaxed);
             Ok(())
         };
-        conn.db.wal_hook(Some(note_pages)).map_err(fault)?;
+        conn.db.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let thread = std::thread::Builder::new()

@@ -1,5 +1,7 @@
 //! The store through its public surface, on real files and, where there is one, a real PostgreSQL.
 
+#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
+
 mod lists;
 mod once;
 mod postgres;

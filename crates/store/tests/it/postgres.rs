@@ -28,7 +28,7 @@ fn every_migration_runs_and_every_statement_prepares_on_postgresql() {
             Err(error) => failures.push(format!("{}: {error:?}", statement.name)),
             Ok(prepared) => {
                 // What goes in and out must be one of the types the store has values for.
-                let params = prepared.params().iter().map(|kind| kind.name());
+                let params = prepared.params().iter().map(::postgres::types::Type::name);
                 let columns = prepared.columns().iter().map(|column| column.type_().name());
                 let odd = params.chain(columns).filter(|kind| !["text", "int8", "bytea"].contains(kind));
                 failures.extend(odd.map(|kind| format!("{} uses {kind}", statement.name)));

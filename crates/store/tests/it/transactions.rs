@@ -43,11 +43,9 @@ fn a_change_without_an_event_is_taken_back() {
 #[test]
 fn a_panic_takes_back_its_own_transaction_and_no_other() {
     let ground = Ground::new();
-    let failed = ground.transact(|tx| {
+    let failed = ground.transact(|tx| -> Result<(), StoreError> {
         create(tx, "shop", tx.now())?;
-        let nothing: Option<()> = None;
-        nothing.expect("on purpose");
-        Ok(())
+        panic!("on purpose")
     });
     assert!(failed.is_err());
     assert!(!exists(&ground, "shop"));
