@@ -194,7 +194,7 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// The store's clock: the wall clock, but never earlier than it was before.
+/// The store's clock: the wall clock, but always later than it was before.
 pub(crate) struct Clock {
     last: Timestamp,
 }
@@ -207,7 +207,7 @@ impl Clock {
     pub(crate) fn now(&mut self) -> Timestamp {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = Timestamp::from_micros(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX));
-        self.last = self.last.max(wall);
+        self.last = wall.max(Timestamp::from_micros(self.last.as_micros() + 1));
         self.last
     }
 }

@@ -76,8 +76,8 @@ fn a_search_finds_parts_of_names_in_any_case_and_takes_wildcards_literally() {
     let ground = Ground::new();
     ground
         .transact(|tx| {
-            for slug in ["shop-api", "shop-web", "billing"] {
-                create(tx, slug, tx.now())?;
+            for (second, slug) in (0..).zip(["shop-api", "shop-web", "billing"]) {
+                create(tx, slug, tx.now().plus_seconds(second))?;
             }
             Ok(())
         })
