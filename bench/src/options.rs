@@ -14,6 +14,7 @@ usage: cargo xtask bench lists [options]
   --seconds N    measured time of each case, in all rounds together [default: 3]
   --rounds N     rounds; every case is measured once in each [default: 5]
   --dir DIR      where to put the data [default: the system's directory for temporary files]
+  --only WORD    only cases whose title holds this word, beside the baseline: first, cursor, offset, …
   --check        fail if a list gets too slow as it grows
 ";
 
@@ -26,6 +27,7 @@ pub(crate) struct Options {
     pub(crate) rounds: usize,
     pub(crate) round: Duration,
     pub(crate) dir: PathBuf,
+    pub(crate) only: String,
     pub(crate) check: bool,
 }
 
@@ -34,7 +36,7 @@ impl Options {
         let mut rows = vec![1_000, 100_000, 1_000_000];
         let (mut clients, mut seconds, mut rounds) = (16, 3.0f64, 5);
         let mut dir = std::env::temp_dir();
-        let mut check = false;
+        let (mut only, mut check) = (String::new(), false);
         let mut args = args.iter();
         while let Some(name) = args.next() {
             let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
@@ -45,6 +47,7 @@ impl Options {
                 "--seconds" => seconds = value()?.parse().context("--seconds must be a number")?,
                 "--rounds" => rounds = number(value()?)?,
                 "--dir" => dir = value()?.into(),
+                "--only" => only.clone_from(value()?),
                 "--check" => check = true,
                 other => bail!("there is no option {other}\n\n{USAGE}"),
             }
@@ -57,7 +60,7 @@ impl Options {
         ensure!((1..=100).contains(&rounds), "--rounds must be 1 to 100");
         ensure!((0.1..=600.0).contains(&seconds), "--seconds must be 0.1 to 600");
         let round = Duration::from_secs_f64(seconds) / u32::try_from(rounds)?;
-        Ok(Self { rows, clients, rounds, round, dir, check })
+        Ok(Self { rows, clients, rounds, round, dir, only, check })
     }
 }
 

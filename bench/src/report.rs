@@ -43,7 +43,7 @@ pub(crate) fn render(options: &Options, sites: &[Site], rounds: &Rounds) -> Stri
     ));
     line("|--:|---|--:|--:|--:|--:|--:|--:|".into());
     for rows in &options.rows {
-        for case in Case::ALL {
+        for case in Case::wanted(&options.only) {
             let measured = &rounds[&(*rows, case)];
             let mut latencies: Vec<_> = measured.iter().flat_map(|round| &round.latencies).copied().collect();
             latencies.sort_unstable();
@@ -69,7 +69,8 @@ pub(crate) fn check(rows: &[usize], rounds: &Rounds) -> anyhow::Result<()> {
     let (Some(smallest), Some(largest)) = (rows.first(), rows.last()) else { return Ok(()) };
     let mut broken = Vec::new();
     for (case, floor) in FLOORS {
-        let (long, short) = (&rounds[&(*largest, *case)], &rounds[&(*smallest, *case)]);
+        let (long, short) = (rounds.get(&(*largest, *case)), rounds.get(&(*smallest, *case)));
+        let (Some(long), Some(short)) = (long, short) else { continue };
         let found = ratio(long, short);
         if found < *floor {
             let (title, size) = (case.title(), grouped(*largest));

@@ -50,13 +50,29 @@ impl Default for Settings {
     }
 }
 
+/// The environment variables that are read; there are no others.
+const VARIABLES: &[&str] = &[
+    "BERTH_DATA_DIR",
+    "BERTH_LISTEN",
+    "BERTH_DATABASE",
+    "BERTH_PUBLIC_URL",
+    "BERTH_TRUSTED_PROXIES",
+    "BERTH_RATE_LIMIT",
+    "BERTH_ROOT_KEY_FILE",
+    "BERTH_LOG__FORMAT",
+    "BERTH_LOG__LEVEL",
+];
+
 impl Settings {
     pub(crate) fn load(file: Option<&Path>) -> anyhow::Result<Self> {
         let mut sources = config::Config::builder();
         if let Some(file) = file {
             sources = sources.add_source(config::File::from(file).format(config::FileFormat::Toml));
         }
+        // Only what we know: Kubernetes, for one, sets BERTH_PORT and others for a service of that name.
+        let known = VARIABLES.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
         let environment = config::Environment::with_prefix("BERTH")
+            .source(Some(known.collect()))
             .prefix_separator("_")
             .separator("__")
             .list_separator(",")

@@ -9,6 +9,8 @@ pub const URI_BYTES_MAX: usize = 8 * 1024;
 pub const HEADER_READ_MAX: Duration = Duration::from_secs(10);
 /// Silence inside a body.
 pub const BODY_IDLE_MAX: Duration = Duration::from_secs(15);
+/// A client that takes nothing of its answer for so long is let go.
+pub const WRITE_IDLE_MAX: Duration = Duration::from_secs(30);
 pub const REQUEST_MAX: Duration = Duration::from_secs(60);
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(8);
 pub const CONNECTIONS_MAX: usize = 16_384;

@@ -12,11 +12,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 use crate::app::App;
 use crate::http::Edge;
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_PER_IP_MAX, HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX, SHUTDOWN_MAX,
+    WRITE_IDLE_MAX,
 };
 use crate::work;
 
@@ -36,7 +38,9 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
             let edge = edge.clone();
             async move { Ok::<_, std::convert::Infallible>(edge.answer(request.map(Body::new), peer.ip()).await) }
         });
-        let connection = builder().serve_connection(TokioIo::new(stream), service);
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(WRITE_IDLE_MAX));
+        let connection = builder().serve_connection(TokioIo::new(Box::pin(stream)), service);
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
             if let Err(error) = watched.await {

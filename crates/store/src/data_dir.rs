@@ -1,7 +1,8 @@
 //! The data directory: who owns it, and where things lie in it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -35,13 +36,14 @@ impl DataDir {
     /// Opens the directory, making it if need be, and takes its lock.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: path.display().to_string(), source };
-        std::fs::create_dir_all(path).map_err(io("cannot create"))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("cannot create"))?;
         refuse_network(path)?;
         let mut lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(path.join("berth.lock"))
             .map_err(io("cannot lock"))?;
         let deadline = Instant::now() + LOCK_WAIT;
@@ -62,6 +64,14 @@ impl DataDir {
         }
         lock.set_len(0).and_then(|()| lock.rewind()).map_err(io("cannot lock"))?;
         writeln!(lock, "{}", std::process::id()).map_err(io("cannot lock"))?;
+        // SQLite gives its other files the mode of this one: nobody else reads hashes of tokens and passwords.
+        let database = path.join("berth.db");
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(database)
+            .map_err(io("cannot create"))?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
@@ -87,6 +97,8 @@ fn refuse_network(path: &Path) -> Result<(), OpenError> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
@@ -97,5 +109,17 @@ mod tests {
         assert!(second.contains(&format!("process {}", std::process::id())), "{second}");
         drop(first);
         DataDir::open(temp.path()).unwrap();
+    }
+
+    #[test]
+    fn nobody_else_can_read_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(&temp.path().join("a/data")).unwrap();
+        crate::Store::open_sqlite(&dir.database()).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(dir.path()), 0o700);
+        for file in std::fs::read_dir(dir.path()).unwrap() {
+            assert_eq!(mode(&file.unwrap().path()), 0o600);
+        }
     }
 }

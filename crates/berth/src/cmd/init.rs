@@ -10,7 +10,7 @@ use berth_server::setup::{Created, create_organization};
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 
-use super::{key_path, open_store, told};
+use super::{key_path, open_store, say, told};
 use crate::config::{Settings, refuse_postgres};
 
 #[derive(clap::Args)]
@@ -19,11 +19,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Slug of the new organization, for example acme
-    #[arg(long)]
-    org: String,
+    #[arg(long, value_parser = Slug::parse)]
+    org: Slug,
     /// E-mail address of its owner
-    #[arg(long)]
-    email: String,
+    #[arg(long, value_parser = Email::parse)]
+    email: Email,
     /// Address of a PostgreSQL database (not supported by this version yet)
     #[arg(long, value_name = "URL")]
     database: Option<String>,
@@ -39,20 +39,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let org = Slug::parse(&args.org).map_err(|error| anyhow::anyhow!("--org {error}"))?;
-    let email = Email::parse(&args.email).map_err(|error| anyhow::anyhow!("--email {error}"))?;
     let settings = Settings::load(args.config.as_deref())?;
     refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
     let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     Keys::load_or_create(&key_path(&dir, key))?;
     let store = open_store(&dir)?;
-    let created = create_organization(&store, org, email).map_err(told)?;
-    if args.json {
-        println!("{}", as_json(&created));
-    } else {
-        print_for_people(&created, &dir);
-    }
+    let created = create_organization(&store, args.org.clone(), args.email.clone()).map_err(told)?;
+    say(&if args.json { as_json(&created).to_string() } else { for_people(&created, &dir) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -65,13 +59,18 @@ fn as_json(created: &Created) -> serde_json::Value {
     })
 }
 
-fn print_for_people(created: &Created, dir: &DataDir) {
-    let password = created.password.as_ref().map_or("(as before)", Redacted::reveal);
-    println!("Organization  {}  {}", created.org.slug, created.org.id);
-    println!("Owner         {}", created.user.email);
-    println!("Password      {password}");
-    println!("API token     {}", created.token.reveal());
-    println!();
-    println!("Password and token are shown only now. Next:");
-    println!("  berth serve --data-dir {}", dir.path().display());
+fn for_people(created: &Created, dir: &DataDir) -> String {
+    format!(
+        "Organization  {}  {}\n\
+         Owner         {}\n\
+         Password      {}\n\
+         API token     {}\n\n\
+         Password and token are shown only now. Next:\n  berth serve --data-dir {}",
+        created.org.slug,
+        created.org.id,
+        created.user.email,
+        created.password.as_ref().map_or("(as before)", Redacted::reveal),
+        created.token.reveal(),
+        dir.path().display(),
+    )
 }

@@ -4,6 +4,8 @@ pub(crate) mod init;
 pub(crate) mod pipeline;
 pub(crate) mod serve;
 
+use std::io::Write as _;
+
 use anyhow::Context as _;
 use berth_server::error::AppError;
 use berth_server::keys::Keys;
@@ -17,6 +19,11 @@ fn told(error: AppError) -> anyhow::Error {
         AppError::Fault(text) => anyhow::anyhow!(text),
         AppError::Problem(problem) => anyhow::anyhow!(problem.detail),
     }
+}
+
+/// Prints to standard output; a reader that has gone away is an error, not a panic.
+fn say(text: &str) -> anyhow::Result<()> {
+    writeln!(std::io::stdout().lock(), "{text}").context("cannot print")
 }
 
 fn open_store(dir: &DataDir) -> anyhow::Result<Store> {

@@ -1,12 +1,15 @@
 //! `berth pipeline`: definitions on this machine.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::Context as _;
 use berth_core::pipeline::{Diagnostic, Severity, parse};
-use std::io::IsTerminal as _;
+use berth_server::app::wire_diagnostic;
+
+use super::say;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -27,17 +30,20 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     let parsed = parse(&source);
     let valid = parsed.definition.is_some();
     if *json {
-        println!("{}", serde_json::json!({ "valid": valid, "diagnostics": parsed.diagnostics }));
+        let diagnostics: Vec<_> = parsed.diagnostics.iter().map(wire_diagnostic).collect();
+        say(&serde_json::json!({ "valid": valid, "diagnostics": diagnostics }).to_string())?;
     } else {
         for diagnostic in &parsed.diagnostics {
-            println!("{}\n", drawn(diagnostic, &source, &name));
+            say(&format!(
+                "{}
+",
+                drawn(diagnostic, &source, &name)
+            ))?;
         }
         let count = |severity| parsed.diagnostics.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        println!(
-            "{name}: {} ({errors} errors, {warnings} warnings)",
-            if valid { "valid" } else { "not valid" }
-        );
+        let verdict = if valid { "valid" } else { "not valid" };
+        say(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))?;
     }
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -16,9 +16,11 @@ use berth_server::serve::serve;
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
 
-use super::{key_path, load_keys, open_store, told};
+use super::{key_path, load_keys, open_store, say, told};
 use crate::config::{Settings, refuse_postgres};
 use crate::logging;
 
@@ -66,43 +68,55 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         trusted_proxies: settings.trusted_proxies,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
     };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // From here on a signal ends the program in order, also while it is still starting.
+    let stop = stop_on_signal(&runtime)?;
     if args.demo {
         let temp = tempfile::Builder::new().prefix("berth-demo-").tempdir()?;
-        return run_demo(args, config, temp.path());
+        return run_demo(args, config, temp.path(), runtime, stop);
     }
     let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     let keys = load_keys(&dir, key)?;
-    let app = App::new(open_store(&dir)?, keys, config);
-    listen_and_serve(app, false, |address| println!("berth is serving at http://{address}"))
+    let app = App::new(open_store(&dir)?, keys, config).stopped_by(stop);
+    listen_and_serve(runtime, app, false, |address| say(&format!("berth is serving at http://{address}")))
 }
 
-fn run_demo(args: &Args, config: Config, temp: &Path) -> anyhow::Result<ExitCode> {
+fn run_demo(
+    args: &Args,
+    config: Config,
+    temp: &Path,
+    runtime: Runtime,
+    stop: CancellationToken,
+) -> anyhow::Result<ExitCode> {
     let dir = DataDir::open(temp)?;
     let keys = Keys::load_or_create(&key_path(&dir, None))?;
     let store = open_store(&dir)?;
     let organizations = demo::fill(&store).map_err(told)?;
-    let app = App::new(store, keys, config);
+    let app = App::new(store, keys, config).stopped_by(stop);
     let may_move = args.listen.is_none();
-    listen_and_serve(app, may_move, |address| {
-        if args.json {
-            println!("{}", as_json(address, &organizations));
+    listen_and_serve(runtime, app, may_move, |address| {
+        say(&if args.json {
+            as_json(address, &organizations).to_string()
         } else {
-            print_for_people(address, &organizations);
-        }
+            for_people(address, &organizations)
+        })
     })
 }
 
 /// `may_move`: when the port is taken, take any other.
-fn listen_and_serve(app: App, may_move: bool, announce: impl FnOnce(SocketAddr)) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+fn listen_and_serve(
+    runtime: Runtime,
+    app: App,
+    may_move: bool,
+    announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
     let app = Arc::new(app);
-    let stopping = app.clone();
     let code = runtime.block_on(async move {
         let listener = bind(app.config().listen, may_move).await?;
-        stop_on_signal(stopping.clone())?;
-        announce(listener.local_addr()?);
+        announce(listener.local_addr()?)?;
         let mut broken = app.store().broken();
+        let stop = app.shutdown.clone();
         let serving = serve(app, listener);
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
@@ -113,7 +127,7 @@ fn listen_and_serve(app: App, may_move: bool, announce: impl FnOnce(SocketAddr))
             () = &mut serving => Ok(ExitCode::SUCCESS),
             true = failed => {
                 // What was acknowledged is safe; nothing further can be. The next start recovers.
-                stopping.shutdown.cancel();
+                stop.cancel();
                 serving.await;
                 Ok(ExitCode::FAILURE)
             }
@@ -133,17 +147,20 @@ async fn bind(wanted: SocketAddr, may_move: bool) -> anyhow::Result<TcpListener>
     }
 }
 
-fn stop_on_signal(app: Arc<App>) -> anyhow::Result<()> {
+fn stop_on_signal(runtime: &Runtime) -> anyhow::Result<CancellationToken> {
+    let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    tokio::spawn(async move {
+    let stop = CancellationToken::new();
+    let stopping = stop.clone();
+    runtime.spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        app.shutdown.cancel();
+        stopping.cancel();
     });
-    Ok(())
+    Ok(stop)
 }
 
 fn as_json(address: SocketAddr, organizations: &[DemoOrganization]) -> serde_json::Value {
@@ -171,25 +188,21 @@ fn as_json(address: SocketAddr, organizations: &[DemoOrganization]) -> serde_jso
     })
 }
 
-fn print_for_people(address: SocketAddr, organizations: &[DemoOrganization]) {
-    println!("Berth demo at http://{address}");
-    for demo in organizations.iter().take(1) {
-        let created = &demo.created;
-        let password = created.password.as_ref().map_or("", Redacted::reveal);
-        println!();
-        println!("Login     {}  {password}", created.user.email);
-        println!("Token     {}", created.token.reveal());
-        println!();
-        println!("Try:");
-        println!("  BASE=http://{address}/api/v1");
-        println!("  TOKEN={}", created.token.reveal());
-        let org = &created.org.slug;
-        println!("  curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/pipelines");
-        println!(
-            "  curl -H \"Authorization: Bearer $TOKEN\" -X POST $BASE/organizations/{org}/pipelines/shop/stop"
-        );
-        println!("  curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/events");
-    }
-    println!();
-    println!("Ctrl-C ends it and removes everything.");
+fn for_people(address: SocketAddr, organizations: &[DemoOrganization]) -> String {
+    let Some(DemoOrganization { created, .. }) = organizations.first() else { return String::new() };
+    let (org, token) = (&created.org.slug, created.token.reveal());
+    let password = created.password.as_ref().map_or("", Redacted::reveal);
+    format!(
+        "Berth demo at http://{address}\n\n\
+         Login     {}  {password}\n\
+         Token     {token}\n\n\
+         Try:\n  \
+         BASE=http://{address}/api/v1\n  \
+         TOKEN={token}\n  \
+         curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/pipelines\n  \
+         curl -H \"Authorization: Bearer $TOKEN\" -X POST $BASE/organizations/{org}/pipelines/shop/stop\n  \
+         curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/events\n\n\
+         Ctrl-C ends it and removes everything.",
+        created.user.email,
+    )
 }

@@ -30,8 +30,8 @@ fn what_was_acknowledged_survives_fifty_kills_and_nothing_happens_twice() {
         check_all(&server.api, &mut writers, round);
         std::thread::scope(|scope| {
             for writer in &mut writers {
-                let api = server.api.clone();
-                scope.spawn(move || writer.write_until_it_dies(&api));
+                let (api, client) = (server.api.clone(), Client::connect(server.address));
+                scope.spawn(move || writer.write_until_it_dies(&api, client));
             }
             std::thread::sleep(Duration::from_millis(random.within(LOAD_MS)));
             server.process.kill();
@@ -126,8 +126,7 @@ impl Writer {
         self.made.iter().map(|known| known.state.version).sum()
     }
 
-    fn write_until_it_dies(&mut self, api: &Api) {
-        let mut client = Client::connect(api.address);
+    fn write_until_it_dies(&mut self, api: &Api, mut client: Client) {
         loop {
             let asked =
                 self.last.insert(Self::next(self.number, self.requests, &mut self.random, &self.made, api));

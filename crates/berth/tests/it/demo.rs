@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::client::Api;
-use crate::harness::{Process, STOP_MAX, berth};
+use crate::harness::{Process, STOP_MAX, berth, until};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -50,6 +50,16 @@ fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
     demo.signal(Signal::TERM);
     let ran = demo.wait(STOP_MAX);
     assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
+    assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
+}
+
+#[test]
+fn a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind() {
+    let temp = tempfile::tempdir().unwrap();
+    let demo = start(temp.path(), &["--json"]);
+    until(STOP_MAX, "data", || (!entries(temp.path()).is_empty()).then_some(()));
+    demo.signal(Signal::TERM);
+    assert_eq!(demo.wait(STOP_MAX).code, Some(0));
     assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
 }
 

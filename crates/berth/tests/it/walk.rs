@@ -269,6 +269,18 @@ fn validate_shows_the_line_that_is_wrong() {
 }
 
 #[test]
+fn output_that_nobody_reads_is_an_error_and_not_a_panic() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().to_str().unwrap();
+    let mut command = berth(&["init", "--data-dir", dir, "--org", "acme", "--email", "ada@acme.test"]);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.contains("cannot print")), (Some(1), true), "{said}");
+}
+
+#[test]
 fn a_wrong_command_line_is_a_usage_error() {
     for args in [
         &[][..],
@@ -280,6 +292,8 @@ fn a_wrong_command_line_is_a_usage_error() {
         &["serve", "--demo", "--data-dir", "x"],
         &["init"],
         &["init", "--org", "acme"],
+        &["init", "--org", "Acme!", "--email", "ada@acme.test"],
+        &["init", "--org", "acme", "--email", "nobody"],
         &["pipeline"],
         &["pipeline", "validate"],
     ] {
@@ -308,6 +322,14 @@ fn a_flag_wins_over_the_environment_and_that_over_the_file() {
     check(Some("127.0.0.3:0"), None, "127.0.0.3");
     check(None, Some("127.0.0.4:0"), "127.0.0.4");
     check(Some("127.0.0.3:0"), Some("127.0.0.4:0"), "127.0.0.4");
+
+    // Kubernetes sets such variables for a service called berth.
+    let mut crowded = home.serve_command();
+    let server = Server::start(
+        crowded.env("BERTH_SERVICE_HOST", "10.0.0.1").env("BERTH_PORT", "tcp://10.0.0.1:80"),
+        &home.token,
+    );
+    server.stop();
 
     std::fs::write(&file, "lisen = \"127.0.0.2:0\"\n").unwrap();
     run(&["serve", "--config", file.to_str().unwrap()]).refused(&["the configuration is not valid", "lisen"]);

@@ -15,7 +15,7 @@ pub use members::NewMember;
 pub(crate) use members::default_name;
 pub(crate) use organizations::subject as organization_subject;
 pub(crate) use pipelines::checked as checked_definition;
-pub use pipelines::{NewPipeline, PipelineFilter};
+pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
 pub(crate) use tokens::issue as issue_token;
@@ -46,6 +46,12 @@ impl App {
     pub fn new(store: Store, keys: Keys, config: Config) -> Self {
         let rates = Rates::new(config.rate_limit);
         Self { store, keys, config, rates, passwords: Passwords::new(), shutdown: CancellationToken::new() }
+    }
+
+    /// For programs that have their own reason to stop, such as a signal.
+    #[must_use]
+    pub fn stopped_by(self, shutdown: CancellationToken) -> Self {
+        Self { shutdown, ..self }
     }
 
     pub fn store(&self) -> &Store {

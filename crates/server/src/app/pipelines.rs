@@ -225,7 +225,8 @@ fn shown(pipeline: &Pipeline) -> wire::Pipeline {
     }
 }
 
-fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
+/// A finding as clients see it.
+pub fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
     wire::Diagnostic {
         severity: match found.severity {
             Severity::Error => wire::Severity::Error,

@@ -66,7 +66,7 @@ impl Edge {
         request.extensions_mut().insert(RequestId(id.clone()));
         request.extensions_mut().insert(ClientAddress(address));
 
-        let response = match canonical_uri(request.uri()) {
+        let response = match check_host(&request).and_then(|()| canonical_uri(request.uri())) {
             Err(refused) => refused.into_response(),
             Ok(uri) => {
                 *request.uri_mut() = uri;
@@ -153,6 +153,15 @@ impl Asked {
             && response.status() == StatusCode::OK
             && known.split(',').any(|tag| tag.trim() == "*" || weak(tag) == weak(etag))
     }
+}
+
+/// RFC 9112: one, and only one. Two would let a proxy and us see different hosts.
+fn check_host(request: &Request<Body>) -> Result<(), AppError> {
+    let hosts = request.headers().get_all(header::HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && request.version() == http::Version::HTTP_11) {
+        return Err(AppError::new(Code::InvalidRequest, "a request has exactly one Host header"));
+    }
+    Ok(())
 }
 
 fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {

@@ -125,7 +125,8 @@ pub(crate) struct Call(pub(crate) Request<Body>);
 
 pub(crate) fn call(method: &str, path: &str) -> Call {
     let method = Method::from_bytes(method.as_bytes()).unwrap();
-    Call(Request::builder().method(method).uri(path).body(Body::empty()).unwrap())
+    let request = Request::builder().method(method).uri(path).header("host", "berth.test");
+    Call(request.body(Body::empty()).unwrap())
 }
 
 pub(crate) fn get(path: &str) -> Call {

@@ -38,12 +38,20 @@ fn a_head_may_have_16_kib_and_not_a_byte_more() {
     for size in [HEADER_BYTES_MAX + 1, 2 * HEADER_BYTES_MAX, 64 * HEADER_BYTES_MAX] {
         check_refused(&target, &format!("{size} bytes"), &padded(size), 431);
     }
-    check_refused(
-        &target,
-        "a head without end",
-        &padded(64 * HEADER_BYTES_MAX)[..60 * HEADER_BYTES_MAX],
-        431,
-    );
+    // Refused as soon as it is too long, not when it ends.
+    let endless = padded(64 * HEADER_BYTES_MAX);
+    for size in [HEADER_BYTES_MAX + 1, 60 * HEADER_BYTES_MAX] {
+        check_refused(&target, "a head without end", &endless[..size], 431);
+    }
+    target.check_unharmed();
+}
+
+#[test]
+fn a_request_has_one_host() {
+    let target = Target::new();
+    for head in ["GET /healthz HTTP/1.1\r\n\r\n", "GET /healthz HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"] {
+        assert_eq!(sent(&target, head.as_bytes()).map(|answer| answer.status), Some(400), "{head}");
+    }
     target.check_unharmed();
 }
 
@@ -109,6 +117,21 @@ fn what_is_not_http_is_refused() {
     ];
     for (what, bytes) in &cases {
         check_refused(&target, what, bytes, 400);
+    }
+    target.check_unharmed();
+}
+
+#[test]
+fn a_request_with_two_ideas_of_its_length_is_the_last_of_its_connection() {
+    let target = Target::new();
+    let request = target.api().request("POST", "/api/v1/organizations/acme/pipelines/shop/resume");
+    let request = request.header("Content-Length", "4").header("Transfer-Encoding", "chunked");
+    let smuggled = target.api().request("POST", "/api/v1/organizations/acme/pipelines/shop/stop");
+    let mut client = Client::connect(target.server.address);
+    client.send(&[&request.bytes()[..], b"0\r\n\r\n", &smuggled.bytes()].concat()).unwrap();
+    if let Ok(answer) = client.receive() {
+        assert!([200, 400].contains(&answer.status), "{}", answer.text());
+        assert!(client.is_closed(), "what follows was taken for a request");
     }
     target.check_unharmed();
 }
