@@ -11,9 +11,9 @@ use berth_core::name::{Email, Slug};
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::error::AppError;
-use berth_server::keys::Keys;
 use berth_server::serve::serve;
 use berth_server::setup::create_organization;
+use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 use tokio::net::TcpListener;
@@ -45,9 +45,9 @@ impl Site {
         let filled_in = start.elapsed();
         let bytes = std::fs::metadata(dir.database())?.len();
 
-        let keys = Keys::load_or_create(&dir.path().join("root.key"))?;
+        let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let app = Arc::new(App::new(store, keys, Config { rate_limit: false, ..Config::local(listen) }));
+        let app = Arc::new(App::new(store, vault, Config { rate_limit: false, ..Config::local(listen) }));
         let (thread, address) = serve_on_a_thread(app.clone())?;
         let target = Target { address, token: created.token.reveal().to_owned() };
         let list = format!("/api/v1/organizations/{}/pipelines", created.org.id);

@@ -17,8 +17,11 @@ pub(crate) fn find() -> Option<PathBuf> {
     let packaged = packaged.map(|version| version.path().join("bin"));
     let on_path: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    let found = packaged.chain(on_path).filter_map(|bin| version(&bin).map(|version| (version, bin)));
-    found.filter(|(version, _)| *version >= VERSION_MIN).max().map(|(_, bin)| bin)
+    let found =
+        on_path.into_iter().chain(packaged).filter_map(|bin| version(&bin).map(|version| (version, bin)));
+    let suitable = found.filter(|(version, _)| *version >= VERSION_MIN);
+    // Of equals the last one wins: a system package, whose programs stand together with their libraries.
+    suitable.max_by_key(|(version, _)| *version).map(|(_, bin)| bin)
 }
 
 /// Installs it when this is a machine we may change: root, with apt.

@@ -9,6 +9,7 @@ pub mod organization;
 pub mod page;
 pub mod pipeline;
 pub mod problem;
+pub mod secret;
 pub mod token;
 
 use serde::Serialize;

@@ -22,6 +22,9 @@ enum Command {
     Init(cmd::init::Args),
     /// Run the server
     Serve(cmd::serve::Args),
+    /// Look after an installation
+    #[command(subcommand)]
+    Admin(cmd::admin::Command),
     /// Work with pipeline definitions
     #[command(subcommand)]
     Pipeline(cmd::pipeline::Command),
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Init(args) => cmd::init::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
+        Command::Admin(command) => cmd::admin::run(&command),
         Command::Pipeline(command) => cmd::pipeline::run(&command),
     };
     done.unwrap_or_else(|error| {

@@ -103,6 +103,8 @@ actions! {
     PipelinesRead, "pipelines:read", Viewer, "list, view and validate pipelines";
     PipelinesWrite, "pipelines:write", Admin, "create, change and delete pipelines";
     PipelinesOperate, "pipelines:operate", Deployer, "stop and resume pipelines";
+    SecretsRead, "secrets:read", Viewer, "see names and use of secrets, never values";
+    SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
     EventsRead, "events:read", Viewer, "read the audit history";
 }
 

@@ -42,6 +42,11 @@ kinds! {
     PipelineStopped = "pipeline_stopped",
     PipelineResumed = "pipeline_resumed",
     PipelineDeleted = "pipeline_deleted",
+    SecretCreated = "secret_created",
+    SecretUpdated = "secret_updated",
+    SecretDeleted = "secret_deleted",
+    SecretRead = "secret_read",
+    RootKeyRotated = "root_key_rotated",
 }
 
 impl fmt::Display for EventKind {

@@ -80,6 +80,9 @@ id! {
     PipelineId = "pl",
     TokenId = "tok",
     EventId = "evt",
+    SecretId = "sec",
+    /// A key that encrypts an organization's secrets.
+    DataKeyId = "key",
     /// A signed-in browser.
     SignInId = "sgn",
     /// Work that must happen outside the database.

@@ -10,5 +10,6 @@ pub mod expression;
 pub mod id;
 pub mod name;
 pub mod pipeline;
+pub mod secret;
 pub mod step;
 pub mod time;

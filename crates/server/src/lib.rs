@@ -1,15 +1,16 @@
 //! Berth's server: use cases (`app`), HTTP (`http`), the accept loop (`serve`) and background work (`work`).
 
 pub mod access;
+pub mod admin;
 pub mod app;
 pub mod config;
 pub mod credential;
 pub mod demo;
 pub mod error;
 pub mod http;
-pub mod keys;
 pub mod limits;
 pub mod rate;
 pub mod serve;
 pub mod setup;
+pub mod vault;
 pub mod work;

@@ -45,7 +45,7 @@ pub const PASSWORD_HASHES_WAITING_MAX: usize = 32;
 
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
-pub const PIPELINES_PER_ORGANIZATION_MAX: i64 = 10_000_000;
+pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 
 /// A last-used time is written at most so often.
 pub const LAST_USED_EVERY_S: i64 = 60;

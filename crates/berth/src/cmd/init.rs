@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use berth_core::name::{Email, Slug};
 use berth_server::credential::Redacted;
-use berth_server::keys::Keys;
 use berth_server::setup::{Created, create_organization};
+use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 
-use super::{key_path, open_store, say, told};
+use super::{open_store, open_vault, say, told};
 use crate::config::{Settings, refuse_postgres};
 
 #[derive(clap::Args)]
@@ -43,8 +43,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
     let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
-    Keys::load_or_create(&key_path(&dir, key))?;
     let store = open_store(&dir)?;
+    open_vault(&store, &dir, key, WhenMissing::Create)?;
     let created = create_organization(&store, args.org.clone(), args.email.clone()).map_err(told)?;
     say(&if args.json { as_json(&created).to_string() } else { for_people(&created, &dir) })?;
     Ok(ExitCode::SUCCESS)

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub(crate) mod admin;
 pub(crate) mod init;
 pub(crate) mod pipeline;
 pub(crate) mod serve;
@@ -8,7 +9,7 @@ use std::io::Write as _;
 
 use anyhow::Context as _;
 use berth_server::error::AppError;
-use berth_server::keys::Keys;
+use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 
@@ -34,6 +35,11 @@ fn key_path(dir: &DataDir, given: Option<&std::path::Path>) -> std::path::PathBu
     given.map_or_else(|| dir.path().join("root.key"), std::path::Path::to_owned)
 }
 
-fn load_keys(dir: &DataDir, given: Option<&std::path::Path>) -> anyhow::Result<Keys> {
-    Ok(Keys::load(&key_path(dir, given))?)
+fn open_vault(
+    store: &Store,
+    dir: &DataDir,
+    key: Option<&std::path::Path>,
+    missing: WhenMissing,
+) -> anyhow::Result<Vault> {
+    Ok(Vault::open(store, &key_path(dir, key), missing)?)
 }

@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use berth_server::admin;
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::credential::Redacted;
 use berth_server::demo::{self, DemoOrganization};
-use berth_server::keys::Keys;
 use berth_server::serve::serve;
+use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -20,7 +21,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{key_path, load_keys, open_store, say, told};
+use super::{open_store, open_vault, say, told};
 use crate::config::{Settings, refuse_postgres};
 use crate::logging;
 
@@ -77,9 +78,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
-    let keys = load_keys(&dir, key)?;
-    let app = App::new(open_store(&dir)?, keys, config).stopped_by(stop);
-    listen_and_serve(runtime, app, false, |address| say(&format!("berth is serving at http://{address}")))
+    let store = open_store(&dir)?;
+    let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
+    let app = App::new(store, vault, config).stopped_by(stop);
+    listen_and_serve(runtime, app, dir.path(), WhenTaken::Fail, |address| {
+        say(&format!("berth is serving at http://{address}"))
+    })
 }
 
 fn run_demo(
@@ -90,12 +94,12 @@ fn run_demo(
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let dir = DataDir::open(temp)?;
-    let keys = Keys::load_or_create(&key_path(&dir, None))?;
     let store = open_store(&dir)?;
+    let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let organizations = demo::fill(&store).map_err(told)?;
-    let app = App::new(store, keys, config).stopped_by(stop);
-    let may_move = args.listen.is_none();
-    listen_and_serve(runtime, app, may_move, |address| {
+    let app = App::new(store, vault, config).stopped_by(stop);
+    let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
+    listen_and_serve(runtime, app, dir.path(), when_taken, |address| {
         say(&if args.json {
             as_json(address, &organizations).to_string()
         } else {
@@ -104,27 +108,36 @@ fn run_demo(
     })
 }
 
-/// `may_move`: when the port is taken, take any other.
+/// What to do when the port is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WhenTaken {
+    Fail,
+    /// Take any other.
+    Move,
+}
+
 fn listen_and_serve(
     runtime: Runtime,
     app: App,
-    may_move: bool,
+    data_dir: &Path,
+    when_taken: WhenTaken,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let app = Arc::new(app);
     let code = runtime.block_on(async move {
-        let listener = bind(app.config().listen, may_move).await?;
+        let listener = bind(app.config().listen, when_taken).await?;
         announce(listener.local_addr()?)?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();
-        let serving = serve(app, listener);
+        let admin = admin::serve(app.clone(), data_dir);
+        let serving = async { tokio::join!(serve(app, listener), admin) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
             failure.is_ok()
         };
         tokio::pin!(serving);
         tokio::select! {
-            () = &mut serving => Ok(ExitCode::SUCCESS),
+            _ = &mut serving => Ok(ExitCode::SUCCESS),
             true = failed => {
                 // What was acknowledged is safe; nothing further can be. The next start recovers.
                 stop.cancel();
@@ -138,9 +151,9 @@ fn listen_and_serve(
     code
 }
 
-async fn bind(wanted: SocketAddr, may_move: bool) -> anyhow::Result<TcpListener> {
+async fn bind(wanted: SocketAddr, when_taken: WhenTaken) -> anyhow::Result<TcpListener> {
     match TcpListener::bind(wanted).await {
-        Err(error) if may_move && error.kind() == ErrorKind::AddrInUse => {
+        Err(error) if when_taken == WhenTaken::Move && error.kind() == ErrorKind::AddrInUse => {
             Ok(TcpListener::bind((wanted.ip(), 0)).await?)
         }
         other => other.with_context(|| format!("cannot listen on {wanted}")),

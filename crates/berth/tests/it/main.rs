@@ -5,6 +5,7 @@ mod crash;
 mod demo;
 mod harness;
 mod hostile;
+mod keys;
 mod start;
 mod stop;
 mod walk;

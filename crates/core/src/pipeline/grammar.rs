@@ -5,11 +5,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::NAME_CHARS_MAX;
+use super::limits::{NAME_CHARS_MAX, SECRET_NAME_CHARS_MAX};
 use crate::name::InvalidName;
 
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident, $check:expr, $message:literal) => {
+        word!($(#[$doc])* $name, NAME_CHARS_MAX, $check, $message);
+    };
+    ($(#[$doc:meta])* $name:ident, $chars_max:expr, $check:expr, $message:literal) => {
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -18,7 +21,7 @@ macro_rules! word {
         impl $name {
             pub fn parse(text: &str) -> Result<Self, InvalidName> {
                 let check: fn(&str) -> bool = $check;
-                let fits = (1..=NAME_CHARS_MAX).contains(&text.len());
+                let fits = (1..=$chars_max).contains(&text.len());
                 if fits && check(text) { Ok(Self(text.to_owned())) } else { Err(InvalidName($message)) }
             }
 
@@ -94,8 +97,9 @@ word!(
 word!(
     /// `secrets.<NAME>` in an expression.
     SecretName,
+    SECRET_NAME_CHARS_MAX,
     variable,
-    "is not a secret name; use 1 to 63 letters, digits and _, beginning with a letter or _"
+    "is not a secret name; use 1 to 128 letters, digits and _, beginning with a letter or _"
 );
 
 word!(

@@ -34,6 +34,7 @@ pub const LIST_ITEMS_MAX: usize = 500;
 pub const MAP_ENTRIES_MAX: usize = 500;
 
 pub const NAME_CHARS_MAX: usize = 63;
+pub const SECRET_NAME_CHARS_MAX: usize = 128;
 pub const PATTERN_BYTES_MAX: usize = 1024;
 pub const PATH_BYTES_MAX: usize = 1024;
 

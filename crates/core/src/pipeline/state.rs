@@ -2,12 +2,15 @@
 //!
 //! Repeats are calm: stopping a stopped pipeline changes nothing and records nothing.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::decision::{Change, Decision, Record, Refusal};
 use crate::event::{Actor, EventKind, NewEvent, Subject};
 use crate::id::PipelineId;
 use crate::name::{DisplayName, Reason, Slug};
+use crate::pipeline::grammar::SecretName;
 use crate::pipeline::model::Definition;
 use crate::time::Timestamp;
 
@@ -39,6 +42,9 @@ pub struct Outline {
     pub tracks: Option<String>,
     pub stages: Vec<String>,
     pub environments: Vec<String>,
+    /// Names of the secrets it uses.
+    #[serde(default)]
+    pub secrets: BTreeSet<SecretName>,
 }
 
 impl Outline {
@@ -48,6 +54,7 @@ impl Outline {
             tracks: definition.tracks.clone(),
             stages: definition.stages.iter().map(|stage| stage.name.to_string()).collect(),
             environments: definition.ephemeral_environments.keys().map(ToString::to_string).collect(),
+            secrets: definition.secrets_used().into_iter().map(|found| found.name).collect(),
         }
     }
 }
@@ -210,7 +217,13 @@ mod tests {
         let name = DisplayName::parse(&format!("Shop {hash}")).unwrap();
         Defined {
             hash: hash.into(),
-            outline: Outline { name, tracks: None, stages: vec![], environments: vec![] },
+            outline: Outline {
+                name,
+                tracks: None,
+                stages: vec![],
+                environments: vec![],
+                secrets: BTreeSet::new(),
+            },
         }
     }
 

@@ -189,7 +189,7 @@ fn names_of_variables_are_checked_and_reserved_ones_refused() {
         "params: { run: a }\nsecret_files: { GIT_ASKPASS: A, KEY: not-a-name }",
         &expect![[r#"
         8:23: error: the variable `GIT_ASKPASS` is reserved: it could change what runs. Choose another name [reserved_env_name]
-        8:44: error: `not-a-name` is not a secret name; use 1 to 63 letters, digits and _, beginning with a letter or _ [invalid_name]
+        8:44: error: `not-a-name` is not a secret name; use 1 to 128 letters, digits and _, beginning with a letter or _ [invalid_name]
     "#]],
     );
     check_pipeline(

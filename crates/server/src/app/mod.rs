@@ -5,6 +5,7 @@ mod events;
 mod members;
 mod organizations;
 mod pipelines;
+mod secrets;
 mod sign_in;
 mod tokens;
 mod wire;
@@ -16,9 +17,12 @@ pub(crate) use members::default_name;
 pub(crate) use organizations::subject as organization_subject;
 pub(crate) use pipelines::checked as checked_definition;
 pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
+pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
 pub(crate) use tokens::issue as issue_token;
+
+use std::sync::Arc;
 
 use berth_api::Replay;
 use berth_store::idempotency::{self, Earlier, OnceKey};
@@ -29,12 +33,12 @@ use crate::access::Authorized;
 use crate::config::Config;
 use crate::credential::password::Passwords;
 use crate::error::AppError;
-use crate::keys::Keys;
 use crate::rate::Rates;
+use crate::vault::Vault;
 
 pub struct App {
     pub(crate) store: Store,
-    pub(crate) keys: Keys,
+    pub(crate) vault: Arc<Vault>,
     pub(crate) config: Config,
     pub(crate) rates: Rates,
     pub(crate) passwords: Passwords,
@@ -43,9 +47,16 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(store: Store, keys: Keys, config: Config) -> Self {
+    pub fn new(store: Store, vault: Vault, config: Config) -> Self {
         let rates = Rates::new(config.rate_limit);
-        Self { store, keys, config, rates, passwords: Passwords::new(), shutdown: CancellationToken::new() }
+        Self {
+            store,
+            vault: Arc::new(vault),
+            config,
+            rates,
+            passwords: Passwords::new(),
+            shutdown: CancellationToken::new(),
+        }
     }
 
     /// For programs that have their own reason to stop, such as a signal.
@@ -56,6 +67,10 @@ impl App {
 
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub fn vault(&self) -> &Arc<Vault> {
+        &self.vault
     }
 
     pub fn config(&self) -> &Config {

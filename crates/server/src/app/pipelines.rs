@@ -6,19 +6,18 @@ use berth_api::problem::{Code, Problem};
 use berth_core::access::permit;
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
-use berth_core::pipeline::diagnostic::{Diagnostic, Severity};
-use berth_core::pipeline::parse::parse;
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
+use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostic_at, parse};
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines};
-use berth_store::records::pipeline;
+use berth_store::records::{pipeline, secret};
 use berth_store::{Read, Tx};
 
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
 use crate::error::AppError;
-use crate::keys::hex;
+use crate::vault::hex;
 
 pub use berth_store::query::pipelines::Filter as PipelineFilter;
 
@@ -68,15 +67,25 @@ impl App {
         .await
     }
 
-    /// Checks a definition without keeping it.
-    pub fn validate_definition(
+    /// Checks a definition without keeping it, also for secrets that nobody has created.
+    pub async fn validate_definition(
         &self,
-        _who: &Authorized<permit::PipelinesRead>,
-        source: &str,
-    ) -> Answer<wire::Validation> {
-        let parsed = parse(source);
-        let diagnostics = parsed.diagnostics.iter().map(diagnostic).collect();
-        Answer::ok(wire::Validation { valid: parsed.definition.is_some(), diagnostics })
+        who: &Authorized<permit::PipelinesRead>,
+        source: String,
+    ) -> Result<Answer<wire::Validation>, AppError> {
+        self.read(who, move |db| {
+            let mut parsed = parse(&source);
+            for found in parsed.definition.iter().flat_map(Definition::secrets_used) {
+                if !secret::exists_anywhere(db, &found.name)? {
+                    let text = format!("there is no secret {} yet; create it before this runs", found.name);
+                    let (pointer, code) = (&found.pointer, "missing_secret");
+                    parsed.diagnostics.push(diagnostic_at(&source, pointer, Severity::Warning, code, text));
+                }
+            }
+            let diagnostics = parsed.diagnostics.iter().map(diagnostic).collect();
+            Ok(Answer::ok(wire::Validation { valid: parsed.definition.is_some(), diagnostics }))
+        })
+        .await
     }
 
     pub async fn create_pipeline(
@@ -154,7 +163,12 @@ impl App {
         key: String,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        self.decide(who, key, None, move |pipeline, tx| state::delete(pipeline, expected, tx.now())).await
+        self.change(who, None, move |tx| {
+            let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
+            super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
+            Ok(answer(&tx.commit(decision)?))
+        })
+        .await
     }
 
     /// Load, decide, write: the walk of every rule about an existing pipeline.

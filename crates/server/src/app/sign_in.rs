@@ -106,7 +106,7 @@ impl App {
     pub async fn me(&self, who: &Principal) -> Result<wire::Me, AppError> {
         let user = self.user(who.user).await?;
         let csrf_token = match &who.via {
-            Via::SignIn { id } => Some(self.keys.csrf_token(&id.to_string())),
+            Via::SignIn { id } => Some(self.vault.marks().csrf_token(&id.to_string())),
             Via::Token { .. } => None,
         };
         let generated = matches!(user.account, Account::Person { password_is_generated: true, .. });

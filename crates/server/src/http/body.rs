@@ -47,7 +47,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
             caller,
             operation,
             key,
-            request_hash: app.keys.request_hash(&bytes),
+            request_hash: app.vault.marks().request_hash(&bytes),
         });
         Ok(Self { body, once })
     }

@@ -76,7 +76,7 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
     {
         check_same_origin(app, headers)?;
         let sent = headers.get("x-berth-csrf").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !app.keys.is_csrf_token(&id.to_string(), sent) {
+        if !app.vault.marks().is_csrf_token(&id.to_string(), sent) {
             let text = "a change made with a cookie needs the header X-Berth-CSRF with the csrfToken of GET /api/v1/me";
             return Err(AppError::new(Code::Forbidden, text));
         }

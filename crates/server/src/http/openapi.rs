@@ -44,6 +44,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("pipelineId", "id or slug of the pipeline"),
     ("userId", "id of the user"),
     ("tokenId", "id of the token"),
+    ("secretId", "id of the secret, or its name if the whole organization has it"),
     ("eventId", "id of the event"),
     ("code", "code of a problem"),
 ];

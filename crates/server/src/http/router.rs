@@ -84,7 +84,7 @@ impl Routes {
 
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
-    use routes::{auth, events, health, members, organizations, pipelines, tokens};
+    use routes::{auth, events, health, members, organizations, pipelines, secrets, tokens};
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
@@ -118,6 +118,12 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(PipelinesWrite, routes!(pipelines::put_definition))
         .route(PipelinesOperate, routes!(pipelines::stop_pipeline))
         .route(PipelinesOperate, routes!(pipelines::resume_pipeline))
+        .route(SecretsRead, routes!(secrets::list_secrets))
+        .route(SecretsWrite, routes!(secrets::create_secret))
+        .route(SecretsRead, routes!(secrets::view_secret))
+        .route(SecretsWrite, routes!(secrets::put_secret))
+        .route(SecretsWrite, routes!(secrets::update_secret))
+        .route(SecretsWrite, routes!(secrets::delete_secret))
         .route(EventsRead, routes!(events::list_events))
         .route(EventsRead, routes!(events::view_event));
 

@@ -10,6 +10,7 @@ mod once;
 mod openapi;
 mod pages;
 mod pipelines;
+mod secrets;
 mod sign_in;
 mod tokens;
 mod world;

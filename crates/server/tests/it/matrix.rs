@@ -19,6 +19,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .path
         .replace("{orgId}", org)
         .replace("{pipelineId}", "no-such-pipeline")
+        .replace("{secretId}", "NO_SUCH_SECRET")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
         .replace("{eventId}", "evt_00000000000000000000000000")

@@ -9,8 +9,8 @@ use berth_core::name::{Email, Slug};
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::http::Edge;
-use berth_server::keys::Keys;
 use berth_server::setup::create_organization;
+use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -44,8 +44,8 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
         let made = tokio::task::spawn_blocking(move || make(&path)).await.unwrap();
-        let (store, keys, ada, hank) = made;
-        let app = Arc::new(App::new(store, keys, config));
+        let (store, vault, ada, hank) = made;
+        let app = Arc::new(App::new(store, vault, config));
         Self { edge: Edge::new(app.clone()), app, ada, hank, _dir: dir }
     }
 
@@ -105,7 +105,7 @@ impl World {
     }
 }
 
-fn make(path: &Path) -> (Store, Keys, Account, Account) {
+fn make(path: &Path) -> (Store, Vault, Account, Account) {
     let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
     let account = |org: &str, email: &str| {
         let made =
@@ -117,8 +117,8 @@ fn make(path: &Path) -> (Store, Keys, Account, Account) {
         }
     };
     let (ada, hank) = (account("acme", "ada@acme.test"), account("globex", "hank@globex.test"));
-    let keys = Keys::load_or_create(&path.join("root.key")).unwrap();
-    (store, keys, ada, hank)
+    let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+    (store, vault, ada, hank)
 }
 
 pub(crate) struct Call(pub(crate) Request<Body>);

@@ -86,10 +86,11 @@ CREATE TABLE pipelines (
   FOREIGN KEY (org_id, definition_hash) REFERENCES definitions (org_id, hash)
 );
 CREATE UNIQUE INDEX pipelines_by_slug ON pipelines (org_id, slug) WHERE deleted_at IS NULL;
-CREATE INDEX pipelines_listed ON pipelines (org_id, id) WHERE deleted_at IS NULL;
+-- Lists walk this index; filters are decided in it, without touching the rows.
+CREATE INDEX pipelines_listed ON pipelines (org_id, id, status, search_key) WHERE deleted_at IS NULL;
 
--- Kept totals, and counts per block of about a thousand ids: a list knows its length, and finds any offset,
--- without walking its rows.
+-- Kept totals, and counts per block of consecutive ids, small blocks within large ones: a list knows its length,
+-- and finds any offset, without walking its rows.
 CREATE TABLE list_totals (
   org_id TEXT NOT NULL,
   list TEXT NOT NULL,
@@ -100,9 +101,10 @@ CREATE TABLE list_totals (
 CREATE TABLE list_blocks (
   org_id TEXT NOT NULL,
   list TEXT NOT NULL,
+  size TEXT NOT NULL CHECK (size IN ('large', 'small')),
   first_id TEXT NOT NULL,
   members BIGINT NOT NULL,
-  PRIMARY KEY (org_id, list, first_id)
+  PRIMARY KEY (org_id, list, size, first_id)
 ) {without_rowid};
 
 CREATE TABLE event_heads (

@@ -15,8 +15,10 @@ pub struct Migration {
     pub text: &'static str,
 }
 
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "ground", text: include_str!("0001_ground.sql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "ground", text: include_str!("0001_ground.sql") },
+    Migration { number: 2, name: "secrets", text: include_str!("0002_secrets.sql") },
+];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
   number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";

@@ -3,6 +3,7 @@
 pub mod events;
 pub mod members;
 pub mod pipelines;
+pub mod secrets;
 pub mod tokens;
 
 /// A slice of a list.

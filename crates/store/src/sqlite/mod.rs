@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use berth_core::time::Timestamp;
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -75,6 +76,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     db.pragma_update(None, "journal_mode", "WAL").map_err(StoreError::from)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
+    // A plan must not depend on the values bound to it: SQLite would prepare most statements anew for each use.
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
     // Only the writer checkpoints, between its transactions.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;

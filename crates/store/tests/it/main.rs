@@ -81,6 +81,7 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
         tracks: None,
         stages: vec!["staging".into()],
         environments: vec![],
+        secrets: std::collections::BTreeSet::new(),
     };
     let command = Create {
         id: PipelineId::from_parts(at, tx.entropy()?),

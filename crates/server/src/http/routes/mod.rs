@@ -6,4 +6,5 @@ pub(super) mod health;
 pub(super) mod members;
 pub(super) mod organizations;
 pub(super) mod pipelines;
+pub(super) mod secrets;
 pub(super) mod tokens;

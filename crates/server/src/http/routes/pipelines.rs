@@ -64,7 +64,7 @@ pub(crate) async fn validate_pipeline(
 ) -> Result<Answer<Validation>, AppError> {
     let mut check = Check::default();
     let source = check.required("/definition", source(posted.body.definition));
-    Ok(app.validate_definition(&who, &check.done(source)?))
+    app.validate_definition(&who, check.done(source)?).await
 }
 
 /// View a pipeline, by id or slug.

@@ -1,0 +1,107 @@
+//! Secrets: everything but their values, which go in and never come out.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Secret {
+    #[schema(example = "sec_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "DEPLOY_TOKEN")]
+    pub name: String,
+    pub scope: SecretScope,
+    pub description: Option<String>,
+    /// Of the value: rises when it changes.
+    pub version: i64,
+    /// Pipelines whose definitions use it; at most 100 are named.
+    pub used_by: Vec<SecretUser>,
+    /// What is not as good as it could be about the value just sent.
+    pub warnings: Vec<SecretWarning>,
+    pub created_at: String,
+    pub updated_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+}
+
+impl Replay for Secret {}
+
+/// Where a secret applies. The nearest one wins: stage, then pipeline, then organization.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretScope {
+    #[serde(rename = "type")]
+    pub kind: ScopeKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pipeline_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stage: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScopeKind {
+    Organization,
+    Pipeline,
+    Stage,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretUser {
+    pub pipeline_id: String,
+    pub slug: String,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretWarning {
+    #[schema(example = "not_maskable")]
+    pub code: String,
+    pub detail: String,
+}
+
+// No Debug on what holds a value.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SecretNew {
+    #[schema(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$", example = "DEPLOY_TOKEN")]
+    pub name: String,
+    #[schema(min_length = 1, max_length = 65536, format = Password)]
+    pub value: String,
+    #[schema(max_length = 1000)]
+    pub description: Option<String>,
+    /// The whole organization, if absent.
+    pub scope: Option<ScopeNew>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ScopeNew {
+    #[serde(rename = "type")]
+    pub kind: ScopeKind,
+    /// Id or slug; for `pipeline` and `stage`.
+    pub pipeline_id: Option<String>,
+    /// For `stage`: a stage or an ephemeral environment of the pipeline.
+    pub stage: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SecretPut {
+    #[schema(min_length = 1, max_length = 65536, format = Password)]
+    pub value: String,
+    #[schema(max_length = 1000)]
+    pub description: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SecretPatch {
+    #[schema(min_length = 1, max_length = 65536, format = Password)]
+    pub value: Option<String>,
+    #[schema(max_length = 1000)]
+    pub description: Option<String>,
+}

@@ -1,0 +1,109 @@
+//! Root keys: the right one or none, rotated while the server runs, and worth nothing to a thief of the database.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::harness::{Home, Process, STOP_MAX, Server, run};
+
+const CANARY: &str = "canary-7f3a-secret-value";
+const SECRETS: &str = "/api/v1/organizations/acme/secrets";
+
+fn create(server: &Server, name: &str) {
+    let made = server.api.post(SECRETS, &json!({ "name": name, "value": CANARY }));
+    assert_eq!(made.status, 201, "{}", made.text());
+}
+
+fn rotate(dir: &Path) -> serde_json::Value {
+    let ran = run(&["admin", "rotate-keys", "--json", "--data-dir", dir.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.json()
+}
+
+#[test]
+fn a_database_with_another_root_key_is_refused_and_left_as_it_is() {
+    let home = Home::new();
+    let server = home.serve();
+    create(&server, "TOKEN");
+    server.stop();
+    let (key, file) = (home.path().join("root.key"), home.path().join("berth.db"));
+    let (right, before) = (std::fs::read(&key).unwrap(), std::fs::read(&file).unwrap());
+    std::fs::write(&key, [7; 32]).unwrap();
+    Process::start(&mut home.serve_command())
+        .wait(STOP_MAX)
+        .refused(&["is not the one this database was made with", "--root-key-file"]);
+    assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
+    std::fs::write(&key, right).unwrap();
+    let server = home.serve();
+    assert_eq!(server.api.get(&format!("{SECRETS}/TOKEN")).status, 200);
+    server.stop();
+}
+
+#[test]
+fn keys_rotate_while_the_server_runs_and_while_it_does_not() {
+    let home = Home::new();
+    let key = home.path().join("root.key");
+    let read_key = || std::fs::read(&key).unwrap();
+    let server = home.serve();
+    create(&server, "BEFORE");
+    let (first, old) = (read_key(), rotate(&home.path()));
+    assert_eq!(old["dataKeys"], 1);
+    assert_ne!(read_key(), first);
+    create(&server, "BETWEEN");
+    server.stop();
+
+    let (second, new) = (read_key(), rotate(&home.path()));
+    assert_ne!(new["rootKeyId"], old["rootKeyId"]);
+    assert_ne!(read_key(), second);
+    let server = home.serve();
+    create(&server, "AFTER");
+    assert_eq!(server.api.get(SECRETS).json()["pagination"]["total"], 3);
+    server.stop();
+    std::fs::write(&key, first).unwrap();
+    Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["not the one this database"]);
+}
+
+#[test]
+fn a_rotation_that_was_cut_short_is_finished_at_the_next_start() {
+    let home = Home::new();
+    let server = home.serve();
+    create(&server, "TOKEN");
+    server.stop();
+    // As a crash leaves it: the new key is on disk, and nothing, or everything, is wrapped by it already.
+    let (key, next) = (home.path().join("root.key"), home.path().join("root.key.next"));
+    let old = std::fs::read(&key).unwrap();
+    std::fs::copy(&key, &next).unwrap();
+    std::fs::write(&next, [9; 32]).unwrap();
+    home.serve().stop();
+    assert_eq!((std::fs::read(&key).unwrap(), next.exists()), (vec![9; 32], false));
+
+    std::fs::copy(&key, &next).unwrap();
+    std::fs::write(&key, old).unwrap();
+    let server = home.serve();
+    assert_eq!((std::fs::read(&key).unwrap(), next.exists()), (vec![9; 32], false));
+    create(&server, "OTHER");
+    server.stop();
+}
+
+#[test]
+fn no_file_and_no_log_line_holds_a_value_or_a_token() {
+    let home = Home::new();
+    let server = home.serve();
+    create(&server, "TOKEN");
+    let held = |what: &[u8], bytes: &[u8]| bytes.windows(what.len()).any(|window| window == what);
+    let search = |when: &str| {
+        for file in std::fs::read_dir(home.path()).unwrap() {
+            let path = file.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap_or_default();
+            for value in [CANARY, &home.token] {
+                assert!(!held(value.as_bytes(), &bytes), "{} {when}", path.display());
+            }
+        }
+    };
+    search("with everything in the write-ahead log");
+    server.api.post("/api/v1/auth/login", &json!({ "email": "ada@acme.test", "password": CANARY }));
+    rotate(&home.path());
+    let ran = server.stop();
+    assert!(!ran.stderr.contains(CANARY) && !ran.stderr.contains(&home.token));
+    search("after it went into the database");
+}

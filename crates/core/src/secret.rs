@@ -1,0 +1,159 @@
+//! Secrets: where they apply, and which values no mask can hide. Never a value at rest; that is the vault's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::id::{PipelineId, SecretId};
+use crate::name::Reason;
+use crate::pipeline::grammar::{SecretName, StageName};
+use crate::time::Timestamp;
+
+pub const SECRET_VALUE_BYTES_MAX: usize = 64 * 1024;
+/// A shorter value would be masked wherever its letters happen to stand.
+pub const MASKED_BYTES_MIN: usize = 4;
+
+/// Values so common that masking them would blank out half of every log.
+const COMMON_VALUES: &[&str] = &[
+    "true",
+    "false",
+    "null",
+    "none",
+    "test",
+    "admin",
+    "root",
+    "user",
+    "password",
+    "secret",
+    "localhost",
+    "production",
+    "staging",
+    "default",
+    "enabled",
+    "disabled",
+];
+
+/// A secret without its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Secret {
+    pub id: SecretId,
+    pub name: SecretName,
+    pub scope: Scope,
+    pub description: Option<Reason>,
+    /// Of the value: rises when it changes.
+    pub version: i64,
+    /// Of the record: rises with every change.
+    pub revision: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+}
+
+/// Where a secret applies. The nearest one wins: stage, then pipeline, then organization.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Scope {
+    Organization,
+    Pipeline(PipelineId),
+    Stage(PipelineId, StageName),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a scope of secrets")]
+pub struct InvalidScope;
+
+impl Scope {
+    pub fn pipeline(&self) -> Option<PipelineId> {
+        match self {
+            Scope::Organization => None,
+            Scope::Pipeline(pipeline) | Scope::Stage(pipeline, _) => Some(*pipeline),
+        }
+    }
+
+    /// The scopes a step looks in, nearest first.
+    pub fn seen_from(pipeline: PipelineId, stage: Option<&StageName>) -> Vec<Scope> {
+        let stage = stage.map(|stage| Scope::Stage(pipeline, stage.clone()));
+        stage.into_iter().chain([Scope::Pipeline(pipeline), Scope::Organization]).collect()
+    }
+}
+
+/// One text per scope, for the database and for what an encrypted value is bound to.
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scope::Organization => f.write_str("organization"),
+            Scope::Pipeline(pipeline) => write!(f, "pipeline/{pipeline}"),
+            Scope::Stage(pipeline, stage) => write!(f, "stage/{pipeline}/{stage}"),
+        }
+    }
+}
+
+impl FromStr for Scope {
+    type Err = InvalidScope;
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
+        let mut parts = text.split('/');
+        let scope = match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some("organization"), None, None, None) => Scope::Organization,
+            (Some("pipeline"), Some(id), None, None) => {
+                Scope::Pipeline(id.parse().map_err(|_| InvalidScope)?)
+            }
+            (Some("stage"), Some(id), Some(stage), None) => Scope::Stage(
+                id.parse().map_err(|_| InvalidScope)?,
+                StageName::parse(stage).map_err(|_| InvalidScope)?,
+            ),
+            _ => return Err(InvalidScope),
+        };
+        Ok(scope)
+    }
+}
+
+/// What is wrong with a value, if anything: it must fit into a variable of a process.
+pub fn check_value(value: &str) -> Result<(), &'static str> {
+    if value.is_empty() || value.len() > SECRET_VALUE_BYTES_MAX {
+        return Err("must have 1 to 65,536 bytes");
+    }
+    if value.contains('\0') {
+        return Err("must not contain the NUL character");
+    }
+    Ok(())
+}
+
+/// Can logs be searched for this value without hiding innocent text?
+pub fn is_maskable(value: &str) -> bool {
+    let value = value.trim();
+    value.len() >= MASKED_BYTES_MIN && !COMMON_VALUES.contains(&value.to_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scope_survives_its_text() {
+        let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
+        let stage = StageName::parse("production").unwrap();
+        for scope in Scope::seen_from(pipeline, Some(&stage)) {
+            assert_eq!(scope.to_string().parse(), Ok(scope));
+        }
+        for bad in ["", "organization/x", "pipeline", "pipeline/x", "stage/x/y", "stage/../../x"] {
+            assert_eq!(bad.parse::<Scope>(), Err(InvalidScope), "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_scope_comes_first() {
+        let pipeline = PipelineId::from_parts(Timestamp::from_micros(1), [1; 10]);
+        let stage = StageName::parse("qa").unwrap();
+        let seen = Scope::seen_from(pipeline, Some(&stage));
+        assert_eq!(seen, [Scope::Stage(pipeline, stage), Scope::Pipeline(pipeline), Scope::Organization]);
+        assert_eq!(Scope::seen_from(pipeline, None).len(), 2);
+    }
+
+    #[test]
+    fn short_and_common_values_cannot_be_masked() {
+        for poor in ["abc", "x", " yes ", "TRUE", "localhost"] {
+            assert!(!is_maskable(poor), "{poor}");
+        }
+        assert!(is_maskable("hunter2!"));
+        assert!(check_value("").is_err() && check_value("a\0b").is_err());
+        assert!(check_value(&"x".repeat(SECRET_VALUE_BYTES_MAX)).is_ok());
+        assert!(check_value(&"x".repeat(SECRET_VALUE_BYTES_MAX + 1)).is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! Secrets: created, changed, deleted, looked at. Never a value in an answer.
+
+use std::sync::Arc;
+
+use berth_api::problem::{Code, Problem};
+use berth_api::secret as wire;
+use berth_core::access::permit;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{PipelineId, SecretId};
+use berth_core::name::Reason;
+use berth_core::pipeline::grammar::{SecretName, StageName};
+use berth_core::secret::{MASKED_BYTES_MIN, Scope, Secret, is_maskable};
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, secrets};
+use berth_store::records::{pipeline, secret};
+use berth_store::{Read, Tx};
+
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::credential::Redacted;
+use crate::error::AppError;
+use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
+use crate::vault::Vault;
+
+pub struct NewSecret {
+    pub name: SecretName,
+    pub value: Redacted,
+    pub description: Option<Reason>,
+    pub scope: NewScope,
+}
+
+/// A scope as it was asked for: the pipeline may be named by its slug.
+pub enum NewScope {
+    Organization,
+    Pipeline(String),
+    Stage(String, StageName),
+}
+
+/// What changes; what is absent stays.
+pub struct SecretChange {
+    pub value: Option<Redacted>,
+    pub description: Option<Reason>,
+}
+
+impl App {
+    pub async fn list_secrets(
+        &self,
+        who: &Authorized<permit::SecretsRead>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Secret>, AppError> {
+        self.read(who, move |db| {
+            let slice = secrets::list(db, &from, limit)?;
+            let last = slice.items.last().map(|secret| secret.id.to_string());
+            let items = slice.items.iter().map(|secret| shown(db, secret, None)).collect::<Result<_, _>>()?;
+            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+        })
+        .await
+    }
+
+    pub async fn view_secret(
+        &self,
+        who: &Authorized<permit::SecretsRead>,
+        key: String,
+    ) -> Result<Answer<wire::Secret>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            Ok(Answer::ok(shown(db, &found, None)?).at_version(found.revision))
+        })
+        .await
+    }
+
+    pub async fn create_secret(
+        &self,
+        who: &Authorized<permit::SecretsWrite>,
+        new: NewSecret,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Secret>, AppError> {
+        let (vault, org) = (self.vault.clone(), who.org());
+        self.change(who, once, move |tx| {
+            let scope = scope(tx, new.scope)?;
+            if let Some(taken) = secret::by_name(tx, &new.name, &scope)? {
+                let text = format!("a secret {} exists already in this scope: {}", new.name, taken.id);
+                return Err(AppError::new(Code::AlreadyExists, text));
+            }
+            if secrets::total(tx)? >= SECRETS_PER_ORGANIZATION_MAX {
+                let text = format!("an organization has at most {SECRETS_PER_ORGANIZATION_MAX} secrets");
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let made = Secret {
+                id: SecretId::from_parts(tx.now(), tx.entropy()?),
+                name: new.name,
+                scope,
+                description: new.description,
+                version: 1,
+                revision: 1,
+                created_at: tx.now(),
+                updated_at: tx.now(),
+            };
+            secret::put(tx, &made)?;
+            keep_value(tx, &vault, &made, &new.value)?;
+            tx.record(about(EventKind::SecretCreated, &made))?;
+            let location = format!("/api/v1/organizations/{org}/secrets/{}", made.id);
+            let body = shown(tx, &made, Some(&new.value))?;
+            Ok(Answer::created(location, body).at_version(made.revision))
+        })
+        .await
+    }
+
+    pub async fn change_secret(
+        &self,
+        who: &Authorized<permit::SecretsWrite>,
+        key: String,
+        change: SecretChange,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Secret>, AppError> {
+        let vault = self.vault.clone();
+        self.change(who, None, move |tx| {
+            let found = find(tx, &key)?;
+            super::check_version(found.revision, expected)?;
+            let description = change.description.or_else(|| found.description.clone());
+            if change.value.is_none() && description == found.description {
+                return Ok(Answer::ok(shown(tx, &found, None)?).at_version(found.revision));
+            }
+            let changed = Secret {
+                description,
+                version: found.version + i64::from(change.value.is_some()),
+                revision: found.revision + 1,
+                updated_at: tx.now(),
+                ..found
+            };
+            secret::put(tx, &changed)?;
+            if let Some(value) = &change.value {
+                keep_value(tx, &vault, &changed, value)?;
+            }
+            tx.record(about(EventKind::SecretUpdated, &changed))?;
+            Ok(Answer::ok(shown(tx, &changed, change.value.as_ref())?).at_version(changed.revision))
+        })
+        .await
+    }
+
+    /// Refused while a definition uses it, unless forced.
+    pub async fn delete_secret(
+        &self,
+        who: &Authorized<permit::SecretsWrite>,
+        key: String,
+        force: bool,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Secret>, AppError> {
+        self.change(who, None, move |tx| {
+            let found = find(tx, &key)?;
+            super::check_version(found.revision, expected)?;
+            let last = shown(tx, &found, None)?;
+            if !force && !last.used_by.is_empty() {
+                let slugs: Vec<_> = last.used_by.iter().map(|user| user.slug.as_str()).collect();
+                let text = format!(
+                    "{} is used by {}; delete it all the same with ?force=true",
+                    found.name,
+                    slugs.join(", ")
+                );
+                let users = serde_json::to_value(&last.used_by).unwrap_or_default();
+                return Err(Problem::new(Code::InvalidState, text).with("usedBy", users).into());
+            }
+            remove(tx, &found)?;
+            Ok(Answer::ok(wire::Secret { deleted_at: Some(tx.now().to_string()), ..last }))
+        })
+        .await
+    }
+}
+
+/// A deleted pipeline takes its own secrets with it.
+pub(super) fn remove_of_pipeline(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), AppError> {
+    for found in secrets::of_pipeline(tx, pipeline, SECRETS_PER_ORGANIZATION_MAX)? {
+        remove(tx, &found)?;
+    }
+    Ok(())
+}
+
+fn remove(tx: &mut Tx<'_>, found: &Secret) -> Result<(), AppError> {
+    secret::delete(tx, found.id)?;
+    Ok(tx.record(about(EventKind::SecretDeleted, found))?)
+}
+
+fn keep_value(
+    tx: &mut Tx<'_>,
+    vault: &Arc<Vault>,
+    secret: &Secret,
+    value: &Redacted,
+) -> Result<(), AppError> {
+    let sealed = vault.seal(tx, secret, value)?;
+    Ok(secret::put_value(tx, secret.id, secret.version, &sealed)?)
+}
+
+fn find(db: &mut impl Read, key: &str) -> Result<Secret, AppError> {
+    secret::find(db, key)?.ok_or_else(|| AppError::not_found("secret"))
+}
+
+fn scope(db: &mut impl Read, asked: NewScope) -> Result<Scope, AppError> {
+    let (key, stage) = match asked {
+        NewScope::Organization => return Ok(Scope::Organization),
+        NewScope::Pipeline(key) => (key, None),
+        NewScope::Stage(key, stage) => (key, Some(stage)),
+    };
+    let found = pipeline::find(db, &key)?;
+    let found =
+        found.ok_or_else(|| AppError::invalid_member("/scope/pipelineId", "is not a pipeline here"))?;
+    let Some(stage) = stage else { return Ok(Scope::Pipeline(found.id)) };
+    let outline = &found.outline;
+    if !outline.stages.iter().chain(&outline.environments).any(|name| name == stage.as_str()) {
+        return Err(AppError::invalid_member(
+            "/scope/stage",
+            "is not a stage or environment of the pipeline",
+        ));
+    }
+    Ok(Scope::Stage(found.id, stage))
+}
+
+fn about(kind: EventKind, secret: &Secret) -> NewEvent {
+    let event = NewEvent::new(kind, Subject::new("secret", secret.id, Some(secret.name.as_str())));
+    let event = NewEvent {
+        subjects: event
+            .subjects
+            .into_iter()
+            .chain(secret.scope.pipeline().map(|pipeline| Subject::new("pipeline", pipeline, None)))
+            .collect(),
+        ..event
+    };
+    event.with("scope", secret.scope.to_string()).with("version", secret.version)
+}
+
+/// `value` is the one just sent, for its warnings.
+fn shown(db: &mut impl Read, secret: &Secret, value: Option<&Redacted>) -> Result<wire::Secret, AppError> {
+    let users = secrets::users(db, secret)?;
+    let poor = value.is_some_and(|value| !is_maskable(value.reveal()));
+    let warning = || wire::SecretWarning {
+        code: "not_maskable".to_owned(),
+        detail: format!(
+            "the value is shorter than {MASKED_BYTES_MIN} bytes or a common word: it cannot be hidden in logs"
+        ),
+    };
+    let (kind, stage) = match &secret.scope {
+        Scope::Organization => (wire::ScopeKind::Organization, None),
+        Scope::Pipeline(_) => (wire::ScopeKind::Pipeline, None),
+        Scope::Stage(_, stage) => (wire::ScopeKind::Stage, Some(stage.to_string())),
+    };
+    let pipeline_id = secret.scope.pipeline().map(|pipeline| pipeline.to_string());
+    Ok(wire::Secret {
+        id: secret.id.to_string(),
+        name: secret.name.to_string(),
+        scope: wire::SecretScope { kind, pipeline_id, stage },
+        description: secret.description.as_ref().map(ToString::to_string),
+        version: secret.version,
+        used_by: users
+            .into_iter()
+            .map(|user| wire::SecretUser {
+                pipeline_id: user.pipeline.to_string(),
+                slug: user.slug.to_string(),
+            })
+            .collect(),
+        warnings: poor.then(warning).into_iter().collect(),
+        created_at: secret.created_at.to_string(),
+        updated_at: secret.updated_at.to_string(),
+        deleted_at: None,
+    })
+}

@@ -1,0 +1,143 @@
+//! Secrets.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::page::List;
+use berth_api::secret::{ScopeKind, ScopeNew, Secret, SecretNew, SecretPatch, SecretPut};
+use berth_core::access::permit;
+use berth_core::id::SecretId;
+use berth_core::name::Reason;
+use berth_core::pipeline::grammar::{SecretName, StageName};
+use berth_core::secret::check_value;
+
+use crate::app::{Answer, App, NewScope, NewSecret, Outcome, SecretChange};
+use crate::credential::Redacted;
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Listed, Paging, Params};
+
+/// List secrets, without values.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/secrets", tag = "secrets",
+    responses((status = 200, body = List<Secret>)))]
+pub(crate) async fn list_secrets(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::SecretsRead>,
+    paging: Paging,
+) -> Result<Listed<Secret>, AppError> {
+    let page = app.list_secrets(&who, paging.start::<SecretId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Create a secret. Its value never comes back.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/secrets", tag = "secrets", request_body = SecretNew,
+    responses((status = 201, body = Data<Secret>)))]
+pub(crate) async fn create_secret(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::SecretsWrite>,
+    posted: Posted<SecretNew>,
+) -> Result<Outcome<Secret>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let name = check.required("/name", SecretName::parse(&body.name));
+    let value = value(&mut check, body.value);
+    let description = check.optional("/description", body.description.as_deref(), Reason::parse);
+    let scope = body.scope.map_or(Some(NewScope::Organization), |scope| new_scope(&mut check, scope));
+    let ((name, value), scope) = check.done(name.zip(value).zip(scope))?;
+    app.create_secret(&who, NewSecret { name, value, description, scope }, posted.once).await
+}
+
+/// View a secret without its value, by id, or by name if the whole organization has it.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
+    responses((status = 200, body = Data<Secret>)))]
+pub(crate) async fn view_secret(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::SecretsRead>,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Answer<Secret>, AppError> {
+    app.view_secret(&who, key).await
+}
+
+/// Give a secret a new value.
+#[utoipa::path(put, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
+    request_body = SecretPut, responses((status = 200, body = Data<Secret>)))]
+pub(crate) async fn put_secret(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::SecretsWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<SecretPut>,
+) -> Result<Outcome<Secret>, AppError> {
+    let change = secret_change(Some(body.value), body.description.as_deref())?;
+    app.change_secret(&who, key, change, expected).await
+}
+
+/// Change a secret's value, its description, or both.
+#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
+    request_body = SecretPatch, responses((status = 200, body = Data<Secret>)))]
+pub(crate) async fn update_secret(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::SecretsWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<SecretPatch>,
+) -> Result<Outcome<Secret>, AppError> {
+    let change = secret_change(body.value, body.description.as_deref())?;
+    app.change_secret(&who, key, change, expected).await
+}
+
+/// Delete a secret and its values. Refused while a definition uses it, unless forced.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
+    params(("force" = Option<bool>, Query, description = "true: also if it is used")),
+    responses((status = 200, body = Data<Secret>)))]
+pub(crate) async fn delete_secret(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::SecretsWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    params: Params,
+) -> Result<Outcome<Secret>, AppError> {
+    let force = params.parsed::<bool>("force")?.unwrap_or(false);
+    app.delete_secret(&who, key, force, expected).await
+}
+
+fn secret_change(sent: Option<String>, description: Option<&str>) -> Result<SecretChange, AppError> {
+    let mut check = Check::default();
+    let value = sent.map(|sent| value(&mut check, sent)).map_or(Some(None), |value| value.map(Some));
+    let description = check.optional("/description", description, Reason::parse);
+    Ok(SecretChange { value: check.done(value)?, description })
+}
+
+fn value(check: &mut Check, sent: String) -> Option<Redacted> {
+    let value = Redacted::new(sent);
+    let checked = check_value(value.reveal()).map(|()| value.clone());
+    check.required("/value", checked)
+}
+
+fn new_scope(check: &mut Check, sent: ScopeNew) -> Option<NewScope> {
+    let pipeline = sent.pipeline_id.ok_or("is required for this type of scope");
+    match sent.kind {
+        ScopeKind::Organization => {
+            let nothing = if pipeline.is_ok() || sent.stage.is_some() {
+                Err("has no pipeline or stage")
+            } else {
+                Ok(())
+            };
+            check.required("/scope", nothing).map(|()| NewScope::Organization)
+        }
+        ScopeKind::Pipeline => {
+            let nothing = if sent.stage.is_some() { Err("is only for the type stage") } else { Ok(()) };
+            let pipeline = check.required("/scope/pipelineId", pipeline);
+            check.required("/scope/stage", nothing).and(pipeline).map(NewScope::Pipeline)
+        }
+        ScopeKind::Stage => {
+            let pipeline = check.required("/scope/pipelineId", pipeline);
+            let stage = StageName::parse(sent.stage.as_deref().unwrap_or_default());
+            let stage = check.required("/scope/stage", stage);
+            pipeline.zip(stage).map(|(pipeline, stage)| NewScope::Stage(pipeline, stage))
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Rotation of the root key, while the server runs: wrap everything anew, then put the new key in the old one's place.
+//!
+//! The new key is on disk, beside the old one, before anything is wrapped by it. A crash at any moment leaves both
+//! files, and the next start goes on.
+
+use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_store::records::key::{self, DataKey};
+use berth_store::{Context, Store};
+
+use super::root::{RootKey, sync_parent};
+use super::{INSTANCE_KEY, KeyError, Vault, wrapped};
+
+/// What a rotation did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rotated {
+    pub root_key_id: String,
+    pub data_keys: u64,
+}
+
+/// A key that waits beside the current one, because a rotation did not come to its end.
+pub(super) fn interrupted(path: &Path) -> Result<Option<RootKey>, KeyError> {
+    match RootKey::load(&beside(path)) {
+        Err(KeyError::Missing(_)) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".next");
+    name.into()
+}
+
+impl Vault {
+    pub(super) fn is_rotating(&self) -> bool {
+        self.roots.read().unwrap_or_else(PoisonError::into_inner).next.is_some()
+    }
+
+    /// Wraps every key by a new root key. Blocks; call it outside the runtime's workers.
+    pub fn rotate(&self, store: &Store) -> Result<Rotated, KeyError> {
+        let _alone = self.rotation.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = RootKey::load_or_create(&beside(&self.path))?;
+        let id = next.id.clone();
+        self.roots.write().unwrap_or_else(PoisonError::into_inner).next = Some(next);
+        let mut data_keys = 0;
+        loop {
+            let done = self.rewrap_some(store, &id)?;
+            if done == 0 {
+                break;
+            }
+            data_keys += done;
+        }
+        self.rewrap_instance_key(store)?;
+        std::fs::rename(beside(&self.path), &self.path)
+            .and_then(|()| sync_parent(&self.path))
+            .map_err(|source| KeyError::Io { path: self.path.clone(), source })?;
+        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(next) = roots.next.take() {
+            roots.current = next;
+        }
+        tracing::info!(root_key_id = id, data_keys, "root key rotated");
+        Ok(Rotated { root_key_id: id, data_keys })
+    }
+
+    fn rewrap_some(&self, store: &Store, root_key_id: &str) -> Result<u64, KeyError> {
+        let wanted = root_key_id.to_owned();
+        let due = store.transact_blocking(Context::system(None), move |tx| {
+            key::of_other_roots(tx, &wanted).map_err(KeyError::from)
+        })?;
+        let count = due.len() as u64;
+        for (org, found) in due {
+            let fresh = self.rewrapped(&found, &org.to_string())?;
+            let id = root_key_id.to_owned();
+            store.transact_blocking(Context::system(Some(org)), move |tx| {
+                key::rewrap(tx, fresh.id, &fresh.wrapped)?;
+                let event =
+                    NewEvent::new(EventKind::RootKeyRotated, Subject::new("data_key", fresh.id, None));
+                Ok::<_, KeyError>(tx.record(event.with("rootKeyId", id))?)
+            })?;
+        }
+        Ok(count)
+    }
+
+    fn rewrapped(&self, found: &DataKey, org: &str) -> Result<DataKey, KeyError> {
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let id = found.id.to_string();
+        let bound_to = [org, id.as_str()];
+        let plain = roots.unwrap(&found.wrapped, &bound_to)?;
+        Ok(DataKey { id: found.id, wrapped: wrapped(roots.wrapping(), &plain, &bound_to)? })
+    }
+
+    fn rewrap_instance_key(&self, store: &Store) -> Result<(), KeyError> {
+        let found = store
+            .transact_blocking(Context::system(None), |tx| key::of_instance(tx).map_err(KeyError::from))?;
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let plain = roots.unwrap(&found.ok_or(KeyError::Damaged)?, INSTANCE_KEY)?;
+        let fresh = wrapped(roots.wrapping(), &plain, INSTANCE_KEY)?;
+        drop(roots);
+        store.transact_blocking(Context::system(None), move |tx| {
+            key::put_of_instance(tx, &fresh).map_err(KeyError::from)
+        })
+    }
+}

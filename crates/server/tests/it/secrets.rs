@@ -1,0 +1,219 @@
+//! Secrets go in and never come out; names, scopes, versions and use are told.
+
+use std::sync::Arc;
+
+use berth_core::id::{OrgId, PipelineId};
+use berth_core::pipeline::grammar::{SecretName, StageName};
+use berth_server::credential::Redacted;
+use berth_server::vault::KeyError;
+use berth_store::Context;
+use berth_store::records::secret;
+use serde_json::{Value, json};
+
+use super::world::{World, call, get, post};
+
+const SECRETS: &str = "/api/v1/organizations/acme/secrets";
+const USES_TOKEN: &str = "version: 1\npipeline:\n  name: Uses\n  stages:\n    - name: staging\n    - name: production\n  steps:\n    - name: Go\n      type: script\n      env: { TOKEN: \"${{ secrets.TOKEN }}\" }\n      params: { run: ./go.sh }\n";
+
+async fn create(world: &World, body: &Value) -> Value {
+    let made = world.send(post(SECRETS).by(&world.ada).json(body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    made.body["data"].clone()
+}
+
+async fn uses_token(world: &World, slug: &str) -> PipelineId {
+    let body = json!({"slug": slug, "definition": USES_TOKEN});
+    let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+    made.body["data"]["id"].as_str().unwrap().parse().unwrap()
+}
+
+/// What a step of this pipeline and stage would get.
+async fn value(world: &World, pipeline: PipelineId, stage: &str) -> Result<Option<String>, String> {
+    let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await.body["data"]["id"].clone();
+    let org: OrgId = org.as_str().unwrap().parse().unwrap();
+    let (vault, stage) = (Arc::clone(world.app.vault()), StageName::parse(stage).unwrap());
+    let read = world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let name = SecretName::parse("TOKEN").unwrap();
+        let Some(found) = secret::nearest(tx, &name, pipeline, Some(&stage))? else { return Ok(None) };
+        vault.reveal(tx, &found, found.version).map(Some)
+    });
+    let value: Result<Option<Redacted>, KeyError> = read.await;
+    value.map(|value| value.map(|value| value.reveal().to_owned())).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn a_value_goes_in_and_never_comes_out() {
+    let world = World::new().await;
+    let made =
+        create(&world, &json!({"name": "TOKEN", "value": "hunter2-hunter2", "description": "for deploys"}))
+            .await;
+    let id = made["id"].as_str().unwrap();
+    assert_eq!((&made["version"], &made["scope"]), (&json!(1), &json!({"type": "organization"})));
+    assert_eq!((&made["usedBy"], &made["warnings"]), (&json!([]), &json!([])));
+    for path in [SECRETS.to_owned(), format!("{SECRETS}/{id}"), format!("{SECRETS}/TOKEN")] {
+        let reply = world.send(get(&path).by(&world.ada)).await;
+        assert_eq!(reply.status, 200);
+        assert!(!reply.text.contains("hunter2"), "{path}");
+    }
+    let patched = world
+        .send(
+            call("PATCH", &format!("{SECRETS}/TOKEN")).by(&world.ada).json(&json!({"value": "new-hunter2"})),
+        )
+        .await;
+    assert_eq!((&patched.body["data"]["version"], patched.header("etag")), (&json!(2), "\"2\""));
+    assert_eq!(patched.body["data"]["description"], "for deploys");
+    let put = call("PUT", &format!("{SECRETS}/{id}")).by(&world.ada).header("if-match", "\"1\"");
+    world.send(put.json(&json!({"value": "late-hunter2"}))).await.is(412, "precondition_failed");
+    let calm = world.send(call("PATCH", &format!("{SECRETS}/TOKEN")).by(&world.ada).json(&json!({}))).await;
+    assert_eq!(calm.header("etag"), "\"2\"");
+    let events = world.send(get("/api/v1/organizations/acme/events").by(&world.ada)).await;
+    assert!(!events.text.contains("hunter2"));
+    let kinds = world.kinds().await;
+    assert_eq!(kinds[3..], ["secret_created", "secret_updated"]);
+}
+
+#[tokio::test]
+async fn the_nearest_scope_wins() {
+    let world = World::new().await;
+    let pipeline = uses_token(&world, "shop").await;
+    assert_eq!(value(&world, pipeline, "staging").await, Ok(None));
+    create(&world, &json!({"name": "TOKEN", "value": "of-organization"})).await;
+    create(&world, &json!({"name": "TOKEN", "value": "of-pipeline", "scope": {"type": "pipeline", "pipelineId": "shop"}})).await;
+    let stage = json!({"type": "stage", "pipelineId": pipeline.to_string(), "stage": "production"});
+    let made = create(&world, &json!({"name": "TOKEN", "value": "of-stage", "scope": stage})).await;
+    assert_eq!(made["scope"], stage);
+    let other = uses_token(&world, "other").await;
+    for (pipeline, stage, expected) in [
+        (pipeline, "staging", "of-pipeline"),
+        (pipeline, "production", "of-stage"),
+        (other, "staging", "of-organization"),
+    ] {
+        assert_eq!(value(&world, pipeline, stage).await, Ok(Some(expected.to_owned())));
+    }
+    assert_eq!(world.kinds().await.iter().filter(|kind| *kind == "secret_read").count(), 3);
+}
+
+#[tokio::test]
+async fn a_used_secret_is_deleted_only_by_force_and_says_who_uses_it() {
+    let world = World::new().await;
+    let validate = async || {
+        let call = post("/api/v1/organizations/acme/pipelines/validate").by(&world.ada);
+        world.send(call.json(&json!({"definition": USES_TOKEN}))).await.body["data"]["diagnostics"].clone()
+    };
+    assert_eq!(
+        (&validate().await[0]["code"], &validate().await[0]["line"]),
+        (&json!("missing_secret"), &json!(10))
+    );
+    create(&world, &json!({"name": "TOKEN", "value": "hunter2-hunter2"})).await;
+    assert_eq!(validate().await, json!([]));
+    let pipeline = uses_token(&world, "shop").await;
+    let used = world.send(get(&format!("{SECRETS}/TOKEN")).by(&world.ada)).await;
+    let user = json!([{"pipelineId": pipeline.to_string(), "slug": "shop"}]);
+    assert_eq!(used.body["data"]["usedBy"], user);
+    let refused = world.send(call("DELETE", &format!("{SECRETS}/TOKEN")).by(&world.ada)).await;
+    refused.is(409, "invalid_state");
+    assert_eq!(refused.body["usedBy"], user);
+
+    // A nearer one of that name takes the use away.
+    let scope = json!({"type": "pipeline", "pipelineId": "shop"});
+    create(&world, &json!({"name": "TOKEN", "value": "nearer-hunter2", "scope": scope})).await;
+    assert_eq!(
+        world.send(get(&format!("{SECRETS}/TOKEN")).by(&world.ada)).await.body["data"]["usedBy"],
+        json!([])
+    );
+    // And goes with its pipeline.
+    world.send(call("DELETE", "/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
+    assert_eq!(world.send(get(SECRETS).by(&world.ada)).await.body["pagination"]["total"], 1);
+
+    uses_token(&world, "blog").await;
+    let forced = world.send(call("DELETE", &format!("{SECRETS}/TOKEN?force=true")).by(&world.ada)).await;
+    assert!(forced.body["data"]["deletedAt"].is_string(), "{}", forced.text);
+    world.send(get(&format!("{SECRETS}/TOKEN")).by(&world.ada)).await.is(404, "not_found");
+    assert_eq!(world.kinds().await.iter().filter(|kind| *kind == "secret_deleted").count(), 2);
+}
+
+#[tokio::test]
+async fn short_and_common_values_are_taken_with_a_warning() {
+    let world = World::new().await;
+    for (name, value, warned) in [("A", "abc", true), ("B", "true", true), ("C", "x9!k", false)] {
+        let made = create(&world, &json!({"name": name, "value": value})).await;
+        let codes: Vec<_> =
+            made["warnings"].as_array().unwrap().iter().map(|warning| &warning["code"]).collect();
+        assert_eq!(codes, if warned { vec!["not_maskable"] } else { vec![] }, "{value}");
+    }
+}
+
+#[tokio::test]
+async fn bad_secrets_are_refused_and_their_values_are_not_repeated() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    for (body, pointer) in [
+        (json!({"name": "../etc/passwd", "value": "canary-1"}), "/name"),
+        (json!({"name": "A/B", "value": "canary-1"}), "/name"),
+        (json!({"name": "1A", "value": "canary-1"}), "/name"),
+        (json!({"name": "A".repeat(129), "value": "canary-1"}), "/name"),
+        (json!({"name": "A", "value": ""}), "/value"),
+        (json!({"name": "A", "value": "canary-1\u{0}"}), "/value"),
+        (json!({"name": "A", "value": "canary-1".repeat(8_193)}), "/value"),
+        (json!({"name": "A", "value": ["canary-1"]}), "/value"),
+        (json!({"name": "A", "value": "canary-1", "version": 7}), "/version"),
+        (json!({"name": "A", "value": "canary-1", "scope": {"type": "pipeline"}}), "/scope/pipelineId"),
+        (
+            json!({"name": "A", "value": "canary-1", "scope": {"type": "pipeline", "pipelineId": "none"}}),
+            "/scope/pipelineId",
+        ),
+        (
+            json!({"name": "A", "value": "canary-1", "scope": {"type": "stage", "pipelineId": "shop", "stage": "x"}}),
+            "/scope/stage",
+        ),
+        (
+            json!({"name": "A", "value": "canary-1", "scope": {"type": "organization", "stage": "x"}}),
+            "/scope",
+        ),
+        (json!({"name": "A", "value": "canary-1", "scope": {"type": "galaxy"}}), "/scope/type"),
+    ] {
+        let reply = world.send(post(SECRETS).by(&world.ada).json(&body)).await;
+        reply.is(400, "invalid_request");
+        assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{}", reply.text);
+        assert!(!reply.text.contains("canary"), "{}", reply.text);
+    }
+    create(&world, &json!({"name": "A", "value": "x".repeat(65_536)})).await;
+    world
+        .send(post(SECRETS).by(&world.ada).json(&json!({"name": "A", "value": "other"})))
+        .await
+        .is(409, "already_exists");
+    assert_eq!(world.send(get(SECRETS).by(&world.ada)).await.body["pagination"]["total"], 1);
+}
+
+#[tokio::test]
+async fn rotating_the_root_key_keeps_every_value_and_every_sign_in() {
+    let world = World::new().await;
+    let pipeline = uses_token(&world, "shop").await;
+    create(&world, &json!({"name": "TOKEN", "value": "before-rotation"})).await;
+    let browser = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let once = || {
+        post(SECRETS)
+            .by(&world.ada)
+            .header("idempotency-key", "k")
+            .json(&json!({"name": "K", "value": "12345"}))
+    };
+    let first = world.send(once()).await;
+
+    let rotate = || {
+        let app = world.app.clone();
+        tokio::task::spawn_blocking(move || app.vault().rotate(app.store()).unwrap())
+    };
+    let (one, two) = (rotate().await.unwrap(), rotate().await.unwrap());
+    assert_ne!(one.root_key_id, two.root_key_id);
+    assert_eq!((one.data_keys, two.data_keys), (1, 1));
+    assert_eq!(value(&world, pipeline, "staging").await, Ok(Some("before-rotation".to_owned())));
+    assert_eq!(
+        world
+            .send(browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "x"})))
+            .await
+            .status,
+        201
+    );
+    assert_eq!(world.send(once()).await.text, first.text);
+    assert_eq!(world.kinds().await.iter().filter(|kind| *kind == "root_key_rotated").count(), 2);
+}
