@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Replay;
 use crate::member::UserKind;
 use crate::organization::Organization;
+use crate::{Data, Replay};
 
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -35,7 +35,11 @@ pub struct Me {
     pub csrf_token: Option<String>,
 }
 
-impl Replay for Me {}
+impl Replay for Me {
+    fn replayed(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&Data { data: Self { csrf_token: None, ..self.clone() } })
+    }
+}
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

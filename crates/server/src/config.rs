@@ -2,6 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::limits::{REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S};
+
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
@@ -10,11 +12,20 @@ pub struct Config {
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
     pub rate_limit: bool,
+    pub requests_per_s: u32,
+    pub requests_burst: u32,
 }
 
 impl Config {
     pub fn local(listen: SocketAddr) -> Self {
-        Self { listen, public_url: None, trusted_proxies: Vec::new(), rate_limit: true }
+        Self {
+            listen,
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            rate_limit: true,
+            requests_per_s: REQUESTS_PER_TOKEN_PER_S,
+            requests_burst: REQUESTS_PER_TOKEN_BURST,
+        }
     }
 
     /// One person's machine: loopback, no public address, no proxy.

@@ -7,10 +7,8 @@ use std::time::Duration;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use crate::limits::{
-    REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STRANGERS_PER_ADDRESS_BURST,
-    STRANGERS_PER_ADDRESS_PER_S,
-};
+use crate::config::Config;
+use crate::limits::{STRANGERS_PER_ADDRESS_BURST, STRANGERS_PER_ADDRESS_PER_S};
 
 pub struct Rates {
     enabled: bool,
@@ -20,10 +18,10 @@ pub struct Rates {
 }
 
 impl Rates {
-    pub fn new(enabled: bool) -> Self {
+    pub fn new(config: &Config) -> Self {
         Self {
-            enabled,
-            callers: RateLimiter::keyed(quota(REQUESTS_PER_TOKEN_PER_S, REQUESTS_PER_TOKEN_BURST)),
+            enabled: config.rate_limit,
+            callers: RateLimiter::keyed(quota(config.requests_per_s, config.requests_burst)),
             strangers: RateLimiter::keyed(quota(STRANGERS_PER_ADDRESS_PER_S, STRANGERS_PER_ADDRESS_BURST)),
             denials: RateLimiter::keyed(quota(1, 1)),
         }
@@ -73,12 +71,13 @@ mod tests {
 
     #[test]
     fn a_caller_has_a_burst_and_then_waits_and_others_do_not() {
-        let rates = Rates::new(true);
-        let allowed = (0..REQUESTS_PER_TOKEN_BURST + 100).filter(|_| rates.caller("a").is_ok()).count();
-        assert!(allowed >= REQUESTS_PER_TOKEN_BURST as usize, "{allowed}");
-        assert!((0..10_000).any(|_| rates.caller("a").is_err()));
+        let local = Config::local(([127, 0, 0, 1], 0).into());
+        let config = Config { requests_per_s: 1, requests_burst: 5, ..local };
+        let rates = Rates::new(&config);
+        assert_eq!((0..6).filter(|_| rates.caller("a").is_ok()).count(), 5);
+        assert!(rates.caller("a").is_err_and(|wait| wait <= Duration::from_secs(1)));
         assert!(rates.caller("b").is_ok());
-        let unlimited = Rates::new(false);
-        assert!((0..2 * REQUESTS_PER_TOKEN_BURST).all(|_| unlimited.caller("a").is_ok()));
+        let unlimited = Rates::new(&Config { rate_limit: false, ..config });
+        assert!((0..100).all(|_| unlimited.caller("a").is_ok()));
     }
 }

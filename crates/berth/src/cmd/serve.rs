@@ -63,11 +63,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(args.config.as_deref())?;
     logging::start(&settings.log, args.demo);
     refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
+    let listen = args.listen.unwrap_or(settings.listen);
     let config = Config {
-        listen: args.listen.unwrap_or(settings.listen),
         public_url: args.public_url.clone().or(settings.public_url),
         trusted_proxies: settings.trusted_proxies,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
+        ..Config::local(listen)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal ends the program in order, also while it is still starting.
@@ -76,7 +77,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let temp = tempfile::Builder::new().prefix("berth-demo-").tempdir()?;
         return run_demo(args, config, temp.path(), runtime, stop);
     }
-    let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
+    let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
+    anyhow::ensure!(
+        data_dir.is_dir(),
+        "there is no data directory at {}. Run `berth init` first.",
+        data_dir.display()
+    );
+    let dir = DataDir::open(data_dir)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     let store = open_store(&dir)?;
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::json;
 
-use crate::harness::{Home, Process, STOP_MAX, Server, run};
+use crate::harness::{Home, Process, STOP_MAX, Server, init, run};
 
 const CANARY: &str = "canary-7f3a-secret-value";
 const SECRETS: &str = "/api/v1/organizations/acme/secrets";
@@ -15,7 +15,7 @@ fn create(server: &Server, name: &str) {
 }
 
 fn rotate(dir: &Path) -> serde_json::Value {
-    let ran = run(&["admin", "rotate-keys", "--json", "--data-dir", dir.to_str().unwrap()]);
+    let ran = run(&["admin", "rotate-keys", "--json", "--data-dir", dir.to_str().expect("a path")]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     ran.json()
 }
@@ -61,6 +61,17 @@ fn keys_rotate_while_the_server_runs_and_while_it_does_not() {
     server.stop();
     std::fs::write(&key, first).unwrap();
     Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&["not the one this database"]);
+}
+
+#[test]
+fn a_lost_root_key_is_not_replaced_by_a_new_one() {
+    let home = Home::new();
+    let key = home.path().join("root.key");
+    std::fs::remove_file(&key).unwrap();
+    let words = ["there is no root key at"];
+    Process::start(&mut home.serve_command()).wait(STOP_MAX).refused(&words);
+    init(&home.path(), "globex", "hank@globex.test").refused(&words);
+    assert!(!key.exists());
 }
 
 #[test]

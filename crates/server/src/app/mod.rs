@@ -25,7 +25,7 @@ pub(crate) use tokens::issue as issue_token;
 use std::sync::Arc;
 
 use berth_api::Replay;
-use berth_store::idempotency::{self, Earlier, OnceKey};
+use berth_store::idempotency::{self, Earlier, OnceKey, StoredAnswer};
 use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
@@ -48,7 +48,7 @@ pub struct App {
 
 impl App {
     pub fn new(store: Store, vault: Vault, config: Config) -> Self {
-        let rates = Rates::new(config.rate_limit);
+        let rates = Rates::new(&config);
         Self {
             store,
             vault: Arc::new(vault),
@@ -112,6 +112,19 @@ impl App {
                 Ok(Outcome::Fresh(answer))
             })
             .await
+    }
+
+    /// The answer an earlier request with this key got, for use cases that must know before they begin.
+    async fn earlier(&self, once: Option<OnceKey>) -> Result<Option<StoredAnswer>, AppError> {
+        let Some(once) = once else { return Ok(None) };
+        let found = self
+            .store
+            .transact(Context::system(None), move |tx| Ok::<_, AppError>(idempotency::find(tx, &once)?));
+        match found.await? {
+            Earlier::None => Ok(None),
+            Earlier::Same(answer) => Ok(Some(answer)),
+            Earlier::Different => Err(answer::key_reused()),
+        }
     }
 
     async fn read<P, T: Send + 'static>(

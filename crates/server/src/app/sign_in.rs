@@ -7,11 +7,12 @@ use berth_api::problem::{Code, Problem};
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
+use berth_store::idempotency::OnceKey;
 use berth_store::records::user::{self, Account, User};
 use berth_store::records::{member, sign_in, token};
 use berth_store::{Context, Tx};
 
-use super::App;
+use super::{Answer, App, Outcome};
 use crate::access::{Membership, Principal, Via};
 use crate::credential::token::{TokenKind, hash, is_well_formed, make};
 use crate::credential::{Redacted, password};
@@ -129,7 +130,12 @@ impl App {
         who: &Principal,
         current: Redacted,
         new: Redacted,
-    ) -> Result<wire::Me, AppError> {
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Me>, AppError> {
+        // A repeat must find its answer before the old password, which is no longer right, is looked at.
+        if let Some(earlier) = self.earlier(once.clone()).await? {
+            return Ok(Outcome::Replayed(earlier));
+        }
         let user = self.user(who.user).await?;
         if !self.passwords.verify(current, password_hash(&user)).await? {
             return Err(AppError::invalid_member("/currentPassword", "is not your password"));
@@ -141,18 +147,19 @@ impl App {
             return Err(AppError::invalid_member("/newPassword", weakness));
         }
         let password_hash = self.passwords.hash(new).await?;
+        let me = self.me(who).await?;
+        let me = wire::Me { user: wire::User { password_is_generated: false, ..me.user }, ..me };
         let via = who.via.clone();
-        self.store
-            .transact(self.context(who), move |tx| {
-                let account = Account::Person { password_hash, password_is_generated: false };
-                user::put(tx, &User { account, ..user.clone() })?;
-                if let Via::SignIn { id } = via {
-                    sign_in::end_others(tx, user.id, id)?;
-                }
-                record_everywhere(tx, &user, EventKind::PasswordChanged)
-            })
-            .await?;
-        self.me(who).await
+        self.transact(self.context(who), once, move |tx| {
+            let account = Account::Person { password_hash, password_is_generated: false };
+            user::put(tx, &User { account, ..user.clone() })?;
+            if let Via::SignIn { id } = via {
+                sign_in::end_others(tx, user.id, id)?;
+            }
+            record_everywhere(tx, &user, EventKind::PasswordChanged)?;
+            Ok(Answer::ok(me))
+        })
+        .await
     }
 
     /// Whom a bearer token speaks for, as of now.

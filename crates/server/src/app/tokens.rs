@@ -17,6 +17,9 @@ use crate::access::Authorized;
 use crate::credential::token::{TokenKind, hash, make, shown_prefix};
 use crate::error::AppError;
 
+/// A token never changes: it is made, and revoked.
+const TOKEN_VERSION: i64 = 1;
+
 pub struct NewToken {
     pub name: DisplayName,
     pub expires_in_days: Option<i64>,
@@ -71,7 +74,7 @@ impl App {
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
             let body =
                 wire::ApiTokenCreated { record: shown(&record), token: Some(token.reveal().to_owned()) };
-            Ok(Answer::created(location, body))
+            Ok(Answer::created(location, body).at_version(TOKEN_VERSION))
         })
         .await
     }
@@ -82,17 +85,20 @@ impl App {
         id: TokenId,
     ) -> Result<Answer<wire::ApiToken>, AppError> {
         let (own, all) = (who.principal().user, who.may(Action::TokensManage));
-        self.read(who, move |db| Ok(Answer::ok(shown(&find(db, id, own, all)?)))).await
+        self.read(who, move |db| Ok(Answer::ok(shown(&find(db, id, own, all)?)).at_version(TOKEN_VERSION)))
+            .await
     }
 
     pub async fn revoke_token(
         &self,
         who: &Authorized<permit::TokensOwn>,
         id: TokenId,
+        expected: Option<i64>,
     ) -> Result<Outcome<wire::ApiToken>, AppError> {
         let (own, all, role) = (who.principal().user, who.may(Action::TokensManage), who.role());
         self.change(who, None, move |tx| {
             let found = find(tx, id, own, all)?;
+            super::check_version(TOKEN_VERSION, expected)?;
             let owner_role = members::one(tx, found.user)?.map(|member| member.role);
             if found.user != own && owner_role.is_some_and(|owner| owner > role) {
                 return Err(AppError::new(

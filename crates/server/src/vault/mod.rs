@@ -92,9 +92,10 @@ const INSTANCE_KEY: &[&str] = &["berth instance key"];
 impl Vault {
     /// Opens the vault of a database with the root key at `path`, and finishes a rotation that was cut short.
     pub fn open(store: &Store, path: &Path, missing: WhenMissing) -> Result<Self, KeyError> {
-        let current = match missing {
-            WhenMissing::Create => RootKey::load_or_create(path)?,
-            WhenMissing::Refuse => RootKey::load(path)?,
+        // A database that has a key already wants that one: a new file would only hide that it is gone.
+        let current = match (missing, stored_instance_key(store)?) {
+            (WhenMissing::Create, None) => RootKey::load_or_create(path)?,
+            (WhenMissing::Create | WhenMissing::Refuse, _) => RootKey::load(path)?,
         };
         let next = rotate::interrupted(path)?;
         let roots = Roots { current, next };
@@ -160,6 +161,10 @@ fn place(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 
 
 fn wrapped(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped, KeyError> {
     Ok(Wrapped { root_key_id: root.id.clone(), bytes: root.wrap(key, bound_to)? })
+}
+
+fn stored_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
+    store.transact_blocking(Context::system(None), |tx| Ok(key::of_instance(tx)?))
 }
 
 /// The installation's own key: made with the database, and the proof that a root key belongs to it.

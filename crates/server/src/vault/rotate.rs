@@ -11,7 +11,7 @@ use berth_store::records::key::{self, DataKey};
 use berth_store::{Context, Store};
 
 use super::root::{RootKey, sync_parent};
-use super::{INSTANCE_KEY, KeyError, Vault, wrapped};
+use super::{INSTANCE_KEY, KeyError, Vault, stored_instance_key, wrapped};
 
 /// What a rotation did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,8 +93,7 @@ impl Vault {
     }
 
     fn rewrap_instance_key(&self, store: &Store) -> Result<(), KeyError> {
-        let found = store
-            .transact_blocking(Context::system(None), |tx| key::of_instance(tx).map_err(KeyError::from))?;
+        let found = stored_instance_key(store)?;
         let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
         let plain = roots.unwrap(&found.ok_or(KeyError::Damaged)?, INSTANCE_KEY)?;
         let fresh = wrapped(roots.wrapping(), &plain, INSTANCE_KEY)?;

@@ -165,3 +165,18 @@ async fn paging_out_of_range_is_refused_with_the_parameter_and_its_range() {
     let fine = world.send(get("/api/v1/organizations/acme/pipelines?limit=2147483648").by(&world.ada)).await;
     assert_eq!((fine.status.as_u16(), &fine.body["pagination"]["limit"]), (200, &json!(200)));
 }
+
+#[tokio::test]
+async fn a_caller_who_asks_too_often_is_told_how_long_to_wait() {
+    let mut config = berth_server::config::Config::local(([127, 0, 0, 1], 8080).into());
+    (config.requests_per_s, config.requests_burst) = (1, 3);
+    let world = World::with(config).await;
+    let list = |who| get("/api/v1/organizations/acme/pipelines").by(who);
+    for _ in 0..3 {
+        assert_eq!(world.send(list(&world.ada)).await.status, 200);
+    }
+    let refused = world.send(list(&world.ada)).await;
+    refused.is(429, "rate_limited");
+    assert_eq!((refused.header("retry-after"), refused.header("ratelimit")), ("1", "\"default\";r=0;t=1"));
+    world.send(list(&world.hank)).await.is(404, "not_found");
+}

@@ -84,7 +84,11 @@ async fn a_new_password_ends_other_sign_ins() {
     world.send(change("wrong", good)).await.is(400, "invalid_request");
     world.send(change(&world.ada.password, "short")).await.is(400, "invalid_request");
     world.send(change(&world.ada.password, "ada@acme.test ada@acme.test")).await.is(400, "invalid_request");
-    let changed = world.send(change(&world.ada.password, good)).await;
+    let keyed = || change(&world.ada.password, good).header("idempotency-key", "k");
+    let changed = world.send(keyed()).await;
+    let again = world.send(keyed()).await;
+    assert_eq!((again.status.as_u16(), again.header("idempotent-replayed")), (200, "true"));
+    assert_eq!(again.body["data"]["csrfToken"], json!(null), "it is not stored");
     assert_eq!(changed.body["data"]["user"]["passwordIsGenerated"], false);
     assert_eq!(world.send(ada.get("/api/v1/me")).await.status, 200);
     world.send(other.get("/api/v1/me")).await.is(401, "unauthenticated");

@@ -12,7 +12,7 @@ use berth_core::name::Email;
 use berth_store::records::sign_in::SIGN_IN_AGE_S_MAX;
 use http::header::{HeaderValue, SET_COOKIE};
 
-use crate::app::{Answer, App, LoginAttempt};
+use crate::app::{Answer, App, LoginAttempt, Outcome};
 use crate::credential::Redacted;
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
@@ -67,10 +67,11 @@ pub(crate) async fn me(State(app): State<Arc<App>>, Caller(who): Caller) -> Resu
 pub(crate) async fn change_password(
     State(app): State<Arc<App>>,
     Caller(who): Caller,
-    Sent(body): Sent<PasswordChange>,
-) -> Result<Answer<Me>, AppError> {
+    posted: Posted<PasswordChange>,
+) -> Result<Outcome<Me>, AppError> {
+    let body = posted.body;
     let (current, new) = (Redacted::new(body.current_password), Redacted::new(body.new_password));
-    app.change_password(&who, current, new).await.map(Answer::ok)
+    app.change_password(&who, current, new, posted.once).await
 }
 
 /// A body in which nothing is allowed.

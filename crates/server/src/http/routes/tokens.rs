@@ -15,7 +15,7 @@ use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::check::Check;
 use crate::http::guard::Allowed;
-use crate::http::query::{Listed, Paging};
+use crate::http::query::{IfMatch, Listed, Paging};
 use crate::limits::TOKEN_DAYS_MAX;
 
 /// List your API tokens; all of the organization's if you manage tokens.
@@ -69,8 +69,9 @@ pub(crate) async fn revoke_api_token(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::TokensOwn>,
     Path((_, token)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
 ) -> Result<Outcome<ApiToken>, AppError> {
-    app.revoke_token(&who, token_id(&token)?).await
+    app.revoke_token(&who, token_id(&token)?, expected).await
 }
 
 fn token_id(text: &str) -> Result<TokenId, AppError> {
