@@ -1,9 +1,5 @@
 //! Names people choose: parsed once at the edge, newtypes inside.
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 pub const SLUG_CHARS_MAX: usize = 63;
 pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
 pub const EMAIL_CHARS_MAX: usize = 254;
@@ -14,17 +10,18 @@ pub const REASON_CHARS_MAX: usize = 1_000;
 #[error("{0}")]
 pub struct InvalidName(pub &'static str);
 
+/// A newtype over text that was checked when it was made.
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident, $check:expr) => {
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(String);
 
         impl $name {
-            pub fn parse(text: &str) -> Result<Self, InvalidName> {
+            pub fn parse(text: &str) -> Result<Self, $crate::name::InvalidName> {
                 let check: fn(&str) -> Result<String, &'static str> = $check;
-                check(text).map(Self).map_err(InvalidName)
+                check(text).map(Self).map_err($crate::name::InvalidName)
             }
 
             pub fn as_str(&self) -> &str {
@@ -32,9 +29,15 @@ macro_rules! name {
             }
         }
 
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl TryFrom<String> for $name {
-            type Error = InvalidName;
-            fn try_from(text: String) -> Result<Self, InvalidName> {
+            type Error = $crate::name::InvalidName;
+            fn try_from(text: String) -> Result<Self, $crate::name::InvalidName> {
                 Self::parse(&text)
             }
         }
@@ -45,13 +48,15 @@ macro_rules! name {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(&self.0)
             }
         }
     };
 }
+
+pub(crate) use name;
 
 name!(
     /// The part of a URL that names an organization or a pipeline: `shop-api`.

@@ -1,59 +1,18 @@
 //! The small words of a definition: ids, variable names, labels. Parsed once, newtypes inside.
 
-use std::borrow::Borrow;
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
 use super::limits::{NAME_CHARS_MAX, SECRET_NAME_CHARS_MAX};
-use crate::name::InvalidName;
+use crate::name::name;
 
 macro_rules! word {
     ($(#[$doc:meta])* $name:ident, $check:expr, $message:literal) => {
         word!($(#[$doc])* $name, NAME_CHARS_MAX, $check, $message);
     };
     ($(#[$doc:meta])* $name:ident, $chars_max:expr, $check:expr, $message:literal) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(String);
-
-        impl $name {
-            pub fn parse(text: &str) -> Result<Self, InvalidName> {
-                let check: fn(&str) -> bool = $check;
-                let fits = (1..=$chars_max).contains(&text.len());
-                if fits && check(text) { Ok(Self(text.to_owned())) } else { Err(InvalidName($message)) }
-            }
-
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = InvalidName;
-            fn try_from(text: String) -> Result<Self, InvalidName> {
-                Self::parse(&text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> String {
-                name.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
+        name!($(#[$doc])* $name, |text| {
+            let check: fn(&str) -> bool = $check;
+            let fits = (1..=$chars_max).contains(&text.len());
+            if fits && check(text) { Ok(text.to_owned()) } else { Err($message) }
+        });
     };
 }
 

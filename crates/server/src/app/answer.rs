@@ -3,7 +3,7 @@
 use berth_api::Replay;
 use berth_api::problem::Code;
 use berth_store::idempotency::StoredAnswer;
-use berth_store::query::From;
+use berth_store::query::{From, Slice};
 
 use crate::error::AppError;
 
@@ -67,6 +67,15 @@ pub(super) fn key_reused() -> AppError {
 }
 
 impl<T> Page<T> {
+    pub fn of<R>(slice: &Slice<R>, key: impl Fn(&R) -> String, show: impl Fn(&R) -> T) -> Self {
+        Self {
+            items: slice.items.iter().map(show).collect(),
+            total: slice.total,
+            has_more: slice.has_more,
+            last: slice.items.last().map(key),
+        }
+    }
+
     /// A page of a list that is short enough to have been read whole.
     pub fn of_all(all: Vec<T>, from: &From, limit: i64, key: impl Fn(&T) -> String) -> Self {
         let total = i64::try_from(all.len()).ok();

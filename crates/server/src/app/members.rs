@@ -38,12 +38,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::Member>, AppError> {
         let slice = self.read(who, move |db| Ok(members::list(db, &from, limit)?)).await?;
-        Ok(Page {
-            last: slice.items.last().map(|member| member.user.to_string()),
-            items: slice.items.iter().map(shown).collect(),
-            total: slice.total,
-            has_more: slice.has_more,
-        })
+        Ok(Page::of(&slice, |member| member.user.to_string(), shown))
     }
 
     pub async fn view_member(

@@ -36,12 +36,7 @@ impl App {
         limit: i64,
     ) -> Result<Page<wire::Pipeline>, AppError> {
         let slice = self.read(who, move |db| Ok(pipelines::list(db, &filter, &from, limit)?)).await?;
-        Ok(Page {
-            last: slice.items.last().map(|pipeline| pipeline.id.to_string()),
-            items: slice.items.iter().map(shown).collect(),
-            total: slice.total,
-            has_more: slice.has_more,
-        })
+        Ok(Page::of(&slice, |pipeline| pipeline.id.to_string(), shown))
     }
 
     pub async fn view_pipeline(

@@ -37,12 +37,7 @@ impl App {
     ) -> Result<Page<wire::ApiToken>, AppError> {
         let of = if who.may(Action::TokensManage) { None } else { Some(who.principal().user) };
         let slice = self.read(who, move |db| Ok(tokens::list(db, of, &from, limit)?)).await?;
-        Ok(Page {
-            last: slice.items.last().map(|token| token.id.to_string()),
-            items: slice.items.iter().map(shown).collect(),
-            total: slice.total,
-            has_more: slice.has_more,
-        })
+        Ok(Page::of(&slice, |token| token.id.to_string(), shown))
     }
 
     pub async fn create_token(

@@ -6,6 +6,12 @@ pub mod pipelines;
 pub mod secrets;
 pub mod tokens;
 
+use crate::error::StoreError;
+use crate::lists;
+use crate::sql::Statement;
+use crate::tx::Read;
+use crate::value::Row;
+
 /// A slice of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice<T> {
@@ -34,6 +40,28 @@ impl<T> Slice<T> {
         items.truncate(limit);
         Self { items, total, has_more }
     }
+}
+
+/// A slice of a whole list that keeps its totals and blocks: `from_id` begins at an id and skips, `after_id` follows one.
+fn kept<T>(
+    db: &mut impl Read,
+    list: &str,
+    [from_id, after_id]: [&Statement; 2],
+    from: &From,
+    limit: i64,
+    read: impl Fn(&Row) -> Result<T, StoreError>,
+) -> Result<Slice<T>, StoreError> {
+    let total = Some(lists::total(db, list)?);
+    let rows = match from {
+        From::After(id) => db.rows(after_id, &[id.as_str().into(), (limit + 1).into()])?,
+        From::Offset(offset) => match lists::anchor(db, list, *offset)? {
+            None => Vec::new(),
+            Some(anchor) => {
+                db.rows(from_id, &[anchor.first_id.into(), (limit + 1).into(), anchor.skip.into()])?
+            }
+        },
+    };
+    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
 }
 
 fn counted(count: i64) -> Option<i64> {

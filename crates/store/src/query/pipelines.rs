@@ -2,9 +2,8 @@
 
 use berth_core::pipeline::state::Pipeline;
 
-use super::{COUNTED_MAX, From, Slice, counted};
+use super::{COUNTED_MAX, From, Slice, counted, kept};
 use crate::error::StoreError;
-use crate::lists;
 use crate::records::pipeline::{LIST, read};
 use crate::sql::statements;
 use crate::tx::Read;
@@ -43,17 +42,7 @@ pub fn list(
     if filter.status.is_some() || filter.search.is_some() {
         return filtered(db, filter, from, limit);
     }
-    let total = Some(lists::total(db, LIST)?);
-    let rows = match from {
-        From::After(id) => db.rows(&AFTER_ID, &[id.as_str().into(), (limit + 1).into()])?,
-        From::Offset(offset) => match lists::anchor(db, LIST, *offset)? {
-            None => Vec::new(),
-            Some(anchor) => {
-                db.rows(&FROM_ID, &[anchor.first_id.into(), (limit + 1).into(), anchor.skip.into()])?
-            }
-        },
-    };
-    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
 }
 
 fn filtered(

@@ -4,7 +4,7 @@ use berth_core::id::PipelineId;
 use berth_core::name::Slug;
 use berth_core::secret::{Scope, Secret};
 
-use super::{From, Slice};
+use super::{From, Slice, kept};
 use crate::error::StoreError;
 use crate::lists;
 use crate::records::secret::{LIST, read};
@@ -39,17 +39,7 @@ pub struct SecretUser {
 }
 
 pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Secret>, StoreError> {
-    let total = Some(lists::total(db, LIST)?);
-    let rows = match from {
-        From::After(id) => db.rows(&AFTER_ID, &[id.as_str().into(), (limit + 1).into()])?,
-        From::Offset(offset) => match lists::anchor(db, LIST, *offset)? {
-            None => Vec::new(),
-            Some(anchor) => {
-                db.rows(&FROM_ID, &[anchor.first_id.into(), (limit + 1).into(), anchor.skip.into()])?
-            }
-        },
-    };
-    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
 }
 
 pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
