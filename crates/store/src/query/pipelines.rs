@@ -23,7 +23,7 @@ statements! {
         ORDER BY id LIMIT $5 OFFSET $6";
     Org Read COUNT_FILTERED = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
-          AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') LIMIT $4) AS counted";
+          AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') ORDER BY id LIMIT $4) AS counted";
 }
 
 #[derive(Debug, Clone, Default)]
@@ -53,14 +53,21 @@ fn filtered(
 ) -> Result<Slice<Pipeline>, StoreError> {
     let status: Value = filter.status.as_deref().into();
     let pattern: Value = filter.search.as_deref().map(pattern).into();
-    let count = db.row(&COUNT_FILTERED, &[status.clone(), pattern.clone(), (COUNTED_MAX + 1).into()])?;
-    let total = counted(count.map_or(Ok(0), |row| row.int(0))?);
     let (after, offset) = match from {
         From::After(id) => (id.as_str(), 0),
         From::Offset(offset) => ("", *offset),
     };
-    let rows = db.rows(&FILTERED, &[after.into(), status, pattern, (limit + 1).into(), offset.into()])?;
-    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+    let params = [after.into(), status.clone(), pattern.clone(), (limit + 1).into(), offset.into()];
+    let rows = db.rows(&FILTERED, &params)?;
+    let slice = Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, None);
+    // A search walks the list. When all that it found is on this page, there is nothing left to count.
+    let total = if !slice.has_more && *from == From::Offset(0) {
+        i64::try_from(slice.items.len()).ok()
+    } else {
+        let count = db.row(&COUNT_FILTERED, &[status, pattern, (COUNTED_MAX + 1).into()])?;
+        counted(count.map_or(Ok(0), |row| row.int(0))?)
+    };
+    Ok(Slice { total, ..slice })
 }
 
 fn pattern(search: &str) -> String {
