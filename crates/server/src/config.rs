@@ -1,6 +1,9 @@
 //! What the server is told from outside.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use crate::limits::{STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX};
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -10,11 +13,21 @@ pub struct Config {
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
     pub rate_limit: bool,
+    pub streams_per_token_max: usize,
+    /// How often a stream gives a sign of life, and its caller's right is checked again.
+    pub stream_check_every: Duration,
 }
 
 impl Config {
     pub fn local(listen: SocketAddr) -> Self {
-        Self { listen, public_url: None, trusted_proxies: Vec::new(), rate_limit: true }
+        Self {
+            listen,
+            public_url: None,
+            trusted_proxies: Vec::new(),
+            rate_limit: true,
+            streams_per_token_max: STREAMS_PER_TOKEN_MAX,
+            stream_check_every: STREAM_CHECK_EVERY,
+        }
     }
 
     /// One person's machine: loopback, no public address, no proxy.

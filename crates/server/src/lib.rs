@@ -12,4 +12,5 @@ pub mod limits;
 pub mod rate;
 pub mod serve;
 pub mod setup;
+mod streams;
 pub mod work;

@@ -2,6 +2,8 @@
 
 mod answer;
 mod events;
+mod follow;
+mod history;
 mod members;
 mod organizations;
 mod pipelines;
@@ -31,6 +33,7 @@ use crate::credential::password::Passwords;
 use crate::error::AppError;
 use crate::keys::Keys;
 use crate::rate::Rates;
+use crate::streams::Streams;
 
 pub struct App {
     pub(crate) store: Store,
@@ -38,14 +41,16 @@ pub struct App {
     pub(crate) config: Config,
     pub(crate) rates: Rates,
     pub(crate) passwords: Passwords,
+    pub(crate) streams: Streams,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
 
 impl App {
     pub fn new(store: Store, keys: Keys, config: Config) -> Self {
-        let rates = Rates::new(config.rate_limit);
-        Self { store, keys, config, rates, passwords: Passwords::new(), shutdown: CancellationToken::new() }
+        let (rates, streams) = (Rates::new(config.rate_limit), Streams::new(config.streams_per_token_max));
+        let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
+        Self { store, keys, config, rates, passwords, streams, shutdown }
     }
 
     /// For programs that have their own reason to stop, such as a signal.

@@ -119,6 +119,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(PipelinesOperate, routes!(pipelines::stop_pipeline))
         .route(PipelinesOperate, routes!(pipelines::resume_pipeline))
         .route(EventsRead, routes!(events::list_events))
+        .route(EventsRead, routes!(events::export_events))
+        .route(EventsRead, routes!(events::verify_events))
         .route(EventsRead, routes!(events::view_event));
 
     let (router, document) = routes.router.split_for_parts();
