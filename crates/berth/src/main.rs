@@ -25,6 +25,9 @@ enum Command {
     /// Work with pipeline definitions
     #[command(subcommand)]
     Pipeline(cmd::pipeline::Command),
+    /// Work with the history
+    #[command(subcommand)]
+    Event(cmd::event::Command),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Command::Init(args) => cmd::init::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Pipeline(command) => cmd::pipeline::run(&command),
+        Command::Event(command) => cmd::event::run(&command),
     };
     done.unwrap_or_else(|error| {
         eprintln!("berth: {error:#}");

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+pub(crate) mod event;
 pub(crate) mod init;
 pub(crate) mod pipeline;
 pub(crate) mod serve;
