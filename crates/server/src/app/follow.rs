@@ -95,7 +95,6 @@ impl Right {
 
     /// Whether the caller still has it. A doubt is a no: they may come back and ask.
     pub(super) async fn holds(&mut self) -> bool {
-        self.next_check = Instant::now() + self.app.config.stream_check_every;
         let (who, org) = (self.who.principal().clone(), self.org());
         let role = self.app.read(&self.who, move |db| {
             let now = db.now();
@@ -107,8 +106,10 @@ impl Right {
             };
             Ok(member::role_in(db, who.user, org)?.filter(|_| is_valid))
         });
+        let role = role.await;
+        self.next_check = Instant::now() + self.app.config.stream_check_every;
         // Another role is another right, even if this one would still do: the next request finds out.
-        matches!(role.await, Ok(Some(role)) if role == self.who.role())
+        matches!(role, Ok(Some(role)) if role == self.who.role())
     }
 }
 
