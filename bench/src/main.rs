@@ -1,6 +1,7 @@
 //! Benchmarks. Each makes its own data and server, uses loopback only, and prints its report as Markdown.
 
 mod data;
+mod events;
 mod lists;
 mod load;
 mod options;
@@ -17,8 +18,11 @@ fn main() -> ExitCode {
         Some((name, rest)) if name == "lists" && !rest.iter().any(|arg| arg == "--help") => {
             Options::parse(rest).and_then(|options| lists::run(&options))
         }
-        Some((name, _)) if ["lists", "--help", "help"].contains(&name.as_str()) => {
-            print!("{USAGE}");
+        Some((name, rest)) if name == "events" && !rest.iter().any(|arg| arg == "--help") => {
+            events::run(rest)
+        }
+        Some((name, _)) if ["lists", "events", "--help", "help"].contains(&name.as_str()) => {
+            print!("{USAGE}\n{}", events::USAGE);
             Ok(())
         }
         _ => Err(anyhow::anyhow!("name a benchmark\n\n{USAGE}")),

@@ -104,7 +104,7 @@ fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     }
 }
 
-fn millis(sorted: &[Duration], percent: usize) -> String {
+pub(crate) fn millis(sorted: &[Duration], percent: usize) -> String {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(place).map_or("–".into(), |took| format!("{:.2}", took.as_secs_f64() * 1_000.0))
 }
@@ -113,7 +113,7 @@ fn times(ratio: f64) -> String {
     if ratio < 0.01 { format!("{ratio:.5}") } else { format!("{ratio:.2}") }
 }
 
-fn rate(per_second: f64) -> String {
+pub(crate) fn rate(per_second: f64) -> String {
     if per_second < 100.0 { format!("{per_second:.1}") } else { grouped(per_second as usize) }
 }
 

@@ -65,7 +65,7 @@ impl Drop for Site {
 }
 
 /// With a runtime of its own, as `berth serve` has.
-fn serve_on_a_thread(app: Arc<App>) -> anyhow::Result<(JoinHandle<()>, SocketAddr)> {
+pub(crate) fn serve_on_a_thread(app: Arc<App>) -> anyhow::Result<(JoinHandle<()>, SocketAddr)> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (tell, told) = mpsc::channel();
     let thread = std::thread::Builder::new().name("site".into()).spawn(move || {
@@ -86,6 +86,6 @@ fn serve_on_a_thread(app: Arc<App>) -> anyhow::Result<(JoinHandle<()>, SocketAdd
     Ok((thread, address))
 }
 
-fn told(error: AppError) -> anyhow::Error {
+pub(crate) fn told(error: AppError) -> anyhow::Error {
     anyhow!(error.into_problem().detail)
 }

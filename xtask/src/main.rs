@@ -18,6 +18,7 @@ Tasks of this project:
   cargo xtask tidy            the house rules only: file sizes, crate edges, links
   cargo xtask openapi         write openapi.json again from the handlers
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
+  cargo xtask bench events    measure followers of the history, and how long it takes to check
 ";
 
 fn main() -> ExitCode {

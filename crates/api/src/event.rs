@@ -1,6 +1,6 @@
 //! Events: the audit history.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -19,6 +19,12 @@ pub struct Event {
     /// Facts of this kind of event.
     #[schema(value_type = Object)]
     pub data: serde_json::Value,
+    pub organization_id: String,
+    /// The hash of the event before this one.
+    #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+    pub previous_hash: String,
+    /// SHA-256 over this event's canonical JSON without this member.
+    pub hash: String,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -49,4 +55,55 @@ pub struct Subject {
     pub kind: String,
     pub id: String,
     pub name: Option<String>,
+}
+
+/// The end of a history: whoever keeps it can tell later whether anything before it was touched.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ChainHead {
+    /// The last event's number.
+    pub sequence: i64,
+    /// The last event's hash.
+    #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
+    pub hash: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EventsVerify {
+    /// A head kept elsewhere: then a history that was cut or written anew is found, too.
+    pub head: Option<ChainHead>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Verification {
+    pub valid: bool,
+    /// Events found as they were recorded: all, or those before the first problem.
+    pub checked: i64,
+    pub head: ChainHead,
+    pub first_problem: Option<ChainProblem>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub struct ChainProblem {
+    /// The place in the history, from 1.
+    pub sequence: i64,
+    pub reason: ChainReason,
+    pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ChainReason {
+    /// The content does not have the hash it carries.
+    Edited,
+    /// An event in the middle is gone.
+    Missing,
+    /// An event stands where it does not belong: inserted, doubled, swapped or replaced.
+    Unexpected,
+    /// Events at the end are gone.
+    Truncated,
+    /// The chain is whole, but not the one the head was taken from.
+    HeadDiffers,
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use berth_server::limits::STREAMS_PER_TOKEN_MAX;
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -15,6 +16,7 @@ pub(crate) struct Settings {
     pub(crate) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     pub(crate) rate_limit: bool,
+    pub(crate) streams_per_token_max: usize,
     pub(crate) root_key_file: Option<PathBuf>,
     pub(crate) log: Log,
 }
@@ -44,6 +46,7 @@ impl Default for Settings {
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
+            streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             root_key_file: None,
             log: Log::default(),
         }
@@ -58,6 +61,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_PUBLIC_URL",
     "BERTH_TRUSTED_PROXIES",
     "BERTH_RATE_LIMIT",
+    "BERTH_STREAMS_PER_TOKEN_MAX",
     "BERTH_ROOT_KEY_FILE",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",

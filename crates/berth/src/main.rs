@@ -28,6 +28,9 @@ enum Command {
     /// Work with pipeline definitions
     #[command(subcommand)]
     Pipeline(cmd::pipeline::Command),
+    /// Work with the history
+    #[command(subcommand)]
+    Event(cmd::event::Command),
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Admin(command) => cmd::admin::run(&command),
         Command::Pipeline(command) => cmd::pipeline::run(&command),
+        Command::Event(command) => cmd::event::run(&command),
     };
     done.unwrap_or_else(|error| {
         eprintln!("berth: {error:#}");

@@ -134,4 +134,7 @@ pub struct Event {
     pub request_id: Option<String>,
     pub subjects: Vec<Subject>,
     pub data: serde_json::Value,
+    /// The hash of the event before it, and of this one: what makes a later edit visible.
+    pub previous_hash: String,
+    pub hash: String,
 }

@@ -20,6 +20,11 @@ impl Timestamp {
         self.0
     }
 
+    /// Cut to whole milliseconds: all that the wire form shows.
+    pub const fn whole_millis(self) -> Self {
+        Self(self.0 - self.0.rem_euclid(1_000))
+    }
+
     pub const fn plus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds.saturating_mul(1_000_000)))
     }
@@ -64,6 +69,7 @@ mod tests {
         let time = Timestamp::parse("2026-11-15T10:30:00.123456+01:00").expect("a time");
         assert_eq!(time.to_string(), "2026-11-15T09:30:00.123Z");
         assert_eq!(time.plus_seconds(60).seconds_since(time), 60);
+        assert_eq!(time.whole_millis(), Timestamp::parse("2026-11-15T09:30:00.123Z").expect("a time"));
         assert_eq!(Timestamp::parse("yesterday"), Err(InvalidTimestamp));
     }
 }

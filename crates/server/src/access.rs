@@ -111,6 +111,10 @@ impl<P> Authorized<P> {
         self.membership.org
     }
 
+    pub fn org_slug(&self) -> &Slug {
+        &self.membership.org_slug
+    }
+
     pub fn role(&self) -> Role {
         self.membership.role
     }

@@ -1,8 +1,11 @@
 //! What the server is told from outside.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
-use crate::limits::{REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S};
+use crate::limits::{
+    REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
+};
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -14,6 +17,9 @@ pub struct Config {
     pub rate_limit: bool,
     pub requests_per_s: u32,
     pub requests_burst: u32,
+    pub streams_per_token_max: usize,
+    /// How often a stream gives a sign of life, and its caller's right is checked again.
+    pub stream_check_every: Duration,
 }
 
 impl Config {
@@ -25,6 +31,8 @@ impl Config {
             rate_limit: true,
             requests_per_s: REQUESTS_PER_TOKEN_PER_S,
             requests_burst: REQUESTS_PER_TOKEN_BURST,
+            streams_per_token_max: STREAMS_PER_TOKEN_MAX,
+            stream_check_every: STREAM_CHECK_EVERY,
         }
     }
 

@@ -12,5 +12,6 @@ pub mod limits;
 pub mod rate;
 pub mod serve;
 pub mod setup;
+mod streams;
 pub mod vault;
 pub mod work;

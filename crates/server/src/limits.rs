@@ -17,6 +17,13 @@ pub const CONNECTIONS_MAX: usize = 16_384;
 /// Loopback is exempt.
 pub const CONNECTIONS_PER_IP_MAX: usize = 1_024;
 
+/// Followed histories and exports under way, of one token.
+pub const STREAMS_PER_TOKEN_MAX: usize = 100;
+/// A stream says something at least so often, and whether its caller may still have it is asked again.
+pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(15);
+/// Histories checked at once; one more waits.
+pub const HISTORY_CHECKS_AT_ONCE: usize = 2;
+
 pub const JSON_BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Errors listed in one problem.

@@ -3,8 +3,10 @@
 //! Async code hands in a closure and awaits its answer; the closure runs on a thread that owns a connection. So no
 //! lock is held across an `.await`, and a dropped request cannot cancel a commit.
 
+pub mod chain;
 pub mod data_dir;
 pub mod error;
+pub mod feed;
 pub mod idempotency;
 mod lists;
 pub mod migrations;
@@ -23,6 +25,8 @@ use std::path::Path;
 use berth_core::id::OrgId;
 use tokio::sync::{oneshot, watch};
 
+use feed::{Feed, Follower};
+
 pub use error::{OpenError, StoreError};
 pub use tx::{Context, Read, Reader, Tx};
 pub use value::{Row, Value, text};
@@ -33,6 +37,8 @@ pub struct Store {
     // Readers stop before the writer, whose last act is to empty the write-ahead log.
     readers: Readers,
     writer: Writer,
+    // Ends after the writer, which is the one that tells it.
+    feed: Feed,
 }
 
 impl Store {
@@ -40,9 +46,10 @@ impl Store {
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
         sqlite::migrate(path, Clock::new().now())?;
-        let writer = Writer::start(path)?;
+        let (feed, publisher) = Feed::start()?;
+        let writer = Writer::start(path, publisher)?;
         let readers = Readers::start(path, reader_count())?;
-        Ok(Self { readers, writer })
+        Ok(Self { readers, writer, feed })
     }
 
     /// Runs `work` in a transaction; everything it wrote is durable when this answers, or nothing is.
@@ -94,6 +101,11 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
+    /// Follows an organization's events from here on, as they are committed.
+    pub fn follow(&self, org: OrgId) -> Follower {
+        self.feed.follow(org)
+    }
+
     /// Becomes `Some` when the disk failed and the process should end.
     pub fn broken(&self) -> watch::Receiver<Option<StoreError>> {
         self.writer.broken()
@@ -113,12 +125,15 @@ where
         let mut tx = Tx::new(conn, context, now);
         let result = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
-            tx.finish()?;
-            Ok(value)
+            Ok((value, tx.finish()?))
         }));
-        let result = result.unwrap_or_else(|_| Err(panicked().into()));
+        let (result, events) = match result.unwrap_or_else(|_| Err(panicked().into())) {
+            Ok((value, events)) => (Ok(value), events),
+            Err(error) => (Err(error), Vec::new()),
+        };
         sqlite::Ran {
             keep: result.is_ok(),
+            events,
             answer: Box::new(move |failure| {
                 let _ = tell.send(match failure {
                     None => result,

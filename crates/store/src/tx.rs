@@ -5,7 +5,7 @@
 //! without recording an event is rolled back.
 
 use berth_core::decision::{Change, Decision, Effect, Record};
-use berth_core::event::{Actor, NewEvent};
+use berth_core::event::{Actor, Event, NewEvent};
 use berth_core::id::{Entropy, OrgId};
 use berth_core::time::Timestamp;
 
@@ -66,12 +66,12 @@ pub struct Tx<'c> {
     context: Context,
     now: Timestamp,
     changes: u32,
-    events: u32,
+    recorded: Vec<Event>,
 }
 
 impl<'c> Tx<'c> {
     pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp) -> Self {
-        Self { conn, context, now, changes: 0, events: 0 }
+        Self { conn, context, now, changes: 0, recorded: Vec::new() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -128,8 +128,9 @@ impl<'c> Tx<'c> {
 
     /// Records an event of the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
-        self.events += 1;
-        trail::append(self, event)
+        let event = trail::append(self, event)?;
+        self.recorded.push(event);
+        Ok(())
     }
 
     /// Puts work for the outside into the outbox.
@@ -153,12 +154,12 @@ impl<'c> Tx<'c> {
         Ok(decision.answer)
     }
 
-    /// Called when the closure is done, before its savepoint is kept.
-    pub(crate) fn finish(self) -> Result<(), StoreError> {
-        if self.changes > 0 && self.events == 0 {
+    /// Called when the closure is done, before its savepoint is kept. Hands out what there will be to tell.
+    pub(crate) fn finish(self) -> Result<Vec<Event>, StoreError> {
+        if self.changes > 0 && self.recorded.is_empty() {
             return Err(StoreError::Bug("a change without an event".into()));
         }
-        Ok(())
+        Ok(self.recorded)
     }
 }
 

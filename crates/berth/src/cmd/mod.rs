@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 pub(crate) mod admin;
+pub(crate) mod event;
 pub(crate) mod init;
 pub(crate) mod pipeline;
 pub(crate) mod serve;

@@ -68,6 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         public_url: args.public_url.clone().or(settings.public_url),
         trusted_proxies: settings.trusted_proxies,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
+        streams_per_token_max: settings.streams_per_token_max,
         ..Config::local(listen)
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

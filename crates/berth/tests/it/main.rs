@@ -4,6 +4,7 @@ mod client;
 mod crash;
 mod demo;
 mod harness;
+mod history;
 mod hostile;
 mod keys;
 mod start;

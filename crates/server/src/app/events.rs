@@ -4,9 +4,9 @@ use berth_api::event as wire;
 use berth_core::access::{Action, permit};
 use berth_core::event::{Event, EventKind, NewEvent, Subject};
 use berth_core::id::EventId;
-use berth_store::Context;
 use berth_store::query::{From, events};
 use berth_store::records::pipeline;
+use berth_store::{Context, Reader};
 
 use super::{Answer, App, Page};
 use crate::access::{Authorized, Membership, Principal};
@@ -24,12 +24,7 @@ impl App {
         with_total: bool,
     ) -> Result<Page<wire::Event>, AppError> {
         let slice = self.read(who, move |db| {
-            // Events name a pipeline by id; people may name it by slug.
-            if let Some(key) = &filter.pipeline
-                && let Some(found) = pipeline::find(db, key)?
-            {
-                filter.pipeline = Some(found.id.to_string());
-            }
+            named_by_id(db, &mut filter)?;
             Ok(events::list(db, &filter, &from, limit, with_total)?)
         });
         let slice = slice.await?;
@@ -80,6 +75,17 @@ impl App {
     }
 }
 
+/// Events name a pipeline by id; people may name it by slug.
+pub(super) fn named_by_id(db: &mut Reader<'_>, filter: &mut EventFilter) -> Result<(), AppError> {
+    if let Some(key) = &filter.pipeline
+        && let Some(found) = pipeline::find(db, key)?
+    {
+        filter.pipeline = Some(found.id.to_string());
+    }
+    Ok(())
+}
+
+/// The same members as the form that is hashed, streamed and exported.
 fn shown(event: &Event) -> wire::Event {
     wire::Event {
         id: event.id.to_string(),
@@ -98,5 +104,8 @@ fn shown(event: &Event) -> wire::Event {
             })
             .collect(),
         data: event.data.clone(),
+        organization_id: event.org.to_string(),
+        previous_hash: event.previous_hash.clone(),
+        hash: event.hash.clone(),
     }
 }

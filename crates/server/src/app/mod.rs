@@ -2,6 +2,8 @@
 
 mod answer;
 mod events;
+mod follow;
+mod history;
 mod members;
 mod organizations;
 mod pipelines;
@@ -34,6 +36,7 @@ use crate::config::Config;
 use crate::credential::password::Passwords;
 use crate::error::AppError;
 use crate::rate::Rates;
+use crate::streams::Streams;
 use crate::vault::Vault;
 
 pub struct App {
@@ -42,21 +45,16 @@ pub struct App {
     pub(crate) config: Config,
     pub(crate) rates: Rates,
     pub(crate) passwords: Passwords,
+    pub(crate) streams: Streams,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
 
 impl App {
     pub fn new(store: Store, vault: Vault, config: Config) -> Self {
-        let rates = Rates::new(&config);
-        Self {
-            store,
-            vault: Arc::new(vault),
-            config,
-            rates,
-            passwords: Passwords::new(),
-            shutdown: CancellationToken::new(),
-        }
+        let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
+        let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
+        Self { store, vault: Arc::new(vault), config, rates, passwords, streams, shutdown }
     }
 
     /// For programs that have their own reason to stop, such as a signal.

@@ -125,6 +125,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(SecretsWrite, routes!(secrets::update_secret))
         .route(SecretsWrite, routes!(secrets::delete_secret))
         .route(EventsRead, routes!(events::list_events))
+        .route(EventsRead, routes!(events::export_events))
+        .route(EventsRead, routes!(events::verify_events))
         .route(EventsRead, routes!(events::view_event));
 
     let (router, document) = routes.router.split_for_parts();

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod events;
+mod follow;
 mod given;
+mod history;
 mod matrix;
 mod members;
 mod once;

@@ -109,7 +109,8 @@ CREATE TABLE list_blocks (
 
 CREATE TABLE event_heads (
   org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
-  sequence BIGINT NOT NULL
+  sequence BIGINT NOT NULL,
+  hash TEXT NOT NULL
 ) {without_rowid};
 CREATE TABLE events (
   org_id TEXT NOT NULL,
@@ -121,6 +122,8 @@ CREATE TABLE events (
   request_id TEXT,
   subjects TEXT NOT NULL,
   data TEXT NOT NULL,
+  previous_hash TEXT NOT NULL,
+  hash TEXT NOT NULL,
   PRIMARY KEY (org_id, sequence)
 ) {without_rowid};
 CREATE UNIQUE INDEX events_by_id ON events (org_id, id);

@@ -1,24 +1,26 @@
-//! The audit history, newest first.
+//! The audit history: newest first for people, oldest first for followers, exports and checks.
 
 use berth_core::event::Event;
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
 
 use super::{From, Slice};
+use crate::chain::{Head, Sealed};
 use crate::error::StoreError;
 use crate::sql::statements;
-use crate::trail::term;
+use crate::trail::{term, terms};
 use crate::tx::Read;
-use crate::value::{Row, Value, text};
+use crate::value::{Row, Value, text, to_json};
 
 statements! {
-    Org Read BY_ID = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data
+    Org Read BY_ID = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
         FROM events WHERE org_id = $1 AND id = $2";
-    Org Read NEWEST = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data FROM events
+    Org Read NEWEST = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash FROM events
         WHERE org_id = $1 AND sequence < $2 AND occurred_at >= $3 AND occurred_at < $4
         ORDER BY sequence DESC LIMIT $5 OFFSET $6";
     // The first term leads; the others are looked up for each row it gives.
-    Org Read NEWEST_ABOUT = "SELECT e.org_id, e.sequence, e.id, e.kind, e.occurred_at, e.actor, e.request_id, e.subjects, e.data
+    Org Read NEWEST_ABOUT = "SELECT e.org_id, e.sequence, e.id, e.kind, e.occurred_at, e.actor, e.request_id, e.subjects, e.data,
+          e.previous_hash, e.hash
         FROM event_index i JOIN events e ON e.org_id = i.org_id AND e.sequence = i.sequence
         WHERE i.org_id = $1 AND i.sequence < $2 AND e.occurred_at >= $3 AND e.occurred_at < $4 AND i.term = $7
           AND (CAST($8 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM event_index x
@@ -30,7 +32,10 @@ statements! {
           AND (CAST($11 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM event_index x
             WHERE x.org_id = i.org_id AND x.term = $11 AND x.sequence = i.sequence))
         ORDER BY i.sequence DESC LIMIT $5 OFFSET $6";
-    Org Read HEAD = "SELECT sequence FROM event_heads WHERE org_id = $1";
+    Org Read AFTER = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
+        FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4";
+    Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
+    Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
 }
 
 /// All that is given must hold.
@@ -60,6 +65,14 @@ impl Filter {
         given.iter().filter_map(|(kind, value)| value.as_ref().map(|value| term(kind, value))).collect()
     }
 
+    /// Whether the list with this filter would show the event.
+    pub fn matches(&self, event: &Event) -> bool {
+        let found = terms(&event.kind, &event.actor, &event.subjects);
+        self.terms().iter().all(|wanted| found.contains(wanted))
+            && self.since.is_none_or(|since| event.occurred_at >= since)
+            && self.until.is_none_or(|until| event.occurred_at < until)
+    }
+
     fn is_empty(&self) -> bool {
         self.terms().is_empty() && self.since.is_none() && self.until.is_none()
     }
@@ -76,6 +89,8 @@ fn read(row: &Row) -> Result<Event, StoreError> {
         request_id: row.maybe(6, Row::text)?.map(str::to_owned),
         subjects: row.json(7)?,
         data: row.json(8)?,
+        previous_hash: row.text(9)?.to_owned(),
+        hash: row.text(10)?.to_owned(),
     })
 }
 
@@ -110,10 +125,69 @@ pub fn list(
         params.extend((0..5).map(|_| Value::from(terms.next())));
         db.rows(&NEWEST_ABOUT, &params)?
     };
-    let total = if with_total && filter.is_empty() {
-        Some(db.row(&HEAD, &[])?.map_or(Ok(0), |row| row.int(0))?)
-    } else {
-        None
-    };
+    let total = if with_total && filter.is_empty() { Some(head(db)?.sequence) } else { None };
     Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+}
+
+/// The last event's number and hash, as they were noted when it was recorded.
+pub fn head(db: &mut impl Read) -> Result<Head, StoreError> {
+    let Some(row) = db.row(&HEAD, &[])? else { return Ok(Head::start()) };
+    Ok(Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() })
+}
+
+/// Events after one and up to another, oldest first.
+pub fn after(db: &mut impl Read, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Event>, StoreError> {
+    db.rows(&AFTER, &[sequence.into(), upto.into(), limit.into()])?.iter().map(read).collect()
+}
+
+/// A stored row as the check of the chain sees it.
+#[derive(Debug)]
+pub enum Link {
+    Sealed(Sealed),
+    /// Nobody but this program writes rows, and it writes none that cannot be read.
+    Unreadable {
+        sequence: i64,
+        why: String,
+    },
+}
+
+impl Link {
+    pub fn sequence(&self) -> i64 {
+        match self {
+            Link::Sealed(sealed) => sealed.sequence,
+            Link::Unreadable { sequence, .. } => *sequence,
+        }
+    }
+}
+
+/// Like [`after`], but a row that is not as this program writes it is told, not an error.
+pub fn links(db: &mut impl Read, sequence: i64, upto: i64, limit: i64) -> Result<Vec<Link>, StoreError> {
+    let rows = db.rows(&AFTER, &[sequence.into(), upto.into(), limit.into()])?;
+    rows.iter().map(|row| Ok(link(row.int(1)?, row))).collect()
+}
+
+fn link(sequence: i64, row: &Row) -> Link {
+    let unreadable = |why: String| Link::Unreadable { sequence, why };
+    let event = match read(row) {
+        Ok(event) => event,
+        Err(error) => return unreadable(error.to_string()),
+    };
+    if event.occurred_at != event.occurred_at.whole_millis() {
+        return unreadable("its time is not in whole milliseconds".into());
+    }
+    let as_written = |column, again: Result<String, StoreError>| {
+        again.is_ok_and(|again| row.text(column).is_ok_and(|text| text == again))
+    };
+    let same = as_written(5, to_json(&event.actor))
+        && as_written(7, to_json(&event.subjects))
+        && as_written(8, to_json(&event.data));
+    if !same {
+        return unreadable("its JSON is not as it was written".into());
+    }
+    Sealed::of(&event).map_or_else(|error| unreadable(error.to_string()), Link::Sealed)
+}
+
+/// The highest number of any stored event. `None` where it is not even a number.
+pub fn last(db: &mut impl Read) -> Result<Option<i64>, StoreError> {
+    Ok(db.row(&LAST, &[])?.map_or(Some(0), |row| row.int(0).ok()))
 }

@@ -16,6 +16,8 @@ pub const SIGN_IN_AGE_S_MAX: i64 = 7 * 24 * 60 * 60;
 statements! {
     Instance Read BY_HASH = "SELECT id, user_id, created_at, last_seen_at FROM sign_ins
         WHERE hash = $1 AND created_at > $2 AND last_seen_at > $3";
+    Instance Read BY_ID = "SELECT id, user_id, created_at, last_seen_at FROM sign_ins
+        WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
     Instance Upkeep INSERT = "INSERT INTO sign_ins (id, user_id, hash, created_at, last_seen_at)
         VALUES ($1, $2, $3, $4, $4)";
     Instance Upkeep SEEN = "UPDATE sign_ins SET last_seen_at = $2 WHERE id = $1";
@@ -53,6 +55,13 @@ pub fn by_hash(db: &mut impl Read, hash: &[u8], now: Timestamp) -> Result<Option
     let oldest = now.plus_seconds(-SIGN_IN_AGE_S_MAX);
     let idle = now.plus_seconds(-SIGN_IN_IDLE_S_MAX);
     db.row(&BY_HASH, &[hash.into(), oldest.into(), idle.into()])?.as_ref().map(read).transpose()
+}
+
+/// The sign-in, if it has not ended since.
+pub fn by_id(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<Option<SignIn>, StoreError> {
+    let oldest = now.plus_seconds(-SIGN_IN_AGE_S_MAX);
+    let idle = now.plus_seconds(-SIGN_IN_IDLE_S_MAX);
+    db.row(&BY_ID, &[text(id), oldest.into(), idle.into()])?.as_ref().map(read).transpose()
 }
 
 pub fn begin(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {

@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
 
+use berth_core::event::Event;
 use berth_core::time::Timestamp;
 use rusqlite::OpenFlags;
 use tokio::sync::{mpsc, watch};
 
 use super::{Clock, SqliteConn};
 use crate::error::StoreError;
+use crate::feed::Publisher;
 use crate::sql::Conn;
 
 /// Jobs in one commit.
@@ -28,6 +30,8 @@ pub(crate) type Job = Box<dyn FnOnce(&mut dyn Conn, Timestamp) -> Ran + Send>;
 
 pub(crate) struct Ran {
     pub(crate) keep: bool,
+    /// What followers hear of, once it is durable.
+    pub(crate) events: Vec<Event>,
     /// Called after the commit; with the error if it failed.
     pub(crate) answer: Box<dyn FnOnce(Option<StoreError>) + Send>,
 }
@@ -39,7 +43,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, publisher: Publisher) -> Result<Self, StoreError> {
         let mut conn = SqliteConn::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let pages = Arc::new(AtomicI32::new(0));
         let seen = pages.clone();
@@ -52,7 +56,7 @@ impl Writer {
         let (broke, broken) = watch::channel(None);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&mut conn, queue, &pages, &broke))
+            .spawn(move || run(&mut conn, queue, &publisher, &pages, &broke))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { jobs: Some(jobs), broken, thread: Some(thread) })
     }
@@ -90,13 +94,14 @@ fn closed() -> StoreError {
 fn run(
     conn: &mut SqliteConn,
     mut queue: mpsc::Receiver<Job>,
+    publisher: &Publisher,
     pages: &AtomicI32,
     broke: &watch::Sender<Option<StoreError>>,
 ) {
     let mut clock = Clock::new();
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
-        if let Err(error) = commit_batch(conn, &mut clock, batch.drain(..)) {
+        if let Err(error) = commit_batch(conn, &mut clock, publisher, batch.drain(..)) {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
             let _ = broke.send(Some(error));
@@ -114,9 +119,10 @@ fn run(
 fn commit_batch(
     conn: &mut SqliteConn,
     clock: &mut Clock,
+    publisher: &Publisher,
     jobs: impl Iterator<Item = Job>,
 ) -> Result<(), StoreError> {
-    let mut answers = Vec::new();
+    let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
     for job in jobs {
         if failure.is_some() {
@@ -124,7 +130,10 @@ fn commit_batch(
             continue;
         }
         match run_job(conn, clock.now(), job) {
-            Ok(answer) => answers.push(answer),
+            Ok((answer, recorded)) => {
+                answers.push(answer);
+                events.extend(recorded);
+            }
             Err(error) => failure = Some(error),
         }
     }
@@ -137,6 +146,9 @@ fn commit_batch(
     for answer in answers {
         answer(failure.clone());
     }
+    if failure.is_none() {
+        publisher.publish(events);
+    }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
         // A full disk or a held lock passes: reads go on, and the next write tries again.
@@ -146,7 +158,7 @@ fn commit_batch(
 
 type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
-fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<Answer, StoreError> {
+fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.batch("SAVEPOINT job")?;
     let ran = job(conn, now);
     // Some errors, a full disk among them, make SQLite end the whole transaction by itself.
@@ -158,7 +170,7 @@ fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<Answer, St
         conn.batch("ROLLBACK TO job")?;
     }
     conn.batch("RELEASE job")?;
-    Ok(ran.answer)
+    Ok((ran.answer, ran.events))
 }
 
 fn checkpoint(conn: &SqliteConn, mode: &str) {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod chain;
+mod feed;
 mod lists;
 mod once;
 mod postgres;

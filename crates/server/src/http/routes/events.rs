@@ -1,21 +1,31 @@
-//! The audit history.
+//! The audit history: listed, followed, exported, checked.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
+use axum::body::Body;
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::event::Event;
+use berth_api::event::{ChainHead, Event, EventsVerify, Verification};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
 use berth_core::time::Timestamp;
+use berth_store::chain::Head;
+use futures_util::StreamExt as _;
+use http::header::{self, HeaderMap};
 
+use crate::access::{Authorized, Via};
 use crate::app::{Answer, App, EventFilter};
 use crate::error::AppError;
-use crate::http::guard::Allowed;
-use crate::http::query::{Listed, Paging, Params};
+use crate::http::body::Sent;
+use crate::http::guard::{Allowed, check_same_origin};
+use crate::http::query::{Paging, Params};
 
-/// List events, newest first.
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// List events, newest first; with `Accept: text/event-stream`, follow them as they happen.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events", tag = "events",
     params(("kind" = Option<String>, Query, description = "for example pipeline_stopped"),
            ("actor" = Option<String>, Query, description = "a user's id"),
@@ -24,13 +34,17 @@ use crate::http::query::{Listed, Paging, Params};
            ("environment" = Option<String>, Query, description = "id"),
            ("from" = Option<String>, Query, description = "from this time on, RFC 3339"),
            ("to" = Option<String>, Query, description = "before this time, RFC 3339"),
-           ("total" = Option<bool>, Query, description = "true: tell how many there are, without filters")),
-    responses((status = 200, body = List<Event>)))]
+           ("total" = Option<bool>, Query, description = "true: tell how many there are, without filters"),
+           ("Last-Event-ID" = Option<i64>, Header, description = "follow from after this sequence on"),
+           ("lastEventId" = Option<i64>, Query, description = "the same, for clients that cannot set the header")),
+    responses((status = 200, description = "a page, or a stream without an end", content(
+        (List<Event> = "application/json"), (String = "text/event-stream")))))]
 pub(crate) async fn list_events(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::EventsRead>,
+    headers: HeaderMap,
     paging: Paging,
-) -> Result<Listed<Event>, AppError> {
+) -> Result<Response, AppError> {
     let params = &paging.params;
     let filter = EventFilter {
         kind: params.text("kind")?,
@@ -41,9 +55,77 @@ pub(crate) async fn list_events(
         since: time(params, "from")?,
         until: time(params, "to")?,
     };
+    if wants_stream(&headers) {
+        return follow(&app, who, filter, last_event_id(&headers, params)?, &headers).await;
+    }
     let with_total = params.parsed::<bool>("total")?.unwrap_or(false);
     let page = app.list_events(&who, filter, paging.start::<i64>()?, paging.limit, with_total).await?;
-    Ok(paging.list(page))
+    Ok(paging.list(page).into_response())
+}
+
+async fn follow(
+    app: &Arc<App>,
+    who: Authorized<permit::EventsRead>,
+    filter: EventFilter,
+    last: Option<i64>,
+    headers: &HeaderMap,
+) -> Result<Response, AppError> {
+    if matches!(who.principal().via, Via::SignIn { .. }) {
+        check_same_origin(app, headers)?;
+    }
+    let stream = app.follow_events(who, filter, last).await?;
+    let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
+    // Proxies shall pass on each event as it comes.
+    Ok(([(header::CONTENT_TYPE.as_str(), EVENT_STREAM), ("x-accel-buffering", "no")], body).into_response())
+}
+
+fn wants_stream(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let mut ranges = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
+    ranges.any(|range| range.trim().eq_ignore_ascii_case(EVENT_STREAM))
+}
+
+/// A browser that reconnects sends the header beside the address it began with: the header is newer.
+fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Option<i64>, AppError> {
+    let mut sent = headers.get_all("last-event-id").iter();
+    let text = match (sent.next(), sent.next()) {
+        (None, _) => params.get("lastEventId")?,
+        (Some(one), None) => Some(one.to_str().unwrap_or_default()),
+        (Some(_), Some(_)) => Some(""),
+    };
+    let Some(text) = text else { return Ok(None) };
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let wanted = "must be given once, as the sequence of the last event seen: a whole number from 0";
+    let last = text.parse().ok().filter(|_| digits);
+    last.map(Some).ok_or_else(|| AppError::invalid_parameter("Last-Event-ID", wanted))
+}
+
+/// Export the whole history as JSON Lines, oldest first. The last line is its head: keep it elsewhere.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events/export", tag = "events",
+    responses((status = 200, description = "an event a line, then the head", body = String,
+        content_type = "application/x-ndjson")))]
+pub(crate) async fn export_events(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EventsRead>,
+) -> Result<Response, AppError> {
+    let name = format!("attachment; filename=\"{}-events.jsonl\"", who.org_slug());
+    let stream = app.export_events(who).await?;
+    let headers =
+        [(header::CONTENT_TYPE, "application/x-ndjson".to_owned()), (header::CONTENT_DISPOSITION, name)];
+    Ok((headers, Body::from_stream(stream)).into_response())
+}
+
+/// Check the whole history: any edit, removal, insertion or swap is found, and where.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/events/verify", tag = "events",
+    request_body = EventsVerify, responses((status = 200, body = Data<Verification>)))]
+pub(crate) async fn verify_events(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EventsRead>,
+    Sent(body): Sent<EventsVerify>,
+) -> Result<Answer<Verification>, AppError> {
+    let kept = body.head.map(|ChainHead { sequence, hash }| Head::parse(sequence, &hash)).transpose();
+    let wanted = "must be a head: sequence from 0, and hash as sha256: and 64 digits";
+    app.verify_events(&who, kept.map_err(|_| AppError::invalid_member("/head", wanted))?).await
 }
 
 /// View an event.

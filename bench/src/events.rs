@@ -1,0 +1,293 @@
+//! `events`: what followers cost, how soon they hear, and how long a history takes to seal and to check.
+
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow, bail, ensure};
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::OrgId;
+use berth_core::name::{Email, Slug};
+use berth_server::app::App;
+use berth_server::config::Config;
+use berth_server::vault::{Vault, WhenMissing};
+use berth_server::setup::create_organization;
+use berth_store::chain::StoredCheck;
+use berth_store::data_dir::DataDir;
+use berth_store::{Context, Store, StoreError};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::TcpStream;
+
+use crate::report::{grouped, millis, rate};
+use crate::site::{serve_on_a_thread, told};
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench events [options]
+
+  --followers N  streams over loopback [default: 1000]
+  --tokens N     tokens they share [default: 20]
+  --seconds N    how long events are written at a steady pace [default: 5]
+  --per-second N events a second at that pace [default: 20]
+  --history N    events to seal and to check [default: 100000]
+";
+
+const WRITERS: usize = 16;
+const PER_TRANSACTION: i64 = 1_000;
+
+struct Options {
+    followers: usize,
+    tokens: usize,
+    seconds: u64,
+    per_second: u64,
+    history: i64,
+}
+
+fn options(args: &[String]) -> anyhow::Result<Options> {
+    let mut found = Options { followers: 1_000, tokens: 20, seconds: 5, per_second: 20, history: 100_000 };
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let value: u64 = args
+            .next()
+            .and_then(|text| text.replace('_', "").parse().ok())
+            .with_context(|| format!("{name} needs a whole number\n\n{USAGE}"))?;
+        match name.as_str() {
+            "--followers" => found.followers = usize::try_from(value)?,
+            "--tokens" => found.tokens = usize::try_from(value)?,
+            "--seconds" => found.seconds = value,
+            "--per-second" => found.per_second = value,
+            "--history" => found.history = i64::try_from(value)?,
+            other => bail!("there is no option {other}\n\n{USAGE}"),
+        }
+    }
+    ensure!(found.tokens >= 1 && found.per_second >= 1, "--tokens and --per-second must be at least 1");
+    Ok(found)
+}
+
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir()?;
+    let dir = DataDir::open(&temp.path().join("data"))?;
+    let store = Store::open_sqlite(&dir.database())?;
+    let made = |slug: &str| {
+        let email = Email::parse(&format!("ada@{slug}.test"))?;
+        create_organization(&store, Slug::parse(slug)?, email).map_err(told)
+    };
+    seal_and_check(&store, made("history")?.org.id, options.history)?;
+    let created = made("acme")?;
+    let org = created.org.id;
+
+    let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
+    let config = Config {
+        rate_limit: false,
+        // A token's limit is not what is measured here.
+        streams_per_token_max: options.followers.max(100),
+        ..Config::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+    };
+    let app = Arc::new(App::new(store, vault, config));
+    let (thread, address) = serve_on_a_thread(app.clone())?;
+    // The followers share one thread, as the clients of the other benchmark do.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let outcome = runtime.block_on(measure(&options, &app, address, org, created.token.reveal()));
+    app.shutdown.cancel();
+    let _ = thread.join();
+    outcome
+}
+
+fn seal_and_check(store: &Store, org: OrgId, count: i64) -> anyhow::Result<()> {
+    let start = Instant::now();
+    for first in (0..count).step_by(usize::try_from(PER_TRANSACTION)?) {
+        let numbers = first..count.min(first + PER_TRANSACTION);
+        store.transact_blocking(Context::system(Some(org)), move |tx| {
+            for number in numbers {
+                tx.record(event(number))?;
+            }
+            Ok::<_, StoreError>(())
+        })?;
+    }
+    let sealed = start.elapsed();
+    let start = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let verdict = runtime.block_on(async {
+        let mut check = store.read(Some(org), |db| StoredCheck::begin(db, None)).await?;
+        loop {
+            let (next, more) = store
+                .read(Some(org), move |db| {
+                    let more = check.page(db)?;
+                    Ok::<_, StoreError>((check, more))
+                })
+                .await?;
+            check = next;
+            if !more {
+                return Ok::<_, StoreError>(check.finish());
+            }
+        }
+    })?;
+    ensure!(verdict.problem.is_none(), "the history is not valid: {:?}", verdict.problem);
+    let events = grouped(usize::try_from(verdict.checked)?);
+    println!(
+        "{events} events: recorded and sealed in {:.2} s, checked in {:.2} s.\n",
+        sealed.as_secs_f64(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn event(number: i64) -> NewEvent {
+    let subject = Subject::new("pipeline", format!("pl_{number:026}"), Some("shop"));
+    NewEvent::new(EventKind::PipelineStopped, subject).with("reason", "measured").with("number", number)
+}
+
+async fn measure(
+    options: &Options,
+    app: &Arc<App>,
+    address: SocketAddr,
+    org: OrgId,
+    token: &str,
+) -> anyhow::Result<()> {
+    let alone = writes_per_second(app, org).await?;
+    let tokens = tokens(options.tokens, address, token).await?;
+    let before = resident_kib()?;
+    let (hear, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    let (ready, mut readied) = tokio::sync::mpsc::unbounded_channel();
+    for number in 0..options.followers {
+        let token = tokens[number % tokens.len()].clone();
+        tokio::spawn(follow(address, token, hear.clone(), ready.clone()));
+        // A few at a time: the backlog of a listening socket is short.
+        if number % 50 == 49 {
+            for _ in 0..50 {
+                readied.recv().await.context("a follower")?;
+            }
+        }
+    }
+    let after = resident_kib()?;
+
+    let count = options.seconds * options.per_second;
+    let mut committed = HashMap::new();
+    for number in 0..count {
+        let sequence = record(app, org, i64::try_from(number)?).await?;
+        committed.insert(sequence, Instant::now());
+        tokio::time::sleep(Duration::from_secs(1) / u32::try_from(options.per_second)?).await;
+    }
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut delays = Vec::new();
+    while let Ok((sequence, at)) = heard.try_recv() {
+        if let Some(then) = committed.get(&sequence) {
+            delays.push(Instant::duration_since(&at, *then));
+        }
+    }
+    delays.sort_unstable();
+    let wanted = usize::try_from(count)? * options.followers;
+    ensure!(delays.len() == wanted, "{} of {wanted} deliveries were heard", delays.len());
+    let followed = writes_per_second(app, org).await?;
+    let last = resident_kib()?;
+
+    println!(
+        "{} followers, {} tokens, {} events at {} a second; clients and server share this machine.\n",
+        grouped(options.followers),
+        options.tokens,
+        count,
+        options.per_second
+    );
+    println!("| measure | |\n|---|--:|");
+    println!("| commit to receipt, p50 | {} ms |", millis(&delays, 50));
+    println!("| commit to receipt, p99 | {} ms |", millis(&delays, 99));
+    println!("| commit to receipt, slowest | {} ms |", millis(&delays, 100));
+    let each = |kib: u64| format!("{:.0} KiB", kib as f64 / options.followers.max(1) as f64);
+    println!("| memory per follower, both ends, quiet | {} |", each(after.saturating_sub(before)));
+    println!("| memory per follower, both ends, at the end | {} |", each(last.saturating_sub(before)));
+    println!("| writes/s, nobody follows | {} |", rate(alone));
+    println!("| writes/s, all follow | {} |", rate(followed));
+    Ok(())
+}
+
+/// Records one event and gives its number.
+async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<i64> {
+    let recorded = app.store().transact(Context::system(Some(org)), move |tx| {
+        tx.record(event(number))?;
+        Ok::<_, StoreError>(berth_store::query::events::head(tx)?.sequence)
+    });
+    Ok(recorded.await?)
+}
+
+async fn writes_per_second(app: &Arc<App>, org: OrgId) -> anyhow::Result<f64> {
+    const LENGTH: Duration = Duration::from_secs(3);
+    let start = Instant::now();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|_| {
+            let app = app.clone();
+            tokio::spawn(async move {
+                let mut count = 0;
+                while start.elapsed() < LENGTH {
+                    record(&app, org, count).await?;
+                    count += 1;
+                }
+                Ok::<_, anyhow::Error>(count)
+            })
+        })
+        .collect();
+    let mut sum = 0;
+    for writer in writers {
+        sum += writer.await??;
+    }
+    Ok(sum as f64 / start.elapsed().as_secs_f64())
+}
+
+async fn tokens(count: usize, address: SocketAddr, token: &str) -> anyhow::Result<Vec<String>> {
+    let mut tokens = Vec::new();
+    for number in 0..count {
+        let body = format!("{{\"name\": \"follower {number}\"}}");
+        let request = format!(
+            "POST /api/v1/organizations/acme/api-tokens HTTP/1.1\r\nhost: berth\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        let mut stream = TcpStream::connect(address).await?;
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        let made = answer
+            .split_once("\r\n\r\n")
+            .and_then(|(_, body)| serde_json::from_str::<serde_json::Value>(body).ok());
+        let made = made.as_ref().and_then(|made| made.pointer("/data/token")?.as_str().map(str::to_owned));
+        tokens.push(made.ok_or_else(|| anyhow!("no token: {answer}"))?);
+    }
+    Ok(tokens)
+}
+
+/// Reads a stream until it ends, and tells when it heard what.
+async fn follow(
+    address: SocketAddr,
+    token: String,
+    hear: tokio::sync::mpsc::UnboundedSender<(i64, Instant)>,
+    ready: tokio::sync::mpsc::UnboundedSender<()>,
+) -> anyhow::Result<()> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = format!(
+        "GET /api/v1/organizations/acme/events HTTP/1.1\r\nhost: berth\r\nauthorization: Bearer {token}\r\n\
+         accept: text/event-stream\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await?;
+    let (mut lines, mut line) = (BufReader::with_capacity(4 * 1024, stream), String::new());
+    let mut is_first = true;
+    loop {
+        line.clear();
+        if lines.read_line(&mut line).await? == 0 {
+            return Ok(());
+        }
+        if let Some(sequence) = line.trim_end().strip_prefix("id: ").and_then(|id| id.parse().ok()) {
+            if is_first {
+                is_first = false;
+                let _ = ready.send(());
+            } else {
+                let _ = hear.send((sequence, Instant::now()));
+            }
+        }
+    }
+}
+
+fn resident_kib() -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").parse()?)
+}

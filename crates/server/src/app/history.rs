@@ -1,0 +1,128 @@
+//! The whole history: exported to be kept elsewhere, and checked.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use berth_api::event as wire;
+use berth_core::access::permit;
+use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict};
+use berth_store::query::events;
+use futures_util::Stream;
+
+use super::follow::Right;
+use super::{Answer, App};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::streams::Place;
+
+/// Events read and sent at once.
+const PAGE_EVENTS: i64 = 1_000;
+
+impl App {
+    /// Everything up to now, as JSON Lines, oldest first; the last line is the head.
+    pub async fn export_events(
+        self: &Arc<Self>,
+        who: Authorized<permit::EventsRead>,
+    ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, AppError> {
+        let place = self.take_stream(&who)?;
+        let head = self.read(&who, |db| Ok(events::head(db)?)).await?;
+        let export =
+            Export { right: Right::new(self.clone(), who), head, at: 0, ended: false, _place: place };
+        Ok(futures_util::stream::unfold(export, Export::next))
+    }
+
+    /// Checks every event against its hash and the one before it.
+    pub async fn verify_events(
+        &self,
+        who: &Authorized<permit::EventsRead>,
+        kept: Option<Head>,
+    ) -> Result<Answer<wire::Verification>, AppError> {
+        let _place = self.take_stream(who)?;
+        let _turn = self.streams.checks.acquire().await.map_err(|_| AppError::busy("shutting down"))?;
+        let mut check = self.read(who, move |db| Ok(StoredCheck::begin(db, kept)?)).await?;
+        loop {
+            let page = self.read(who, move |db| {
+                let more = check.page(db)?;
+                Ok((check, more))
+            });
+            let more;
+            (check, more) = page.await?;
+            if !more {
+                return Ok(Answer::ok(verification(check.finish())));
+            }
+        }
+    }
+}
+
+struct Export {
+    right: Right,
+    head: Head,
+    at: i64,
+    ended: bool,
+    _place: Place,
+}
+
+impl Export {
+    /// An error cuts the connection: a client must not take a part for the whole.
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if self.ended {
+            return None;
+        }
+        let part = self.part().await;
+        self.ended |= part.is_err();
+        Some((part.map_err(io::Error::other), self))
+    }
+
+    async fn part(&mut self) -> Result<Bytes, &'static str> {
+        if self.right.app.shutdown.is_cancelled() {
+            return Err("the server stops");
+        }
+        if self.right.is_due() && !self.right.holds().await {
+            return Err("the right to read events has ended");
+        }
+        let (org, at, head) = (self.right.org(), self.at, self.head.clone());
+        let page = self.right.app.read(&self.right.who, move |db| {
+            let page = events::after(db, at, head.sequence, PAGE_EVENTS)?;
+            let mut text = String::new();
+            for event in &page {
+                text.push_str(&chain::line(event)?);
+                text.push('\n');
+            }
+            let at = page.last().map_or(at, |event| event.sequence);
+            let is_last = page.is_empty() || at >= head.sequence;
+            if is_last {
+                text.push_str(&chain::export::head_line(org, &head)?);
+                text.push('\n');
+            }
+            Ok((text, at, is_last))
+        });
+        let (text, at, is_last) = page.await.map_err(|error| {
+            tracing::error!(problem = error.into_problem().code, "an export was cut");
+            "the history cannot be read"
+        })?;
+        self.at = at;
+        self.ended = is_last;
+        Ok(text.into())
+    }
+}
+
+fn verification(verdict: Verdict) -> wire::Verification {
+    let Verdict { checked, head, problem } = verdict;
+    wire::Verification {
+        valid: problem.is_none(),
+        checked,
+        head: wire::ChainHead { sequence: head.sequence, hash: head.hash },
+        first_problem: problem.map(|problem| wire::ChainProblem {
+            sequence: problem.sequence,
+            reason: match problem.reason {
+                Reason::Edited => wire::ChainReason::Edited,
+                Reason::Missing => wire::ChainReason::Missing,
+                Reason::Unexpected => wire::ChainReason::Unexpected,
+                Reason::Truncated => wire::ChainReason::Truncated,
+                Reason::HeadDiffers => wire::ChainReason::HeadDiffers,
+            },
+            detail: problem.detail,
+        }),
+    }
+}

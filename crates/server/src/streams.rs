@@ -1,0 +1,68 @@
+//! Streams: how many answers without an end a caller may hold open.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use crate::limits::HISTORY_CHECKS_AT_ONCE;
+
+pub(crate) struct Streams {
+    max: usize,
+    open: Arc<Mutex<HashMap<String, usize>>>,
+    /// For checks of a whole history, which keep a core busy for a while.
+    pub(crate) checks: Semaphore,
+}
+
+impl Streams {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, open: Arc::default(), checks: Semaphore::new(HISTORY_CHECKS_AT_ONCE) }
+    }
+
+    /// `None`: this caller has as many as allowed.
+    pub(crate) fn take(&self, caller: String) -> Option<Place> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(caller.clone()).or_default();
+        if *count >= self.max {
+            return None;
+        }
+        *count += 1;
+        Some(Place { caller, open: self.open.clone() })
+    }
+}
+
+/// One open stream; its end makes room.
+pub(crate) struct Place {
+    caller: String,
+    open: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.caller);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_caller_has_so_many_streams_and_no_more() {
+        let streams = Streams::new(2);
+        let take = |caller: &str| streams.take(caller.to_owned());
+        let (one, two) = (take("a"), take("a"));
+        assert!(one.is_some() && two.is_some() && take("a").is_none());
+        assert!(take("b").is_some());
+        drop(one);
+        assert!(take("a").is_some());
+        drop(two);
+        assert!(streams.open.lock().unwrap().is_empty());
+    }
+}

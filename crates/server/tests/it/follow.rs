@@ -1,0 +1,270 @@
+//! Following the history: every event once and in order, from where one left off, and only while one may.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use berth_server::config::Config;
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use super::history::{org, record};
+use super::world::{Call, World, call, get, post};
+
+const EVENTS: &str = "/api/v1/organizations/acme/events";
+/// Events of a new organization.
+const AT_START: i64 = 3;
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+struct Stream {
+    headers: HeaderMap,
+    body: Body,
+    text: String,
+}
+
+impl Stream {
+    async fn open(world: &World, call: Call) -> Self {
+        let response =
+            world.edge.answer(call.header("accept", "text/event-stream").0, [127, 0, 0, 1].into()).await;
+        assert_eq!(response.status(), 200);
+        let (parts, body) = response.into_parts();
+        Self { headers: parts.headers, body, text: String::new() }
+    }
+
+    async fn after(world: &World, last: i64) -> Self {
+        Self::open(world, get(EVENTS).by(&world.ada).header("last-event-id", &last.to_string())).await
+    }
+
+    /// The next block; `None` at the end.
+    async fn block(&mut self) -> Option<String> {
+        loop {
+            if let Some((block, rest)) = self.text.split_once("\n\n") {
+                let (block, rest) = (block.to_owned(), rest.to_owned());
+                self.text = rest;
+                return Some(block);
+            }
+            let frame = tokio::time::timeout(PATIENCE, self.body.frame()).await.expect("something in time");
+            let frame = frame?.expect("no error").into_data().unwrap();
+            self.text.push_str(str::from_utf8(&frame).unwrap());
+        }
+    }
+
+    /// The next event, past signs of life.
+    async fn event(&mut self) -> Option<Value> {
+        loop {
+            let block = self.block().await?;
+            let field =
+                |name: &str| block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+            let Some(data) = field("data") else { continue };
+            let event: Value = serde_json::from_str(data).unwrap();
+            assert_eq!(field("id"), Some(event["sequence"].to_string().as_str()));
+            assert_eq!(field("event"), event["kind"].as_str());
+            return Some(event);
+        }
+    }
+
+    async fn sequence(&mut self) -> i64 {
+        self.event().await.expect("an event")["sequence"].as_i64().unwrap()
+    }
+
+    async fn ended(&mut self) {
+        assert_eq!(self.event().await, None);
+    }
+}
+
+async fn impatient() -> World {
+    let stream_check_every = Duration::from_millis(50);
+    World::with(Config { stream_check_every, ..Config::local(([127, 0, 0, 1], 8080).into()) }).await
+}
+
+#[tokio::test]
+async fn a_stream_begins_now_and_shows_what_the_list_shows() {
+    let world = World::new().await;
+    world.pipeline("before").await;
+    let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    assert_eq!(stream.headers["content-type"], "text/event-stream");
+    assert_eq!(stream.headers["cache-control"], "no-store");
+    assert_eq!(stream.headers["x-accel-buffering"], "no");
+    assert_eq!(stream.block().await.unwrap(), ": following\nid: 4");
+    world.pipeline("shop").await;
+    let event = stream.event().await.unwrap();
+    let list = world.send(get(&format!("{EVENTS}?limit=1")).by(&world.ada)).await;
+    assert_eq!(event, list.body["data"][0]);
+    assert_eq!(event["subjects"][0]["name"], "shop");
+}
+
+#[tokio::test]
+async fn a_stream_resumes_exactly_while_events_are_written() {
+    const COUNT: i64 = AT_START + 600;
+    let world = World::new().await;
+    let org = org(&world).await;
+    let write = async {
+        for size in [1, 3, 150, 1, 45].into_iter().cycle().take(15) {
+            record(&world, org, size).await;
+            tokio::task::yield_now().await;
+        }
+    };
+    let follow = async |every: usize| {
+        let (mut seen, mut last) = (Vec::new(), 0);
+        while last < COUNT {
+            let mut stream = Stream::after(&world, last).await;
+            for _ in 0..every.min(usize::try_from(COUNT - last).unwrap()) {
+                last = stream.sequence().await;
+                seen.push(last);
+            }
+        }
+        assert_eq!(seen, (1..=COUNT).collect::<Vec<_>>(), "resumed after every {every}");
+    };
+    tokio::join!(write, follow(1), follow(7), follow(64), follow(10_000));
+}
+
+#[tokio::test]
+async fn a_follower_that_is_too_slow_loses_nothing() {
+    let world = World::new().await;
+    let org = org(&world).await;
+    let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    for _ in 0..3 {
+        record(&world, org, 1_500).await;
+    }
+    for wanted in 1..=4_500 {
+        assert_eq!(stream.sequence().await, AT_START + wanted);
+    }
+    record(&world, org, 1).await;
+    assert_eq!(stream.sequence().await, AT_START + 4_501);
+}
+
+#[tokio::test]
+async fn filters_hold_for_what_is_read_and_for_what_is_heard() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    world.pipeline("blog").await;
+    let act = async |slug: &str, action: &str| {
+        world
+            .send(post(&format!("/api/v1/organizations/acme/pipelines/{slug}/{action}")).by(&world.ada))
+            .await
+    };
+    act("shop", "stop").await;
+    let open = async |query: &str| {
+        Stream::open(&world, get(&format!("{EVENTS}?lastEventId=0&{query}")).by(&world.ada)).await
+    };
+    let (mut shop, mut stops) = (open("pipeline=shop").await, open("kind=pipeline_stopped").await);
+    let mut none = open("to=2020-01-01T00:00:00Z").await;
+    act("blog", "stop").await;
+    act("shop", "resume").await;
+    world.pipeline("last").await;
+    act("shop", "stop").await;
+    let kind = async |stream: &mut Stream| stream.event().await.unwrap()["kind"].as_str().unwrap().to_owned();
+    for wanted in ["pipeline_created", "pipeline_stopped", "pipeline_resumed", "pipeline_stopped"] {
+        assert_eq!(kind(&mut shop).await, wanted);
+    }
+    for wanted in ["shop", "blog", "shop"] {
+        assert_eq!(stops.event().await.unwrap()["subjects"][0]["name"], wanted);
+    }
+    world.app.shutdown.cancel();
+    none.ended().await;
+}
+
+#[tokio::test]
+async fn a_last_event_that_cannot_be_is_refused() {
+    let world = World::new().await;
+    let ask =
+        |query: &str| get(&format!("{EVENTS}{query}")).by(&world.ada).header("accept", "text/event-stream");
+    for name in ["theirs", "too"] {
+        let body = json!({"name": name});
+        world.send(post("/api/v1/organizations/globex/api-tokens").by(&world.hank).json(&body)).await;
+    }
+    // Globex has an event 4, acme has not.
+    for bad in ["4", "-1", "+1", "1.0", "x", "", " ", "99999999999999999999", "9223372036854775807"] {
+        world.send(ask("").header("last-event-id", bad)).await.is(400, "invalid_parameter");
+    }
+    for bad in ["?lastEventId=4", "?lastEventId=", "?lastEventId=1&lastEventId=1", "?lastEventId=x"] {
+        world.send(ask(bad)).await.is(400, "invalid_parameter");
+    }
+    let twice = ask("").header("last-event-id", "1").header("last-event-id", "1");
+    world.send(twice).await.is(400, "invalid_parameter");
+
+    let mut newer = Stream::open(&world, ask("?lastEventId=0").header("last-event-id", "3")).await;
+    let mut older = Stream::open(&world, ask("?lastEventId=0")).await;
+    world.pipeline("shop").await;
+    assert_eq!((newer.sequence().await, older.sequence().await), (4, 1));
+}
+
+#[tokio::test]
+async fn another_organization_is_neither_followed_nor_heard() {
+    let world = World::new().await;
+    let foreign =
+        get("/api/v1/organizations/globex/events").by(&world.ada).header("accept", "text/event-stream");
+    world.send(foreign).await.is(404, "not_found");
+    let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    let body = json!({"name": "theirs"});
+    world.send(post("/api/v1/organizations/globex/api-tokens").by(&world.hank).json(&body)).await;
+    world.pipeline("ours").await;
+    assert_eq!(stream.event().await.unwrap()["subjects"][0]["name"], "ours");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_right_does() {
+    let world = impatient().await;
+    let grace = world.member("grace@acme.test", "deployer").await;
+    let vera = world.member("vera@acme.test", "viewer").await;
+    let (_, ci) = world.service("ci@acme.test", "viewer").await;
+    let browser = world.sign_in(&vera.email, &vera.password).await;
+    let me =
+        async |call: Call| world.send(call).await.body["data"]["user"]["id"].as_str().unwrap().to_owned();
+    let (grace_id, vera_id) = (me(get("/api/v1/me").by(&grace)).await, me(get("/api/v1/me").by(&vera)).await);
+    let tokens = world.send(get("/api/v1/organizations/acme/api-tokens?limit=200").by(&world.ada)).await;
+    let of_ci = tokens.body["data"].as_array().unwrap().iter().find(|token| token["name"] == "ci").unwrap();
+    let of_ci = of_ci["id"].as_str().unwrap();
+
+    let mut kept = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    let mut revoked = Stream::open(&world, get(EVENTS).token(&ci)).await;
+    let mut changed = Stream::open(&world, get(EVENTS).by(&grace)).await;
+    let mut signed_out = Stream::open(&world, browser.get(EVENTS)).await;
+    let mut removed = Stream::open(&world, get(EVENTS).by(&vera)).await;
+    for stream in [&mut kept, &mut revoked, &mut changed, &mut signed_out, &mut removed] {
+        // A sign of life, while the right holds.
+        while stream.block().await.expect("still there") != ":" {}
+    }
+    let member = |id: &str| format!("/api/v1/organizations/acme/members/{id}");
+    for (call, stream) in [
+        (
+            call("DELETE", &format!("/api/v1/organizations/acme/api-tokens/{of_ci}")).by(&world.ada),
+            &mut revoked,
+        ),
+        (call("PATCH", &member(&grace_id)).by(&world.ada).json(&json!({"role": "viewer"})), &mut changed),
+        (browser.post("/api/v1/auth/logout"), &mut signed_out),
+        (call("DELETE", &member(&vera_id)).by(&world.ada), &mut removed),
+    ] {
+        let reply = world.send(call).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        while stream.block().await.is_some() {}
+    }
+    world.pipeline("shop").await;
+    while kept.event().await.expect("still there")["kind"] != "pipeline_created" {}
+}
+
+#[tokio::test]
+async fn shutdown_ends_streams_at_once() {
+    let world = World::new().await;
+    let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    stream.block().await.unwrap();
+    world.app.shutdown.cancel();
+    stream.ended().await;
+}
+
+#[tokio::test]
+async fn a_token_has_so_many_streams_and_no_more() {
+    let config = Config { streams_per_token_max: 2, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let world = World::with(config).await;
+    let grace = world.member("grace@acme.test", "viewer").await;
+    let first = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    let _second = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+    let third = world.send(get(EVENTS).by(&world.ada).header("accept", "text/event-stream")).await;
+    third.is(429, "rate_limited");
+    assert_ne!(third.header("retry-after"), "");
+    world.send(get(&format!("{EVENTS}/export")).by(&world.ada)).await.is(429, "rate_limited");
+    Stream::open(&world, get(EVENTS).by(&grace)).await;
+    drop(first);
+    Stream::open(&world, get(EVENTS).by(&world.ada)).await;
+}

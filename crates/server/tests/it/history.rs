@@ -1,0 +1,113 @@
+//! The whole history: what is exported can be checked by anybody, and what is checked says what it found.
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::OrgId;
+use berth_store::chain::{Head, export};
+use berth_store::{Context, StoreError};
+use serde_json::{Value, json};
+
+use super::world::{World, get, post};
+
+const EVENTS: &str = "/api/v1/organizations/acme/events";
+
+pub(crate) async fn org(world: &World) -> OrgId {
+    let org = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await;
+    org.body["data"]["id"].as_str().unwrap().parse().unwrap()
+}
+
+/// Records so many events in one transaction.
+pub(crate) async fn record(world: &World, org: OrgId, count: i64) {
+    let recorded = world.app.store().transact(Context::system(Some(org)), move |tx| {
+        for number in 0..count {
+            let event = NewEvent::new(EventKind::AccessDenied, Subject::new("user", number, Some("ü\u{7}")));
+            tx.record(event.with("path", "/x").with("list", json!([{"b": 1, "a": null}])))?;
+        }
+        Ok::<_, StoreError>(())
+    });
+    recorded.await.unwrap();
+}
+
+async fn verify(world: &World, body: &Value) -> Value {
+    let reply = world.send(post(&format!("{EVENTS}/verify")).by(&world.ada).json(body)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.body["data"].clone()
+}
+
+#[tokio::test]
+async fn an_export_is_the_history_with_its_head_and_can_be_checked_without_us() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let org = org(&world).await;
+    record(&world, org, 2_500).await;
+    let reply = world.send(get(&format!("{EVENTS}/export")).by(&world.ada)).await;
+    assert_eq!(reply.status, 200);
+    assert_eq!(reply.header("content-type"), "application/x-ndjson");
+    assert_eq!(reply.header("content-disposition"), "attachment; filename=\"acme-events.jsonl\"");
+    assert_eq!(reply.header("cache-control"), "no-store");
+
+    let lines: Vec<Value> = reply.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let sequences: Vec<_> = lines.iter().filter_map(|line| line["sequence"].as_i64()).collect();
+    assert_eq!(sequences, (1..=i64::try_from(lines.len()).unwrap() - 1).collect::<Vec<_>>());
+    let newest = world.send(get(&format!("{EVENTS}?limit=200")).by(&world.ada)).await;
+    for (listed, exported) in newest.body["data"].as_array().unwrap().iter().zip(lines.iter().rev().skip(1)) {
+        assert_eq!(listed, exported, "what is listed is what is exported and hashed");
+    }
+    let last = &lines[lines.len() - 2];
+    let head = json!({"organizationId": org, "sequence": last["sequence"], "hash": last["hash"]});
+    assert_eq!(lines[lines.len() - 1], json!({"head": head}));
+
+    let checked = export::verify(reply.text.as_bytes(), None).unwrap();
+    assert_eq!(checked.verdict.problem, None);
+    let kept = json!({"head": {"sequence": last["sequence"], "hash": last["hash"]}});
+    let found = verify(&world, &kept).await;
+    assert_eq!(found, json!({"valid": true, "checked": 2_504, "head": kept["head"], "firstProblem": null}));
+}
+
+#[tokio::test]
+async fn one_byte_changed_anywhere_in_an_export_is_found() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let text = world.send(get(&format!("{EVENTS}/export")).by(&world.ada)).await.text;
+    let mut bytes = text.into_bytes();
+    for place in 0..bytes.len() {
+        bytes[place] ^= 1;
+        let checked = export::verify(bytes.as_slice(), None);
+        assert!(checked.is_err() || checked.unwrap().verdict.problem.is_some(), "byte {place}");
+        bytes[place] ^= 1;
+    }
+    assert_eq!(export::verify(bytes.as_slice(), None).unwrap().verdict.problem, None);
+}
+
+#[tokio::test]
+async fn a_head_kept_elsewhere_tells_of_a_history_that_was_cut_or_is_another() {
+    let world = World::new().await;
+    let Head { hash, .. } = Head::start();
+    let ask = async |sequence: i64, hash: &str| {
+        let found = verify(&world, &json!({"head": {"sequence": sequence, "hash": hash}})).await;
+        assert_eq!(found["checked"], if sequence == 3 { 2 } else { 3 });
+        (
+            found["valid"].clone(),
+            found["firstProblem"]["reason"].clone(),
+            found["firstProblem"]["sequence"].clone(),
+        )
+    };
+    assert_eq!(ask(0, &hash).await, (json!(true), json!(null), json!(null)));
+    assert_eq!(ask(3, &hash).await, (json!(false), json!("head_differs"), json!(3)));
+    assert_eq!(ask(9, &hash).await, (json!(false), json!("truncated"), json!(4)));
+    assert_eq!(verify(&world, &json!({})).await["valid"], true);
+
+    for bad in [
+        json!({"head": {"sequence": -1, "hash": hash}}),
+        json!({"head": {"sequence": 1, "hash": "sha256:00"}}),
+        json!({"head": {"sequence": 1, "hash": hash.to_uppercase()}}),
+        json!({"head": {"sequence": 1}}),
+        json!({"head": "1"}),
+        json!({"heads": {}}),
+    ] {
+        let refused = world.send(post(&format!("{EVENTS}/verify")).by(&world.ada).json(&bad)).await;
+        refused.is(400, "invalid_request");
+    }
+    let foreign = post("/api/v1/organizations/globex/events/verify").by(&world.ada);
+    world.send(foreign).await.is(404, "not_found");
+    world.send(get("/api/v1/organizations/globex/events/export").by(&world.ada)).await.is(404, "not_found");
+}

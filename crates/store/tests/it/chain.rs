@@ -1,0 +1,340 @@
+//! The chain: whatever is done to stored rows behind the program's back is found, and where.
+
+use berth_core::event::{Actor, ActorKind, Event, EventKind, NewEvent, Subject};
+use berth_core::id::{TokenId, UserId};
+use berth_core::time::Timestamp;
+use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict, export};
+use berth_store::query::events;
+use berth_store::{Context, StoreError};
+use rusqlite::{Connection, params};
+use serde_json::json;
+
+use super::{Ground, new_organization};
+
+const EVENTS: i64 = 50;
+
+/// An organization with [`EVENTS`] events of many shapes, between those of another.
+fn ground() -> (Ground, Connection) {
+    let ground = Ground::new();
+    let other = new_organization(&ground.store, "globex");
+    let at = Timestamp::from_micros(7);
+    for number in 2..=EVENTS {
+        let actor = Actor {
+            kind: ActorKind::User,
+            id: Some(UserId::from_parts(at, [1; 10])),
+            name: "Ada \"the first\"\n".into(),
+            token: (number % 2 == 0).then(|| TokenId::from_parts(at, [2; 10])),
+        };
+        let request_id = (number % 3 == 0).then(|| format!("req-{number}"));
+        let context = Context { org: Some(ground.org), actor, request_id };
+        let record = move |tx: &mut berth_store::Tx<'_>| {
+            let subject =
+                Subject::new("pipeline", format!("pl_{number}"), (number % 5 > 0).then_some("späti"));
+            let event = NewEvent::new(EventKind::PipelineUpdated, subject);
+            tx.record(event.with("z", number).with("a", json!({"y": [1, null], "b": "\u{1f}é"})))
+        };
+        ground.store.transact_blocking::<_, StoreError>(context, record).unwrap();
+        ground.store.transact_blocking::<_, StoreError>(Context::system(Some(other)), record).unwrap();
+    }
+    let db = Connection::open(ground.dir.path().join("berth.db")).unwrap();
+    (ground, db)
+}
+
+fn check(ground: &Ground, kept: Option<Head>) -> Verdict {
+    ground
+        .transact(move |tx| {
+            let mut check = StoredCheck::begin(tx, kept)?;
+            while check.page(tx)? {}
+            Ok(check.finish())
+        })
+        .unwrap()
+}
+
+fn found(ground: &Ground, kept: Option<&Head>) -> (i64, Reason) {
+    let problem = check(ground, kept.cloned()).problem.expect("a problem");
+    (problem.sequence, problem.reason)
+}
+
+fn head(ground: &Ground) -> Head {
+    ground.transact(|tx| events::head(tx)).unwrap()
+}
+
+fn all(ground: &Ground) -> Vec<Event> {
+    ground.transact(|tx| events::after(tx, 0, i64::MAX, 1_000)).unwrap()
+}
+
+/// Runs `text` on the organization's rows.
+fn tamper(ground: &Ground, db: &Connection, text: &str, sequence: i64) -> usize {
+    db.execute(text, params![ground.org.to_string(), sequence]).unwrap()
+}
+
+/// The state of all event tables, to go back to.
+fn restore(db: &Connection) {
+    db.execute_batch(
+        "DELETE FROM events; INSERT INTO events SELECT * FROM kept; DELETE FROM event_heads;
+         INSERT INTO event_heads SELECT * FROM kept_heads;",
+    )
+    .unwrap();
+}
+
+fn keep(db: &Connection) {
+    db.execute_batch(
+        "PRAGMA synchronous = OFF; CREATE TEMP TABLE kept AS SELECT * FROM events;
+         CREATE TEMP TABLE kept_heads AS SELECT * FROM event_heads;",
+    )
+    .unwrap();
+}
+
+#[test]
+fn an_untouched_chain_is_valid_against_every_head_it_ever_had() {
+    let (ground, _) = ground();
+    let end = head(&ground);
+    let verdict = check(&ground, Some(end.clone()));
+    assert_eq!(verdict, Verdict { checked: EVENTS, head: end, problem: None });
+    assert_eq!(check(&ground, Some(Head::start())).problem, None);
+    let mut before = chain::NO_HASH.to_owned();
+    for event in all(&ground) {
+        assert_eq!(event.previous_hash, before);
+        before.clone_from(&event.hash);
+        assert_eq!(event.occurred_at, event.occurred_at.whole_millis());
+        let then = Head { sequence: event.sequence, hash: event.hash };
+        assert_eq!(check(&ground, Some(then)).problem, None);
+    }
+}
+
+#[test]
+fn a_batch_is_sealed_as_its_events_one_by_one() {
+    let (ground, _) = ground();
+    let recorded = all(&ground);
+    let mut unsealed = recorded.clone();
+    for event in &mut unsealed {
+        (event.sequence, event.hash, event.previous_hash) = (0, String::new(), String::new());
+    }
+    let (first, rest) = unsealed.split_at_mut(17);
+    let middle = chain::seal(Head::start(), first).unwrap();
+    assert_eq!(chain::seal(middle, rest).unwrap(), head(&ground));
+    assert_eq!(unsealed, recorded);
+}
+
+#[test]
+fn every_edit_of_every_field_of_every_row_is_found_where_it_is() {
+    let (ground, db) = ground();
+    keep(&db);
+    let edits = [
+        "id = 'evt_0123456789abcdefghjkmnpqrs'",
+        "id = 'x' || id",
+        "kind = kind || 'x'",
+        "occurred_at = occurred_at + 1000",
+        "occurred_at = occurred_at + 1",
+        "occurred_at = occurred_at - 999",
+        "actor = replace(actor, 'name\":\"', 'name\":\"x')",
+        "actor = replace(actor, '}', ',\"more\":1}')",
+        "actor = ' ' || actor",
+        "actor = '{}'",
+        "actor = x'00'",
+        "request_id = coalesce(request_id, '') || 'x'",
+        "subjects = '[]'",
+        "subjects = replace(subjects, '\"id\":\"', '\"id\":\"x')",
+        "subjects = replace(subjects, '\":\"', '\": \"')",
+        "data = '{\"z\":0.5}'",
+        "data = replace(replace(data, '{', '{\"0\":0,'), ',}', '}')",
+        "data = data || ' '",
+        "data = 'null'",
+        "previous_hash = replace(previous_hash, substr(previous_hash, 12, 1), 'g')",
+        "hash = replace(hash, substr(hash, 12, 1), 'g')",
+        "hash = upper(hash)",
+        "hash = previous_hash",
+    ];
+    for edit in edits {
+        for sequence in 1..=EVENTS {
+            let text = format!("UPDATE events SET {edit} WHERE org_id = ?1 AND sequence = ?2");
+            assert_eq!(tamper(&ground, &db, &text, sequence), 1);
+            assert_eq!(found(&ground, None), (sequence, Reason::Edited), "{edit} at {sequence}");
+            let back = "REPLACE INTO events SELECT * FROM kept WHERE org_id = ?1 AND sequence = ?2";
+            tamper(&ground, &db, back, sequence);
+        }
+    }
+    assert_eq!(check(&ground, None).problem, None);
+}
+
+#[test]
+fn every_removal_insertion_and_swap_is_found_where_it_is() {
+    let (ground, db) = ground();
+    keep(&db);
+    let end = head(&ground);
+    for sequence in 1..=EVENTS {
+        tamper(&ground, &db, "DELETE FROM events WHERE org_id = ?1 AND sequence = ?2", sequence);
+        let reason = if sequence == EVENTS { Reason::Truncated } else { Reason::Missing };
+        assert_eq!(found(&ground, None), (sequence, reason));
+        restore(&db);
+
+        // A doubled event that pushes the later ones down; from behind, for the sake of the key.
+        for moved in (sequence..=EVENTS).rev() {
+            let text = "UPDATE events SET sequence = sequence + 1 WHERE org_id = ?1 AND sequence = ?2";
+            tamper(&ground, &db, text, moved);
+        }
+        let double =
+            "INSERT INTO events SELECT org_id, sequence - 1, id || 'x', kind, occurred_at, actor, request_id,
+            subjects, data, previous_hash, hash FROM events WHERE org_id = ?1 AND sequence = ?2 + 1";
+        assert_eq!(tamper(&ground, &db, double, sequence), 1);
+        assert_eq!(found(&ground, None).0, sequence);
+        restore(&db);
+
+        let other = (sequence * 7) % EVENTS + 1;
+        if other != sequence {
+            for (from, to) in [(sequence, -1), (other, sequence), (-1, other)] {
+                let text = format!("UPDATE events SET sequence = {to} WHERE org_id = ?1 AND sequence = ?2");
+                assert_eq!(tamper(&ground, &db, &text, from), 1);
+            }
+            assert_eq!(found(&ground, None), (sequence.min(other), Reason::Edited));
+            restore(&db);
+        }
+    }
+    for outside in [-3, 0, EVENTS + 1, EVENTS + 9] {
+        let text = format!(
+            "INSERT INTO events SELECT org_id, {outside}, 'evt_0123456789abcdefghjkmnpqrs', kind, occurred_at, actor,
+             request_id, subjects, data, previous_hash, hash FROM events WHERE org_id = ?1 AND sequence = ?2"
+        );
+        tamper(&ground, &db, &text, 3);
+        let place = if outside < 1 { 1 } else { EVENTS + 1 };
+        assert_eq!(found(&ground, Some(&end)).0, place);
+        restore(&db);
+    }
+}
+
+#[test]
+fn a_cut_is_found_by_the_stored_head_and_with_that_gone_by_a_kept_one() {
+    let (ground, db) = ground();
+    keep(&db);
+    let end = head(&ground);
+    let hashes: Vec<_> = all(&ground).into_iter().map(|event| event.hash).collect();
+    for last in 0..EVENTS {
+        tamper(&ground, &db, "DELETE FROM events WHERE org_id = ?1 AND sequence > ?2", last);
+        assert_eq!(found(&ground, None), (last + 1, Reason::Truncated));
+        let hash =
+            usize::try_from(last).unwrap().checked_sub(1).map_or(chain::NO_HASH, |place| &hashes[place]);
+        let text = format!("UPDATE event_heads SET sequence = ?2, hash = '{hash}' WHERE org_id = ?1");
+        tamper(&ground, &db, &text, last);
+        assert_eq!(check(&ground, None).problem, None, "a shorter chain is a chain");
+        assert_eq!(found(&ground, Some(&end)), (last + 1, Reason::Truncated));
+        restore(&db);
+    }
+    let edits =
+        [("sequence = sequence - ?2", Reason::Unexpected), ("hash = hash || ?2", Reason::HeadDiffers)];
+    for (edit, reason) in edits {
+        tamper(&ground, &db, &format!("UPDATE event_heads SET {edit} WHERE org_id = ?1"), 1);
+        assert_eq!(found(&ground, None), (EVENTS, reason));
+        restore(&db);
+    }
+    db.execute("DELETE FROM event_heads", []).unwrap();
+    assert_eq!(found(&ground, None), (1, Reason::Unexpected));
+}
+
+#[test]
+fn a_history_written_anew_is_found_by_a_kept_head() {
+    let (ground, db) = ground();
+    let end = head(&ground);
+    let early = Head { sequence: 20, hash: all(&ground)[19].hash.clone() };
+    let mut anew = all(&ground);
+    anew[9].kind = "pipeline_resumed".into();
+    let new_end = chain::seal(Head::start(), &mut anew).unwrap();
+    for event in &anew {
+        let text =
+            "UPDATE events SET kind = ?3, previous_hash = ?4, hash = ?5 WHERE org_id = ?1 AND sequence = ?2";
+        let values =
+            params![event.org.to_string(), event.sequence, event.kind, event.previous_hash, event.hash];
+        db.execute(text, values).unwrap();
+    }
+    db.execute(
+        "UPDATE event_heads SET hash = ?2 WHERE org_id = ?1",
+        params![ground.org.to_string(), new_end.hash],
+    )
+    .unwrap();
+    assert_eq!(check(&ground, None).problem, None, "it is a chain, only another one");
+    assert_eq!(found(&ground, Some(&end)), (EVENTS, Reason::HeadDiffers));
+    assert_eq!(found(&ground, Some(&early)), (20, Reason::HeadDiffers));
+}
+
+fn exported(ground: &Ground) -> Vec<String> {
+    let mut lines: Vec<_> = all(ground).iter().map(|event| chain::line(event).unwrap()).collect();
+    lines.push(export::head_line(ground.org, &head(ground)).unwrap());
+    lines
+}
+
+fn check_lines(lines: &[String]) -> (i64, Reason, u64) {
+    let checked = export::verify((lines.join("\n") + "\n").as_bytes(), None).unwrap();
+    let problem = checked.verdict.problem.expect("a problem");
+    (problem.sequence, problem.reason, checked.line.unwrap())
+}
+
+#[test]
+fn an_export_with_lines_removed_doubled_or_swapped_is_found_at_its_line() {
+    let (ground, _) = ground();
+    let lines = exported(&ground);
+    let whole = export::verify(lines.join("\n").as_bytes(), Some(head(&ground))).unwrap();
+    assert_eq!((whole.verdict.checked, whole.verdict.problem), (EVENTS, None));
+    assert_eq!(whole.organization, Some(ground.org.to_string()));
+    for place in 0..lines.len() - 1 {
+        let (sequence, line) = (i64::try_from(place).unwrap() + 1, u64::try_from(place).unwrap() + 1);
+        let mut fewer = lines.clone();
+        fewer.remove(place);
+        let reason = if sequence == EVENTS { Reason::Truncated } else { Reason::Missing };
+        assert_eq!(check_lines(&fewer), (sequence, reason, line));
+
+        let mut more = lines.clone();
+        more.insert(place, lines[place].clone());
+        assert_eq!(check_lines(&more), (sequence + 1, Reason::Unexpected, line + 1));
+
+        if sequence < EVENTS {
+            let mut swapped = lines.clone();
+            swapped.swap(place, place + 1);
+            assert_eq!(check_lines(&swapped), (sequence, Reason::Unexpected, line));
+        }
+        assert_eq!(check_lines(&lines[..=place]), (sequence + 1, Reason::Truncated, line));
+    }
+    let mut behind = lines.clone();
+    behind.push(lines[0].clone());
+    assert_eq!(check_lines(&behind), (EVENTS + 1, Reason::Unexpected, 52));
+}
+
+#[test]
+fn any_byte_of_an_export_changed_is_found_or_the_file_refused() {
+    let (ground, _) = ground();
+    let lines = exported(&ground);
+    // The first four events and the head there was then.
+    let four: Vec<_> = all(&ground).into_iter().take(4).collect();
+    let end = Head { sequence: 4, hash: four[3].hash.clone() };
+    let text = lines[..4].join("\n") + "\n" + &export::head_line(ground.org, &end).unwrap() + "\n";
+    assert_eq!(export::verify(text.as_bytes(), None).unwrap().verdict.problem, None);
+    let mut bytes = text.clone().into_bytes();
+    for place in 0..bytes.len() {
+        let was = bytes[place];
+        let near = [was ^ 1, was ^ 0x20, was.wrapping_add(1)];
+        for other in near.into_iter().chain(*b" \n\t\r0aA\"\\{}[],:\0\xff").filter(|other| *other != was) {
+            bytes[place] = other;
+            let line =
+                u64::try_from(text.as_bytes()[..place].iter().filter(|byte| **byte == b'\n').count() + 1)
+                    .unwrap();
+            match export::verify(bytes.as_slice(), None) {
+                Err(_) => assert_eq!(line, 1, "only a first line that is none makes it no export"),
+                Ok(checked) => {
+                    assert!(checked.verdict.problem.is_some(), "byte {place} as {other:#x} is not found");
+                    // A changed line break makes one line of two, or ends the file in the last one.
+                    assert!(
+                        checked.line.unwrap().abs_diff(line) <= 1,
+                        "byte {place} as {other:#x}: {checked:?}"
+                    );
+                }
+            }
+        }
+        bytes[place] = was;
+    }
+}
+
+#[test]
+fn what_is_no_export_is_refused() {
+    for other in ["", "\n", "hello\n", "{}\n", "[1]\n", "{\"sequence\": 1}\n", "\u{feff}{}", "\0\0\0"] {
+        let refused = export::verify(other.as_bytes(), None).unwrap_err();
+        assert!(refused.to_string().contains("not an export"), "{other:?}: {refused}");
+    }
+}

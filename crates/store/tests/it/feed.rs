@@ -1,0 +1,87 @@
+//! The feed: what was committed, in order, to those who follow, and to nobody else.
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_store::feed::{Follower, Heard};
+use berth_store::{Context, StoreError};
+
+use super::{Ground, create, new_organization};
+
+async fn next(follower: &mut Follower) -> i64 {
+    match follower.next().await {
+        Heard::Event(told) => {
+            let shown: serde_json::Value = serde_json::from_str(&told.line).unwrap();
+            assert_eq!(shown["hash"], told.event.hash.as_str());
+            told.event.sequence
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn followers_hear_commits_of_their_organization_in_order_and_no_rollbacks() {
+    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
+    let (store, org) = (&ground.store, ground.org);
+    let mut follower = store.follow(org);
+    let mut second = store.follow(org);
+    for number in 0..20 {
+        let refused = store.transact(Context::system(Some(org)), |tx| {
+            tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))?;
+            Err::<(), _>(StoreError::Bug("on purpose".into()))
+        });
+        refused.await.unwrap_err();
+        let name = format!("p-{number}");
+        store.transact(Context::system(Some(org)), move |tx| create(tx, &name, tx.now())).await.unwrap();
+    }
+    for wanted in 2..=21 {
+        assert_eq!(next(&mut follower).await, wanted);
+        assert_eq!(next(&mut second).await, wanted);
+    }
+}
+
+#[tokio::test]
+async fn another_organizations_events_are_not_heard() {
+    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
+    let mut follower = ground.store.follow(ground.org);
+    let ground = tokio::task::spawn_blocking(move || {
+        new_organization(&ground.store, "globex");
+        ground
+    });
+    let ground = ground.await.unwrap();
+    let context = Context::system(Some(ground.org));
+    let made = ground.store.transact(context, |tx| create(tx, "shop", tx.now())).await.unwrap();
+    match follower.next().await {
+        Heard::Event(told) => assert_eq!(told.event.subjects[0].id, made.id.to_string()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_follower_that_is_too_slow_is_told_so() {
+    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
+    let mut follower = ground.store.follow(ground.org);
+    let mut quick = ground.store.follow(ground.org);
+    let many = ground.store.transact(Context::system(Some(ground.org)), |tx| {
+        for number in 0..2_000 {
+            tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", number, None)))?;
+        }
+        Ok::<_, StoreError>(())
+    });
+    many.await.unwrap();
+    // Whoever hears the last one knows that all of them were told.
+    loop {
+        match quick.next().await {
+            Heard::Event(told) if told.event.sequence == 2_001 => break,
+            Heard::Event(_) | Heard::Missed => {}
+            Heard::End => panic!("it ended"),
+        }
+    }
+    assert!(matches!(follower.next().await, Heard::Missed));
+}
+
+#[tokio::test]
+async fn a_closed_store_ends_its_followers() {
+    let ground = tokio::task::spawn_blocking(Ground::new).await.unwrap();
+    let mut follower = ground.store.follow(ground.org);
+    tokio::task::spawn_blocking(move || drop(ground)).await.unwrap();
+    assert!(matches!(follower.next().await, Heard::End));
+}
