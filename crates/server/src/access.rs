@@ -6,7 +6,9 @@ use berth_core::access::{Action, Permit, Role};
 use berth_core::event::{Actor, ActorKind};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
-use berth_store::Context;
+use berth_core::time::Timestamp;
+use berth_store::records::{member, sign_in, token};
+use berth_store::{Context, Tx};
 
 use crate::error::AppError;
 
@@ -86,6 +88,29 @@ pub fn authorize(principal: &Principal, action: Action, resource: Resource<'_>) 
         return Err(AppError::forbidden(action));
     }
     Ok(Grant { principal: principal.clone(), membership: membership.clone(), action })
+}
+
+/// Where a principal stands at the moment of a transaction.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    pub role: Role,
+    /// When the token it came with ends; what it makes does not outlive it.
+    pub token_expires_at: Option<Timestamp>,
+}
+
+/// Looks again, inside a transaction, at what was true when the request came in.
+pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> {
+    let now = tx.now();
+    let found = match &who.via {
+        Via::Token { id, .. } => token::standing(tx, *id, now)?,
+        Via::SignIn { id } if sign_in::is_live(tx, *id, now)? => {
+            member::by_user(tx, who.user)?.map(|member| (member.role, None))
+        }
+        Via::SignIn { .. } => None,
+    };
+    let (role, token_expires_at) =
+        found.ok_or_else(|| AppError::unauthenticated("your access has ended while the request was sent"))?;
+    Ok(Standing { role, token_expires_at })
 }
 
 impl Grant {

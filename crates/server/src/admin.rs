@@ -68,10 +68,14 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
         }
     };
     while let Some(accepted) = app.shutdown.run_until_cancelled(listener.accept()).await {
-        if let Ok((stream, _)) = accepted
-            && let Err(error) = answer(&app, stream).await
-        {
-            tracing::warn!(%error, "an admin command was not answered");
+        if let Ok((stream, _)) = accepted {
+            let app = app.clone();
+            tokio::spawn(async move {
+                let answered = tokio::time::timeout(ANSWER_MAX, answer(&app, stream));
+                if let Some(Ok(Err(error))) = app.shutdown.run_until_cancelled(answered).await {
+                    tracing::warn!(%error, "an admin command was not answered");
+                }
+            });
         }
     }
     let _ = std::fs::remove_file(&path);

@@ -41,6 +41,10 @@ impl Config {
         self.listen.ip().is_loopback() && self.public_url.is_none() && self.trusted_proxies.is_empty()
     }
 
+    pub fn trusts(&self, proxy: IpAddr) -> bool {
+        self.trusted_proxies.contains(&proxy.to_canonical())
+    }
+
     pub fn is_https(&self) -> bool {
         self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
     }

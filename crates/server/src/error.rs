@@ -59,6 +59,10 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, AppError::Problem(problem) if problem.code == Code::Forbidden.as_str())
+    }
+
     /// What the caller gets to see.
     pub fn into_problem(self) -> Problem {
         match self {

@@ -7,6 +7,7 @@ pub mod config;
 pub mod credential;
 pub mod demo;
 pub mod error;
+pub mod gate;
 pub mod http;
 pub mod limits;
 pub mod rate;

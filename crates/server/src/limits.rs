@@ -50,6 +50,10 @@ pub const PASSWORD_CHARS_MAX: usize = 256;
 pub const PASSWORD_HASHES_AT_ONCE: usize = 2;
 pub const PASSWORD_HASHES_WAITING_MAX: usize = 32;
 
+/// Definitions can be large: so many are checked at once, so many wait.
+pub const DEFINITIONS_AT_ONCE: usize = 2;
+pub const DEFINITIONS_WAITING_MAX: usize = 64;
+
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;

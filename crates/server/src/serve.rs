@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
     let edge = Arc::new(Edge::new(app.clone()));
     let work = tokio::spawn(work::run(app.clone()));
-    let connections = Arc::new(Connections::default());
+    let connections = Arc::new(Connections::new(app.config().trusted_proxies.clone()));
     let graceful = GracefulShutdown::new();
     while let Some(accepted) = app.shutdown.run_until_cancelled(accept(&listener, &connections)).await {
         let Some((stream, peer, place)) = accepted else { continue };
@@ -90,21 +90,22 @@ async fn accept(
 struct Connections {
     all: Arc<Semaphore>,
     by_address: Mutex<HashMap<IpAddr, usize>>,
-}
-
-impl Default for Connections {
-    fn default() -> Self {
-        Self { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Mutex::default() }
-    }
+    /// Many people share a trusted proxy's address.
+    proxies: Vec<IpAddr>,
 }
 
 impl Connections {
+    fn new(proxies: Vec<IpAddr>) -> Self {
+        Self { all: Arc::new(Semaphore::new(CONNECTIONS_MAX)), by_address: Mutex::default(), proxies }
+    }
+
     /// `None`: there are too many, and this one is closed at once.
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let permit = self.all.clone().try_acquire_owned().ok()?;
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         let open = by_address.entry(address).or_default();
-        if *open >= CONNECTIONS_PER_IP_MAX && !address.is_loopback() {
+        let exempt = address.is_loopback() || self.proxies.contains(&address.to_canonical());
+        if *open >= CONNECTIONS_PER_IP_MAX && !exempt {
             return None;
         }
         *open += 1;
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_connections_and_no_more() {
-        let connections = Arc::new(Connections::default());
+        let connections = Arc::new(Connections::new(vec!["192.0.2.9".parse().unwrap()]));
         let far: IpAddr = "192.0.2.1".parse().unwrap();
         let mut places: Vec<_> =
             (0..CONNECTIONS_PER_IP_MAX).map(|_| connections.take(far).unwrap()).collect();
@@ -149,7 +150,10 @@ mod tests {
         drop(places);
         assert!(connections.by_address.lock().unwrap().is_empty());
 
+        let proxy: IpAddr = "::ffff:192.0.2.9".parse().unwrap();
         let near: IpAddr = "127.0.0.1".parse().unwrap();
+        let shared: Vec<_> = (0..CONNECTIONS_PER_IP_MAX + 10).map(|_| connections.take(proxy)).collect();
+        assert!(shared.iter().all(Option::is_some));
         let many: Vec<_> = (0..CONNECTIONS_PER_IP_MAX + 10).map(|_| connections.take(near)).collect();
         assert!(many.iter().all(Option::is_some));
     }

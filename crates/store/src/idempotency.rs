@@ -10,7 +10,7 @@ use crate::value::to_json;
 /// How long an answer is kept.
 pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
 /// How many old answers one sweep removes.
-const FORGET_BATCH_MAX: i64 = 1_000;
+pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
     Instance Read FIND = "SELECT request_hash, status, headers, body FROM idempotency
@@ -84,5 +84,5 @@ pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Resul
 /// Removes answers older than they are kept; returns how many.
 pub fn forget(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
-    tx.execute(&FORGET, &[oldest.into(), FORGET_BATCH_MAX.into()])
+    tx.execute(&FORGET, &[oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()])
 }

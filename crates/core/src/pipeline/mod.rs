@@ -23,4 +23,4 @@ pub(crate) mod wording;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use model::Definition;
-pub use parse::{Parsed, diagnostic_at, parse};
+pub use parse::{Parsed, diagnostics_at, parse};

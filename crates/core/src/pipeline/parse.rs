@@ -25,20 +25,27 @@ pub fn parse(source: &str) -> Parsed {
     Parsed { definition, diagnostics: report.finish() }
 }
 
-/// A diagnostic at the place of a JSON pointer, for what only the caller can know: a missing secret, a taken name.
-pub fn diagnostic_at(
+/// Findings of somebody else, each at the value its pointer names. The source is read once for all of them.
+pub fn diagnostics_at(
     source: &str,
-    pointer: &str,
     severity: Severity,
     code: &'static str,
-    message: impl Into<String>,
-) -> Diagnostic {
+    findings: Vec<(String, String)>,
+) -> Vec<Diagnostic> {
     let source = Source::new(source);
     let report = Report::new(&source);
     let root = within_bounds(&report).and_then(|()| tree::read(&report));
-    let place = root.as_deref().map(|root| Cursor::root(&report, root).descend(pointer).node.range.clone());
-    let problem = Problem { severity, code, message: message.into(), suggestion: None };
-    report::diagnostic(&source, pointer.to_owned(), &place.unwrap_or(0..0), problem)
+    let place = |pointer: &str| {
+        root.as_deref().map(|root| Cursor::root(&report, root).descend(pointer).node.range.clone())
+    };
+    findings
+        .into_iter()
+        .map(|(pointer, message)| {
+            let range = place(&pointer).unwrap_or(0..0);
+            let problem = Problem { severity, code, message, suggestion: None };
+            report::diagnostic(&source, pointer, &range, problem)
+        })
+        .collect()
 }
 
 fn read_source(report: &Report<'_>) -> Option<Definition> {

@@ -13,7 +13,7 @@ pub struct SecretUse {
     pub name: SecretName,
     pub phase: Phase,
     pub step: StepId,
-    /// JSON pointer of the value in the definition; see [`super::parse::diagnostic_at`].
+    /// JSON pointer of the value in the definition; see [`super::parse::diagnostics_at`].
     pub pointer: String,
 }
 

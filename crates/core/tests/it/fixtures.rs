@@ -70,17 +70,15 @@ fn secrets_are_listed_with_the_places_that_use_them() {
 
 #[test]
 fn what_only_the_server_knows_can_be_told_at_its_place() {
-    let found = pipeline::diagnostic_at(
-        FULL,
-        "/pipeline/steps/0/env/TOKEN",
-        Severity::Error,
-        "missing_secret",
-        "there is no secret `DEPLOY_TOKEN`",
-    );
+    let place = |source, pointer: &str| {
+        let findings = vec![(pointer.to_owned(), "there is no secret `DEPLOY_TOKEN`".to_owned())];
+        pipeline::diagnostics_at(source, Severity::Error, "missing_secret", findings).remove(0)
+    };
+    let found = place(FULL, "/pipeline/steps/0/env/TOKEN");
     assert_eq!(
         &found.source_line[found.column as usize - 1..found.end_column as usize - 1],
         r#""${{ secrets.DEPLOY_TOKEN }}""#
     );
-    let nowhere = pipeline::diagnostic_at("{", "/a/b", Severity::Error, "missing_secret", "no");
+    let nowhere = place("{", "/a/b");
     assert_eq!((nowhere.line, nowhere.column), (1, 1));
 }

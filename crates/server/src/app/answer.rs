@@ -14,16 +14,18 @@ pub struct Answer<T> {
     pub location: Option<String>,
     /// The record's version, for `ETag`.
     pub version: Option<i64>,
+    /// What of the answer can change while the record does not.
+    pub variant: Option<String>,
     pub body: T,
 }
 
 impl<T> Answer<T> {
     pub fn ok(body: T) -> Self {
-        Self { status: 200, location: None, version: None, body }
+        Self { status: 200, location: None, version: None, variant: None, body }
     }
 
     pub fn created(location: String, body: T) -> Self {
-        Self { status: 201, location: Some(location), version: None, body }
+        Self { status: 201, location: Some(location), version: None, variant: None, body }
     }
 
     #[must_use]
@@ -31,9 +33,16 @@ impl<T> Answer<T> {
         Self { version: Some(version), ..self }
     }
 
+    /// The answer also depends on this: it becomes part of the tag, after the version.
+    #[must_use]
+    pub fn varying_by(self, variant: impl std::fmt::Display) -> Self {
+        Self { variant: Some(variant.to_string()), ..self }
+    }
+
     pub fn headers(&self) -> Vec<(String, String)> {
         let location = self.location.iter().map(|place| ("location".to_owned(), place.clone()));
-        let etag = self.version.iter().map(|version| ("etag".to_owned(), format!("\"{version}\"")));
+        let variant = self.variant.iter().map(|variant| format!(".{variant}")).collect::<String>();
+        let etag = self.version.iter().map(|version| ("etag".to_owned(), format!("\"{version}{variant}\"")));
         location.chain(etag).collect()
     }
 }

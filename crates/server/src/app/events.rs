@@ -3,13 +3,13 @@
 use berth_api::event as wire;
 use berth_core::access::{Action, permit};
 use berth_core::event::{Event, EventKind, NewEvent, Subject};
-use berth_core::id::EventId;
+use berth_core::id::{EventId, OrgId};
 use berth_store::query::{From, events};
 use berth_store::records::pipeline;
 use berth_store::{Context, Reader};
 
 use super::{Answer, App, Page};
-use crate::access::{Authorized, Membership, Principal};
+use crate::access::{Authorized, Principal};
 use crate::error::AppError;
 
 pub use berth_store::query::events::Filter as EventFilter;
@@ -43,31 +43,22 @@ impl App {
     ) -> Result<Answer<wire::Event>, AppError> {
         self.read(who, move |db| {
             let found = events::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
-            Ok(Answer::ok(shown(&found)))
+            // It never changes.
+            Ok(Answer::ok(shown(&found)).at_version(1))
         })
         .await
     }
 
     /// A refused action is history too, at most once a second per actor.
-    pub async fn record_denied(
-        &self,
-        who: &Principal,
-        membership: &Membership,
-        action: Action,
-        path: String,
-    ) {
+    pub async fn record_denied(&self, who: &Principal, org: OrgId, action: Action) {
         if !self.rates.is_first_denial(&who.user.to_string()) {
             return;
         }
-        let context = Context {
-            org: Some(membership.org),
-            actor: who.actor(),
-            request_id: Some(who.request_id.clone()),
-        };
+        let context =
+            Context { org: Some(org), actor: who.actor(), request_id: Some(who.request_id.clone()) };
         let subject = Subject::new("user", who.user, Some(who.name.as_str()));
-        let event = NewEvent::new(EventKind::AccessDenied, subject)
-            .with("requiredPermission", action.as_str())
-            .with("path", path);
+        let event =
+            NewEvent::new(EventKind::AccessDenied, subject).with("requiredPermission", action.as_str());
         let recorded = self.store.transact(context, move |tx| Ok::<_, AppError>(tx.record(event)?)).await;
         if let Err(error) = recorded {
             tracing::warn!(?error, "a refusal was not recorded");

@@ -59,11 +59,14 @@ impl App {
         new: NewMember,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::MemberAdded>, AppError> {
-        check_reach(who.role(), new.role)?;
+        if new.is_service && new.role == Role::Owner {
+            return Err(AppError::invalid_member("/role", "a service account cannot be an owner"));
+        }
         let one_time = password::generate();
-        let hash = self.passwords.hash(one_time.clone()).await?;
+        let hash = self.hash_for_new_person(&new, one_time.clone()).await?;
         let (owner, org) = (who.principal().user, who.org());
-        self.change(who, once, move |tx| {
+        self.change(who, once, move |tx, standing| {
+            check_reach(standing.role, new.role)?;
             if member::count(tx)? >= MEMBERS_PER_ORGANIZATION_MAX {
                 let text = format!("an organization has at most {MEMBERS_PER_ORGANIZATION_MAX} members");
                 return Err(AppError::new(Code::InvalidState, text));
@@ -83,6 +86,20 @@ impl App {
         .await
     }
 
+    /// Hashing is costly: only somebody who has no account yet needs one.
+    async fn hash_for_new_person(
+        &self,
+        new: &NewMember,
+        password: Redacted,
+    ) -> Result<Option<String>, AppError> {
+        let email = new.email.clone();
+        let known = self.store.read(None, move |db| Ok::<_, AppError>(user::by_email(db, &email)?.is_some()));
+        if new.is_service || known.await? {
+            return Ok(None);
+        }
+        self.passwords.hash(password).await.map(Some)
+    }
+
     pub async fn change_member(
         &self,
         who: &Authorized<permit::MembersWrite>,
@@ -90,8 +107,8 @@ impl App {
         role: Option<Role>,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Member>, AppError> {
-        let own = who.role();
-        self.change(who, None, move |tx| {
+        self.change(who, None, move |tx, standing| {
+            let own = standing.role;
             let found = find(tx, user)?;
             super::check_version(found.version, expected)?;
             check_reach(own, found.role)?;
@@ -99,6 +116,9 @@ impl App {
                 return Ok(Answer::ok(shown(&found)).at_version(found.version));
             };
             check_reach(own, role)?;
+            if found.is_service && role == Role::Owner {
+                return Err(AppError::invalid_member("/role", "a service account cannot be an owner"));
+            }
             check_last_owner(tx, &found)?;
             let version = found.version + 1;
             member::put(tx, &Member { user, role, version, created_at: found.created_at })?;
@@ -116,11 +136,10 @@ impl App {
         user: UserId,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Member>, AppError> {
-        let own = who.role();
-        self.change(who, None, move |tx| {
+        self.change(who, None, move |tx, standing| {
             let found = find(tx, user)?;
             super::check_version(found.version, expected)?;
-            check_reach(own, found.role)?;
+            check_reach(standing.role, found.role)?;
             check_last_owner(tx, &found)?;
             let revoked = token::revoke_all_of(tx, user)?;
             member::delete(tx, user)?;
@@ -136,13 +155,15 @@ fn create_user(
     tx: &mut Tx<'_>,
     new: &NewMember,
     owner: UserId,
-    password_hash: String,
+    password_hash: Option<String>,
     password: Redacted,
 ) -> Result<(User, Option<Redacted>), AppError> {
-    let (account, password) = if new.is_service {
-        (Account::Service { owner }, None)
-    } else {
-        (Account::Person { password_hash, password_is_generated: true }, Some(password))
+    let (account, password) = match password_hash {
+        _ if new.is_service => (Account::Service { owner }, None),
+        Some(password_hash) => {
+            (Account::Person { password_hash, password_is_generated: true }, Some(password))
+        }
+        None => return Err(AppError::busy("the account was just removed; please try again")),
     };
     let name = new.name.clone().map_or_else(|| default_name(&new.email), Ok)?;
     let id = UserId::from_parts(tx.now(), tx.entropy()?);

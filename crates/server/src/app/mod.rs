@@ -27,14 +27,17 @@ pub(crate) use tokens::issue as issue_token;
 use std::sync::Arc;
 
 use berth_api::Replay;
+use berth_core::access::Permit;
 use berth_store::idempotency::{self, Earlier, OnceKey, StoredAnswer};
 use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Authorized;
+use crate::access::{self, Authorized, Standing};
 use crate::config::Config;
 use crate::credential::password::Passwords;
 use crate::error::AppError;
+use crate::gate::Gate;
+use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
@@ -45,6 +48,8 @@ pub struct App {
     pub(crate) config: Config,
     pub(crate) rates: Rates,
     pub(crate) passwords: Passwords,
+    /// Where definitions are parsed.
+    pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
@@ -54,7 +59,8 @@ impl App {
     pub fn new(store: Store, vault: Vault, config: Config) -> Self {
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
-        Self { store, vault: Arc::new(vault), config, rates, passwords, streams, shutdown }
+        let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
+        Self { store, vault: Arc::new(vault), config, rates, passwords, parsing, streams, shutdown }
     }
 
     /// For programs that have their own reason to stop, such as a signal.
@@ -76,16 +82,32 @@ impl App {
     }
 
     /// Runs a change, or gives the stored answer when the same request was answered before.
+    ///
+    /// The caller's right is looked at again inside the transaction: a body may take its time, and somebody may have
+    /// been removed meanwhile. `work` gets the standing of that moment.
     async fn change<P, T>(
         &self,
         who: &Authorized<P>,
         once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<Answer<T>, AppError> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>, &Standing) -> Result<Answer<T>, AppError> + Send + 'static,
     ) -> Result<Outcome<T>, AppError>
     where
+        P: Permit,
         T: Replay + Send + 'static,
     {
-        self.transact(who.context(), once, work).await
+        let principal = who.principal().clone();
+        let done = self.transact(who.context(), once, move |tx| {
+            let standing = access::standing(tx, &principal)?;
+            if !standing.role.may(P::ACTION) {
+                return Err(AppError::forbidden(P::ACTION));
+            }
+            work(tx, &standing)
+        });
+        let done = done.await;
+        if done.as_ref().is_err_and(AppError::is_forbidden) {
+            self.record_denied(who.principal(), who.org(), P::ACTION).await;
+        }
+        done
     }
 
     async fn transact<T>(

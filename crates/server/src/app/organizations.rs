@@ -19,7 +19,7 @@ impl App {
         let (id, role) = (who.org(), who.role());
         self.read(who, move |db| {
             let org = organization::by_id(db, id)?.ok_or_else(|| AppError::not_found("organization"))?;
-            Ok(Answer::ok(shown(&org, role)).at_version(org.version))
+            Ok(Answer::ok(shown(&org, role)).at_version(org.version).varying_by(role))
         })
         .await
     }
@@ -31,12 +31,12 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Organization>, AppError> {
         let (id, role) = (who.org(), who.role());
-        self.change(who, None, move |tx| {
+        self.change(who, None, move |tx, _| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
             let name = name.unwrap_or_else(|| org.name.clone());
             if name == org.name {
-                return Ok(Answer::ok(shown(&org, role)).at_version(org.version));
+                return Ok(Answer::ok(shown(&org, role)).at_version(org.version).varying_by(role));
             }
             let event = NewEvent::new(EventKind::OrganizationUpdated, subject(&org))
                 .with("name", name.as_str())
@@ -44,7 +44,7 @@ impl App {
             let renamed = Organization { name, version: org.version + 1, ..org };
             organization::put(tx, &renamed)?;
             tx.record(event)?;
-            Ok(Answer::ok(shown(&renamed, role)).at_version(renamed.version))
+            Ok(Answer::ok(shown(&renamed, role)).at_version(renamed.version).varying_by(role))
         })
         .await
     }

@@ -3,11 +3,12 @@
 use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
 use berth_api::problem::{Code, Problem};
-use berth_core::access::permit;
+use berth_core::access::{Permit, permit};
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
+use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
-use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostic_at, parse};
+use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostics_at, parse};
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines};
 use berth_store::records::{pipeline, secret};
@@ -20,6 +21,9 @@ use crate::error::AppError;
 use crate::vault::hex;
 
 pub use berth_store::query::pipelines::Filter as PipelineFilter;
+
+/// Paths below `/pipelines` that are not pipelines.
+const RESERVED_SLUGS: &[&str] = &["validate", "plan"];
 
 pub struct NewPipeline {
     pub slug: Slug,
@@ -68,19 +72,31 @@ impl App {
         who: &Authorized<permit::PipelinesRead>,
         source: String,
     ) -> Result<Answer<wire::Validation>, AppError> {
-        self.read(who, move |db| {
-            let mut parsed = parse(&source);
-            for found in parsed.definition.iter().flat_map(Definition::secrets_used) {
+        let (source, mut parsed) = self
+            .parsing
+            .run(move || {
+                let parsed = parse(&source);
+                (source, parsed)
+            })
+            .await?;
+        let used = parsed.definition.as_ref().map(Definition::secrets_used).unwrap_or_default();
+        let missing = self.read(who, move |db| {
+            let mut missing = Vec::new();
+            for found in used.into_iter().take(DIAGNOSTICS_MAX) {
                 if !secret::exists_anywhere(db, &found.name)? {
                     let text = format!("there is no secret {} yet; create it before this runs", found.name);
-                    let (pointer, code) = (&found.pointer, "missing_secret");
-                    parsed.diagnostics.push(diagnostic_at(&source, pointer, Severity::Warning, code, text));
+                    missing.push((found.pointer, text));
                 }
             }
-            let diagnostics = parsed.diagnostics.iter().map(diagnostic).collect();
-            Ok(Answer::ok(wire::Validation { valid: parsed.definition.is_some(), diagnostics }))
-        })
-        .await
+            Ok(missing)
+        });
+        let missing = missing.await?;
+        let valid = parsed.definition.is_some();
+        let placed =
+            self.parsing.run(move || diagnostics_at(&source, Severity::Warning, "missing_secret", missing));
+        parsed.diagnostics.extend(placed.await?);
+        let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect();
+        Ok(Answer::ok(wire::Validation { valid, diagnostics }))
     }
 
     pub async fn create_pipeline(
@@ -89,9 +105,13 @@ impl App {
         new: NewPipeline,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        let definition = checked(&new.source)?;
+        if RESERVED_SLUGS.contains(&new.slug.as_str()) {
+            return Err(AppError::invalid_member("/slug", "is a word of the API; choose another"));
+        }
+        let source = new.source.clone();
+        let definition = self.parsing.run(move || checked(&source)).await??;
         let org = who.org();
-        self.change(who, once, move |tx| {
+        self.change(who, once, move |tx, _| {
             let holder = pipeline::by_slug(tx, &new.slug)?;
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
             let command = Create { id, slug: new.slug, name: new.name, definition };
@@ -111,8 +131,9 @@ impl App {
         source: String,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        let definition = checked(&source)?;
-        self.change(who, None, move |tx| {
+        let text = source.clone();
+        let definition = self.parsing.run(move || checked(&text)).await??;
+        self.change(who, None, move |tx, _| {
             let decision = state::redefine(&find(tx, &key)?, definition, expected, tx.now())?;
             // Calm: the definition is there already, and nothing is written.
             if !decision.changes.is_empty() {
@@ -158,7 +179,7 @@ impl App {
         key: String,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        self.change(who, None, move |tx| {
+        self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
             Ok(answer(&tx.commit(decision)?))
@@ -167,7 +188,7 @@ impl App {
     }
 
     /// Load, decide, write: the walk of every rule about an existing pipeline.
-    async fn decide<P>(
+    async fn decide<P: Permit>(
         &self,
         who: &Authorized<P>,
         key: String,
@@ -180,7 +201,7 @@ impl App {
         + Send
         + 'static,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        self.change(who, once, move |tx| {
+        self.change(who, once, move |tx, _| {
             let decision = rule(&find(tx, &key)?, tx)?;
             Ok(answer(&tx.commit(decision)?))
         })

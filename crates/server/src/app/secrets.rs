@@ -65,7 +65,9 @@ impl App {
     ) -> Result<Answer<wire::Secret>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &key)?;
-            Ok(Answer::ok(shown(db, &found, None)?).at_version(found.revision))
+            let body = shown(db, &found, None)?;
+            let users: String = body.used_by.iter().map(|user| user.pipeline_id.as_str()).collect();
+            Ok(Answer::ok(body).at_version(found.revision).varying_by(crc32fast::hash(users.as_bytes())))
         })
         .await
     }
@@ -77,7 +79,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
         let (vault, org) = (self.vault.clone(), who.org());
-        self.change(who, once, move |tx| {
+        self.change(who, once, move |tx, _| {
             let scope = scope(tx, new.scope)?;
             if let Some(taken) = secret::by_name(tx, &new.name, &scope)? {
                 let text = format!("a secret {} exists already in this scope: {}", new.name, taken.id);
@@ -115,7 +117,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
         let vault = self.vault.clone();
-        self.change(who, None, move |tx| {
+        self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.revision, expected)?;
             let description = change.description.or_else(|| found.description.clone());
@@ -147,7 +149,7 @@ impl App {
         force: bool,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
-        self.change(who, None, move |tx| {
+        self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.revision, expected)?;
             let last = shown(tx, &found, None)?;

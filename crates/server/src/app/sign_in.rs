@@ -46,14 +46,7 @@ impl App {
         let right = self.passwords.verify(attempt.password, stored).await?;
         let context = Context { request_id: Some(attempt.request_id.clone()), ..Context::system(None) };
         let Some(user) = known.clone().filter(|_| right) else {
-            self.store
-                .transact(context, move |tx| {
-                    let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
-                    sign_in::failed(tx, &account, since)?;
-                    sign_in::failed(tx, &network, since)?;
-                    known.map_or(Ok(()), |user| record_everywhere(tx, &user, EventKind::LoginFailed))
-                })
-                .await?;
+            self.count_failure(context, vec![account, network], known).await?;
             return Err(AppError::unauthenticated("the e-mail address or the password is wrong"));
         };
 
@@ -63,10 +56,11 @@ impl App {
         let id = self
             .store
             .transact(context, move |tx| {
+                check_unchanged(tx, &signed)?;
                 let id = SignInId::from_parts(tx.now(), tx.entropy()?);
                 sign_in::begin(tx, id, signed.id, &hashed)?;
                 tx.set_actor(actor(&signed));
-                record_everywhere(tx, &signed, EventKind::LoginSucceeded)?;
+                record_at_home(tx, &signed, EventKind::LoginSucceeded)?;
                 Ok::<_, AppError>(id)
             })
             .await?;
@@ -90,6 +84,22 @@ impl App {
         Ok(())
     }
 
+    async fn count_failure(
+        &self,
+        context: Context,
+        subjects: Vec<String>,
+        user: Option<User>,
+    ) -> Result<(), AppError> {
+        let counted = self.store.transact(context, move |tx| {
+            let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
+            for subject in &subjects {
+                sign_in::failed(tx, subject, since)?;
+            }
+            user.map_or(Ok(()), |user| record_at_home(tx, &user, EventKind::LoginFailed))
+        });
+        counted.await
+    }
+
     /// Ends the browser's sign-in. A token cannot be signed out, only revoked.
     pub async fn log_out(&self, who: &Principal) -> Result<(), AppError> {
         let Via::SignIn { id } = who.via else {
@@ -99,7 +109,7 @@ impl App {
         self.store
             .transact(self.context(who), move |tx| {
                 sign_in::end(tx, id)?;
-                record_everywhere(tx, &user, EventKind::LoginEnded)
+                record_at_home(tx, &user, EventKind::LoginEnded)
             })
             .await
     }
@@ -137,7 +147,10 @@ impl App {
             return Ok(Outcome::Replayed(earlier));
         }
         let user = self.user(who.user).await?;
+        let account = format!("account:{}", user.email.key());
+        self.check_failures(account.clone(), String::new()).await?;
         if !self.passwords.verify(current, password_hash(&user)).await? {
+            self.count_failure(self.context(who), vec![account], Some(user)).await?;
             return Err(AppError::invalid_member("/currentPassword", "is not your password"));
         }
         let organizations = self.organizations_of(who).await?;
@@ -151,12 +164,14 @@ impl App {
         let me = wire::Me { user: wire::User { password_is_generated: false, ..me.user }, ..me };
         let via = who.via.clone();
         self.transact(self.context(who), once, move |tx| {
+            check_unchanged(tx, &user)?;
             let account = Account::Person { password_hash, password_is_generated: false };
             user::put(tx, &User { account, ..user.clone() })?;
-            if let Via::SignIn { id } = via {
-                sign_in::end_others(tx, user.id, id)?;
+            match via {
+                Via::SignIn { id } => sign_in::end_others(tx, user.id, id)?,
+                Via::Token { .. } => sign_in::end_all(tx, user.id)?,
             }
-            record_everywhere(tx, &user, EventKind::PasswordChanged)?;
+            record_at_home(tx, &user, EventKind::PasswordChanged)?;
             Ok(Answer::ok(me))
         })
         .await
@@ -176,7 +191,8 @@ impl App {
         if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
             let id = caller.token;
             let context = Context::system(Some(caller.org));
-            self.store.transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?)).await?;
+            let used = self.store.transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?)).await;
+            bookkept(used);
         }
         let membership = Membership { org: caller.org, org_slug: caller.org_slug, role: caller.role };
         Ok(Some(Principal {
@@ -202,7 +218,7 @@ impl App {
         let Some((found, user, now)) = found.await? else { return Ok(None) };
         if now.seconds_since(found.last_seen_at) >= LAST_USED_EVERY_S {
             let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::seen(tx, found.id)?);
-            self.store.transact(Context::system(None), seen).await?;
+            bookkept(self.store.transact(Context::system(None), seen).await);
         }
         Ok(Some(principal(&user, Via::SignIn { id: found.id }, request_id)))
     }
@@ -215,6 +231,22 @@ impl App {
     fn context(&self, who: &Principal) -> Context {
         Context { org: None, actor: who.actor(), request_id: Some(who.request_id.clone()) }
     }
+}
+
+/// When something was last used decides nothing: on a full disk, reads go on without it.
+fn bookkept(written: Result<(), AppError>) {
+    if let Err(error) = written {
+        tracing::warn!(?error, "a last-used time was not written");
+    }
+}
+
+/// Verifying takes a while: the password must still be the one that was verified.
+fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), AppError> {
+    let now = user::by_id(tx, verified.id)?.as_ref().and_then(password_hash);
+    if now == password_hash(verified) {
+        return Ok(());
+    }
+    Err(AppError::unauthenticated("the password was changed in the meantime"))
 }
 
 fn password_hash(user: &User) -> Option<String> {
@@ -233,9 +265,9 @@ fn actor(user: &User) -> Actor {
     Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None }
 }
 
-/// A sign-in concerns every organization its user can reach.
-fn record_everywhere(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
-    for org in member::organizations(tx, user.id)? {
+/// A sign-in is told to the organization that made the account, not to every one that has added it since.
+fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
+    if let Some(org) = member::home(tx, user.id)? {
         let event = NewEvent::new(kind, Subject::new("user", user.id, Some(user.name.as_str())));
         tx.within(org, |tx| tx.record(event))?;
     }

@@ -51,20 +51,22 @@ impl App {
         if other.is_some() && !who.may(Action::TokensManage) {
             return Err(AppError::forbidden(Action::TokensManage));
         }
-        let (role, org) = (who.role(), who.org());
-        self.change(who, once, move |tx| {
+        let org = who.org();
+        self.change(who, once, move |tx, standing| {
             if let Some(other) = other {
                 // Making a token for a person would be acting as that person.
                 let owner = members::one(tx, other)?.filter(|member| member.is_service);
                 let owner = owner.ok_or_else(|| {
                     AppError::invalid_member("/ownerId", "must be a service account of this organization")
                 })?;
-                if owner.role > role {
+                if owner.role > standing.role {
                     let text = format!("the service account's role is {}, above yours", owner.role);
                     return Err(AppError::new(Code::Forbidden, text));
                 }
             }
-            let expires_at = new.expires_in_days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
+            let asked = new.expires_in_days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
+            // What a token makes does not outlive it.
+            let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
             let (record, token) = issue(tx, other.unwrap_or(own), new.name, expires_at)?;
             let location = format!("/api/v1/organizations/{org}/api-tokens/{}", record.id);
             let body =
@@ -80,8 +82,12 @@ impl App {
         id: TokenId,
     ) -> Result<Answer<wire::ApiToken>, AppError> {
         let (own, all) = (who.principal().user, who.may(Action::TokensManage));
-        self.read(who, move |db| Ok(Answer::ok(shown(&find(db, id, own, all)?)).at_version(TOKEN_VERSION)))
-            .await
+        self.read(who, move |db| {
+            let found = find(db, id, own, all)?;
+            let used = found.last_used_at.map_or(0, Timestamp::as_micros);
+            Ok(Answer::ok(shown(&found)).at_version(TOKEN_VERSION).varying_by(used))
+        })
+        .await
     }
 
     pub async fn revoke_token(
@@ -90,8 +96,9 @@ impl App {
         id: TokenId,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::ApiToken>, AppError> {
-        let (own, all, role) = (who.principal().user, who.may(Action::TokensManage), who.role());
-        self.change(who, None, move |tx| {
+        let own = who.principal().user;
+        self.change(who, None, move |tx, standing| {
+            let (role, all) = (standing.role, standing.role.may(Action::TokensManage));
             let found = find(tx, id, own, all)?;
             super::check_version(TOKEN_VERSION, expected)?;
             let owner_role = members::one(tx, found.user)?.map(|member| member.role);
@@ -116,7 +123,7 @@ pub(crate) fn issue(
     name: DisplayName,
     expires_at: Option<Timestamp>,
 ) -> Result<(Token, crate::credential::Redacted), AppError> {
-    if token::count_of_user(tx, user)? >= TOKENS_PER_USER_MAX {
+    if token::count_of_user(tx, user, tx.now())? >= TOKENS_PER_USER_MAX {
         let text = format!("a user has at most {TOKENS_PER_USER_MAX} live tokens here; revoke one first");
         return Err(AppError::new(Code::InvalidState, text));
     }

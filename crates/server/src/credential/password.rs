@@ -1,15 +1,14 @@
 //! Passwords: Argon2id, a few at a time, the same work whether the account exists or not.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
-use tokio::sync::Semaphore;
 
 use super::{Redacted, random_base62};
 use crate::error::AppError;
+use crate::gate::Gate;
 use crate::limits::{
     PASSWORD_CHARS_MAX, PASSWORD_CHARS_MIN, PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX,
 };
@@ -24,73 +23,39 @@ const DISTINCT_CHARS_MIN: usize = 5;
 const OWN_CHARS_MIN: usize = 8;
 
 pub struct Passwords {
-    running: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    /// Signing in does not wait behind making accounts.
+    verifying: Gate,
+    making: Gate,
     /// Verified when there is no account, so that both cases take the same time.
     decoy: Arc<OnceLock<String>>,
 }
 
 impl Passwords {
     pub fn new() -> Self {
-        Self {
-            running: Arc::new(Semaphore::new(PASSWORD_HASHES_AT_ONCE)),
-            waiting: AtomicUsize::new(0),
-            decoy: Arc::default(),
-        }
+        let gate = || Gate::new(PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX);
+        Self { verifying: gate(), making: gate(), decoy: Arc::default() }
     }
 
     pub async fn hash(&self, password: Redacted) -> Result<String, AppError> {
-        self.bounded(move || hash(&password)).await
+        self.making.run(move || hash(&password)).await
     }
 
     /// `stored` is the account's hash, or `None` when there is no such account.
     pub async fn verify(&self, password: Redacted, stored: Option<String>) -> Result<bool, AppError> {
         let exists = stored.is_some();
         let decoy = self.decoy.clone();
-        self.bounded(move || {
-            let decoy = decoy.get_or_init(|| hash(&generate()));
-            verify(&password, stored.as_ref().unwrap_or(decoy)) && exists
-        })
-        .await
-    }
-
-    async fn bounded<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, AppError> {
-        let _place = Place::take(&self.waiting).ok_or_else(|| AppError::busy("too many sign-ins at once"))?;
-        let permit =
-            self.running.clone().acquire_owned().await.map_err(|_| AppError::busy("shutting down"))?;
-        let done = tokio::task::spawn_blocking(move || {
-            let result = work();
-            drop(permit);
-            result
-        });
-        done.await.map_err(|_| AppError::bug("password hashing panicked"))
+        self.verifying
+            .run(move || {
+                let decoy = decoy.get_or_init(|| hash(&generate()));
+                verify(&password, stored.as_ref().unwrap_or(decoy)) && exists
+            })
+            .await
     }
 }
 
 impl Default for Passwords {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// A place among those who wait, given back on drop.
-struct Place<'a>(&'a AtomicUsize);
-
-impl<'a> Place<'a> {
-    fn take(waiting: &'a AtomicUsize) -> Option<Self> {
-        let most = PASSWORD_HASHES_WAITING_MAX + PASSWORD_HASHES_AT_ONCE;
-        let taken =
-            waiting.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < most).then_some(n + 1));
-        taken.is_ok().then_some(Self(waiting))
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -15,6 +15,7 @@ use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use tower::ServiceExt;
+use tracing::Instrument as _;
 
 use super::path::canonical;
 use super::router::{self, RouteInfo};
@@ -70,7 +71,7 @@ impl Edge {
             Err(refused) => refused.into_response(),
             Ok(uri) => {
                 *request.uri_mut() = uri;
-                self.route(request).await
+                self.route(request).instrument(tracing::info_span!("request", id)).await
             }
         };
         let response = self.finish(response, &asked, &id);
@@ -93,15 +94,22 @@ impl Edge {
     }
 
     fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let trusted = |address: &IpAddr| self.app.config.trusted_proxies.contains(address);
+        let trusted = |address: &IpAddr| self.app.config.trusts(*address);
         if !trusted(&peer) {
             return peer;
         }
-        // The last address a trusted proxy has seen; what stands before it can be made up.
+        // From the right: each trusted proxy vouches for the hop before it. What cannot be read ends the walk.
         let forwarded = headers.get_all("x-forwarded-for").iter().filter_map(|value| value.to_str().ok());
-        let hops = forwarded.flat_map(|value| value.split(',')).filter_map(|hop| hop.trim().parse().ok());
-        let hops: Vec<IpAddr> = hops.collect();
-        hops.into_iter().rev().find(|hop| !trusted(hop)).unwrap_or(peer)
+        let hops: Vec<&str> = forwarded.flat_map(|value| value.split(',')).map(str::trim).collect();
+        let mut known = peer;
+        for hop in hops.into_iter().rev() {
+            let Some(address) = hop_address(hop) else { break };
+            known = address;
+            if !trusted(&address) {
+                break;
+            }
+        }
+        known
     }
 
     fn finish(&self, mut response: Response, asked: &Asked, id: &str) -> Response {
@@ -131,6 +139,13 @@ impl Edge {
         }
         response
     }
+}
+
+/// `203.0.113.9`, `203.0.113.9:51234`, `2001:db8::1` or `[2001:db8::1]:51234`.
+fn hop_address(hop: &str) -> Option<IpAddr> {
+    let bare = hop.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(hop);
+    let with_port = || hop.parse::<std::net::SocketAddr>().ok().map(|address| address.ip());
+    bare.parse::<IpAddr>().ok().or_else(with_port).map(|address| address.to_canonical())
 }
 
 /// What of a request is needed to finish its answer.

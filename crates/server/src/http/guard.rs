@@ -43,8 +43,7 @@ pub(super) async fn check(
         match authorize(&principal, action, Resource::Organization(&membership)) {
             Ok(grant) => request.extensions.insert(grant),
             Err(refused) => {
-                let path = request.uri.path().to_owned();
-                app.record_denied(&principal, &membership, action, path).await;
+                app.record_denied(&principal, membership.org, action).await;
                 return Err(refused);
             }
         };

@@ -172,11 +172,15 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
         let Some(value) = parts.headers.get(header::IF_MATCH) else { return Ok(Self(None)) };
         let text = value.to_str().unwrap_or_default().trim();
+        if parts.headers.get_all(header::IF_MATCH).iter().count() > 1 {
+            return Err(AppError::invalid_parameter("If-Match", "is given more than once"));
+        }
         if text == "*" {
             return Ok(Self(None));
         }
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-        let version = quoted.and_then(|text| text.parse().ok());
+        // A change is meant for a version; what else an answer varied by does not matter to it.
+        let version = quoted.and_then(|text| text.split('.').next()?.parse().ok());
         let wanted = "must be one entity tag from an ETag header, like \"7\"";
         version
             .map(|version| Self(Some(version)))

@@ -54,14 +54,23 @@ impl RootKey {
     /// Makes the file if there is none, and loads it.
     pub(super) fn load_or_create(path: &Path) -> Result<Self, KeyError> {
         let io = |source| KeyError::Io { path: path.to_owned(), source };
-        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(io(error)),
-            Ok(mut file) => {
-                let bytes = random()?;
-                file.write_all(&*bytes).and_then(|()| file.sync_all()).map_err(io)?;
-                sync_parent(path).map_err(io)?;
+        if !path.exists() {
+            // Whole or not at all: a crash in between must not leave half a key under the key's name.
+            let draft = with_suffix(path, ".draft");
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&draft)
+                .map_err(io)?;
+            let bytes = random()?;
+            file.write_all(&*bytes).and_then(|()| file.sync_all()).map_err(io)?;
+            match std::fs::hard_link(&draft, path) {
+                Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(io(error)),
+                _ => {}
             }
+            std::fs::remove_file(&draft).and_then(|()| sync_parent(path)).map_err(io)?;
         }
         Self::load(path)
     }
@@ -108,6 +117,13 @@ pub(super) fn open(key: &KeyBytes, sealed: &[u8], bound_to: &[&str]) -> Result<Z
 fn length_prefixed(parts: &[&str]) -> Vec<u8> {
     let part = |part: &&str| [&(part.len() as u64).to_be_bytes(), part.as_bytes()].concat();
     parts.iter().flat_map(part).collect()
+}
+
+/// The same place under another name.
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
 }
 
 /// A new or renamed file is only safe once its directory is on disk too.

@@ -10,7 +10,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::records::key::{self, DataKey};
 use berth_store::{Context, Store};
 
-use super::root::{RootKey, sync_parent};
+use super::root::{RootKey, sync_parent, with_suffix};
 use super::{INSTANCE_KEY, KeyError, Vault, stored_instance_key, wrapped};
 
 /// What a rotation did.
@@ -29,9 +29,7 @@ pub(super) fn interrupted(path: &Path) -> Result<Option<RootKey>, KeyError> {
 }
 
 fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".next");
-    name.into()
+    with_suffix(path, ".next")
 }
 
 impl Vault {
@@ -54,13 +52,14 @@ impl Vault {
             data_keys += done;
         }
         self.rewrap_instance_key(store)?;
-        std::fs::rename(beside(&self.path), &self.path)
-            .and_then(|()| sync_parent(&self.path))
-            .map_err(|source| KeyError::Io { path: self.path.clone(), source })?;
+        let io = |source| KeyError::Io { path: self.path.clone(), source };
+        std::fs::rename(beside(&self.path), &self.path).map_err(io)?;
         let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(next) = roots.next.take() {
             roots.current = next;
         }
+        drop(roots);
+        sync_parent(&self.path).map_err(io)?;
         tracing::info!(root_key_id = id, data_keys, "root key rotated");
         Ok(Rotated { root_key_id: id, data_keys })
     }

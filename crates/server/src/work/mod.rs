@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_store::Context;
+use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::records::sign_in;
-use berth_store::{Context, idempotency};
 
 use crate::app::App;
 use crate::error::AppError;
@@ -24,11 +25,11 @@ pub async fn run(app: Arc<App>) {
 /// Removes what nobody needs any more: old stored answers, ended sign-ins, quiet callers.
 pub async fn sweep(app: &App) -> Result<(), AppError> {
     app.rates.forget_quiet();
-    app.store
-        .transact(Context::system(None), |tx| {
-            let now = tx.now();
-            idempotency::forget(tx, now)?;
-            Ok::<_, AppError>(sign_in::forget_old(tx)?)
-        })
-        .await
+    app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(sign_in::forget_old(tx)?)).await?;
+    // Batch by batch, so that writers get their turn in between.
+    let forget = || {
+        app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(idempotency::forget(tx, tx.now())?))
+    };
+    while forget().await? == FORGET_BATCH_MAX && !app.shutdown.is_cancelled() {}
+    Ok(())
 }

@@ -13,6 +13,7 @@ statements! {
     Org Read BY_USER = "SELECT user_id, role, version, created_at FROM memberships WHERE org_id = $1 AND user_id = $2";
     Instance Read ROLE_IN = "SELECT role FROM memberships WHERE user_id = $1 AND org_id = $2";
     Instance Read ORGANIZATIONS = "SELECT org_id FROM memberships WHERE user_id = $1 ORDER BY org_id LIMIT $2";
+    Instance Read HOME = "SELECT org_id FROM memberships WHERE user_id = $1 ORDER BY created_at, org_id LIMIT 1";
     Org Read COUNT_ROLE = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1 AND role = $2";
     Org Read COUNT_ALL = "SELECT CAST(COUNT(*) AS BIGINT) FROM memberships WHERE org_id = $1";
     Org Write PUT = "INSERT INTO memberships (org_id, user_id, role, version, created_at) VALUES ($1, $2, $3, $4, $5)
@@ -45,6 +46,11 @@ pub fn role_in(db: &mut impl Read, user: UserId, org: OrgId) -> Result<Option<Ro
 pub fn organizations(db: &mut impl Read, user: UserId) -> Result<Vec<OrgId>, StoreError> {
     let limit = super::organization::ORGANIZATIONS_PER_USER_MAX;
     db.rows(&ORGANIZATIONS, &[text(user), limit.into()])?.iter().map(|row| row.parse(0)).collect()
+}
+
+/// The organization a user has been in for longest: the one that made the account, as long as it is a member there.
+pub fn home(db: &mut impl Read, user: UserId) -> Result<Option<OrgId>, StoreError> {
+    db.row(&HOME, &[text(user)])?.map(|row| row.parse(0)).transpose()
 }
 
 pub fn count_with_role(db: &mut impl Read, role: Role) -> Result<i64, StoreError> {

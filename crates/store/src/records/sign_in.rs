@@ -18,10 +18,12 @@ statements! {
         WHERE hash = $1 AND created_at > $2 AND last_seen_at > $3";
     Instance Read BY_ID = "SELECT id, user_id, created_at, last_seen_at FROM sign_ins
         WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
+    Instance Read LIVE = "SELECT id FROM sign_ins WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
     Instance Upkeep INSERT = "INSERT INTO sign_ins (id, user_id, hash, created_at, last_seen_at)
         VALUES ($1, $2, $3, $4, $4)";
     Instance Upkeep SEEN = "UPDATE sign_ins SET last_seen_at = $2 WHERE id = $1";
     Instance Upkeep END = "DELETE FROM sign_ins WHERE id = $1";
+    Instance Upkeep END_ALL = "DELETE FROM sign_ins WHERE user_id = $1";
     Instance Upkeep END_OTHERS = "DELETE FROM sign_ins WHERE user_id = $1 AND id <> $2";
     Instance Upkeep END_OLD = "DELETE FROM sign_ins WHERE created_at <= $1 OR last_seen_at <= $2";
     Instance Read FAILURES = "SELECT failures FROM sign_in_failures WHERE subject = $1 AND window_started_at > $2";
@@ -64,6 +66,12 @@ pub fn by_id(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<Option<
     db.row(&BY_ID, &[text(id), oldest.into(), idle.into()])?.as_ref().map(read).transpose()
 }
 
+pub fn is_live(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<bool, StoreError> {
+    let oldest = now.plus_seconds(-SIGN_IN_AGE_S_MAX);
+    let idle = now.plus_seconds(-SIGN_IN_IDLE_S_MAX);
+    Ok(db.row(&LIVE, &[text(id), oldest.into(), idle.into()])?.is_some())
+}
+
 pub fn begin(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into()])
@@ -83,12 +91,17 @@ pub fn end_others(tx: &mut Tx<'_>, user: UserId, kept: SignInId) -> Result<(), S
     tx.execute(&END_OTHERS, &[text(user), text(kept)]).map(drop)
 }
 
+pub fn end_all(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    tx.execute(&END_ALL, &[text(user)]).map(drop)
+}
+
 pub fn forget_old(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     let now = tx.now();
     let oldest = now.plus_seconds(-SIGN_IN_AGE_S_MAX);
     let idle = now.plus_seconds(-SIGN_IN_IDLE_S_MAX);
     tx.execute(&END_OLD, &[oldest.into(), idle.into()])?;
-    tx.execute(&FORGET_FAILURES, &[oldest.into()]).map(drop)
+    // A window lasts a minute; an hour is more than anybody asks back.
+    tx.execute(&FORGET_FAILURES, &[now.plus_seconds(-60 * 60).into()]).map(drop)
 }
 
 /// Failures of an account or network within the window that began after `since`.

@@ -18,8 +18,11 @@ statements! {
         WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
     Org Read BY_ID = "SELECT id, user_id, name, prefix, created_at, expires_at, last_used_at, revoked_at
         FROM api_tokens WHERE org_id = $1 AND id = $2";
+    Org Read STANDING = "SELECT m.role, t.expires_at FROM api_tokens t
+        JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
     Org Read COUNT_OF_USER = "SELECT CAST(COUNT(*) AS BIGINT) FROM api_tokens
-        WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL";
+        WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
     Org Write INSERT = "INSERT INTO api_tokens (org_id, id, user_id, name, prefix, hash, created_at, expires_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     Org Write REVOKE = "UPDATE api_tokens SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
@@ -88,8 +91,18 @@ pub fn by_id(db: &mut impl Read, id: TokenId) -> Result<Option<Token>, StoreErro
     db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
 }
 
-pub fn count_of_user(db: &mut impl Read, user: UserId) -> Result<i64, StoreError> {
-    db.row(&COUNT_OF_USER, &[text(user)])?.map_or(Ok(0), |row| row.int(0))
+/// What a token may still do, and until when; nothing if it ended or its user left.
+pub fn standing(
+    db: &mut impl Read,
+    id: TokenId,
+    now: Timestamp,
+) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
+    let Some(row) = db.row(&STANDING, &[text(id), now.into()])? else { return Ok(None) };
+    Ok(Some((row.parse(0)?, row.maybe(1, Row::time)?)))
+}
+
+pub fn count_of_user(db: &mut impl Read, user: UserId, now: Timestamp) -> Result<i64, StoreError> {
+    db.row(&COUNT_OF_USER, &[text(user), now.into()])?.map_or(Ok(0), |row| row.int(0))
 }
 
 pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreError> {

@@ -14,7 +14,8 @@ statements! {
         FROM users WHERE id = $1";
     Instance Read BY_EMAIL = "SELECT id, email, name, kind, owner_id, password_hash, password_is_generated, created_at
         FROM users WHERE email_key = $1";
-    Instance Write PUT = "INSERT INTO users
+    // An account is of no organization, so no trail can hold it: whoever changes one records what that means in each.
+    Instance Upkeep PUT = "INSERT INTO users
         (id, email, email_key, name, kind, owner_id, password_hash, password_is_generated, created_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
         ON CONFLICT (id) DO UPDATE SET name = excluded.name, password_hash = excluded.password_hash,

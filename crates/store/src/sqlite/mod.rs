@@ -29,6 +29,8 @@ const STATEMENTS_KEPT: usize = 256;
 
 pub(crate) struct SqliteConn {
     db: Connection,
+    /// The disk failed under a statement; the writer looks here after every job.
+    broken: Option<StoreError>,
     rendered: HashMap<&'static str, String>,
 }
 
@@ -102,7 +104,7 @@ fn shown(value: ValueRef<'_>) -> String {
 
 impl SqliteConn {
     fn open(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
-        Ok(Self { db: connect(path, flags)?, rendered: HashMap::new() })
+        Ok(Self { db: connect(path, flags)?, broken: None, rendered: HashMap::new() })
     }
 
     fn batch(&self, text: &str) -> Result<(), StoreError> {
@@ -111,6 +113,17 @@ impl SqliteConn {
             .and_then(|mut statement| statement.raw_execute())
             .map_err(StoreError::from)
             .map(drop)
+    }
+
+    fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
+        match StoreError::from(error) {
+            StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
+            StoreError::Broken(text) => {
+                self.broken = Some(StoreError::Broken(text.clone()));
+                StoreError::Broken(text)
+            }
+            other => other,
+        }
     }
 
     fn render(&mut self, statement: &Statement) -> String {
@@ -129,22 +142,24 @@ impl SqliteConn {
 impl Conn for SqliteConn {
     fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
         let text = self.render(statement);
-        let mut prepared = self.db.prepare_cached(&text).map_err(|error| named(statement, error))?;
-        let columns = prepared.column_count();
-        let rows = prepared
-            .query_map(rusqlite::params_from_iter(params), |row| {
+        let rows = (|| {
+            let mut prepared = self.db.prepare_cached(&text)?;
+            let columns = prepared.column_count();
+            let read = |row: &rusqlite::Row<'_>| {
                 (0..columns).map(|column| row.get_ref(column).map(owned)).collect::<Result<_, _>>().map(Row)
-            })
-            .map_err(|error| named(statement, error))?;
-        rows.collect::<Result<_, _>>().map_err(|error| named(statement, error))
+            };
+            prepared.query_map(rusqlite::params_from_iter(params), read)?.collect::<Result<Vec<_>, _>>()
+        })();
+        rows.map_err(|error| self.noted(statement, error))
     }
 
     fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
         let text = self.render(statement);
-        let mut prepared = self.db.prepare_cached(&text).map_err(|error| named(statement, error))?;
-        let changed =
-            prepared.execute(rusqlite::params_from_iter(params)).map_err(|error| named(statement, error))?;
-        Ok(changed as u64)
+        let changed = self
+            .db
+            .prepare_cached(&text)
+            .and_then(|mut prepared| prepared.execute(rusqlite::params_from_iter(params)));
+        changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
     }
 }
 
@@ -165,13 +180,6 @@ fn owned(value: ValueRef<'_>) -> Value {
         ValueRef::Integer(number) => Value::Int(number),
         ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-    }
-}
-
-fn named(statement: &Statement, error: rusqlite::Error) -> StoreError {
-    match StoreError::from(error) {
-        StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
-        other => other,
     }
 }
 

@@ -161,6 +161,10 @@ type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.batch("SAVEPOINT job")?;
     let ran = job(conn, now);
+    if let Some(broken) = conn.broken.take() {
+        (ran.answer)(Some(broken.clone()));
+        return Err(broken);
+    }
     // Some errors, a full disk among them, make SQLite end the whole transaction by itself.
     if conn.db.is_autocommit() {
         (ran.answer)(Some(StoreError::StorageFull));
