@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use berth_core::event::Event;
 use berth_core::id::OrgId;
@@ -20,6 +21,9 @@ use crate::error::StoreError;
 const BATCHES_MAX: usize = 1_024;
 /// Events a follower may be behind the feed; it reads the rest from the store.
 const BEHIND_MAX: usize = 1_024;
+/// About what it takes to wake one and to write to its socket.
+const PAUSE_PER_FOLLOWER: Duration = Duration::from_micros(20);
+const PAUSE_MAX: Duration = Duration::from_millis(20);
 
 /// An event with its wire form, written once for all followers.
 #[derive(Debug)]
@@ -90,19 +94,27 @@ impl Drop for Feed {
 }
 
 fn run(queue: &Receiver<Vec<Event>>, shared: &Shared) {
-    while let Ok(events) = queue.recv() {
-        for event in events {
-            // The lock is not held while followers are woken: there may be thousands.
-            let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
-            let Some(followed) = organizations.get(&event.org).cloned() else { continue };
-            drop(organizations);
-            match chain::line(&event) {
-                Ok(line) => drop(followed.send(Arc::new(Published { event, line }))),
-                Err(error) => tracing::error!(%error, "an event cannot be told"),
-            }
+    while let Ok(first) = queue.recv() {
+        for event in std::iter::once(first).chain(queue.try_iter()).flatten() {
+            tell(event, shared);
         }
+        // While many follow and much is written, what happens in a short while is told in one go: waking everybody
+        // for each event would take the machine from those who write.
+        let followers = u32::try_from(shared.followers.load(Ordering::SeqCst)).unwrap_or(u32::MAX);
+        std::thread::sleep(PAUSE_PER_FOLLOWER.saturating_mul(followers).min(PAUSE_MAX));
     }
     shared.organizations.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+fn tell(event: Event, shared: &Shared) {
+    // The lock is not held while followers are woken: there may be thousands.
+    let organizations = shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(followed) = organizations.get(&event.org).cloned() else { return };
+    drop(organizations);
+    match chain::line(&event) {
+        Ok(line) => drop(followed.send(Arc::new(Published { event, line }))),
+        Err(error) => tracing::error!(%error, "an event cannot be told"),
+    }
 }
 
 /// What a follower hears next.

@@ -101,7 +101,8 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// Follows an organization's events from here on, as they are committed.
+    /// Follows an organization's events from here on, as they are committed. An event that was committed just before
+    /// may still be heard of; its number tells.
     pub fn follow(&self, org: OrgId) -> Follower {
         self.feed.follow(org)
     }

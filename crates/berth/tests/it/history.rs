@@ -29,7 +29,7 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
     let mut whole = Vec::new();
     loop {
         let end = body.windows(2).position(|two| two == b"\r\n").expect("the size of a chunk");
-        let size = usize::from_str_radix(str::from_utf8(&body[..end]).unwrap(), 16).unwrap();
+        let size = usize::from_str_radix(&String::from_utf8_lossy(&body[..end]), 16).expect("a number");
         if size == 0 {
             return whole;
         }
@@ -39,7 +39,7 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
 }
 
 fn verify(file: &Path, more: &[&str]) -> Ran {
-    run(&[&["event", "verify", file.to_str().unwrap()], more].concat())
+    run(&[&["event", "verify", file.to_str().expect("a path in UTF-8")], more].concat())
 }
 
 /// `--json`, whatever it found.

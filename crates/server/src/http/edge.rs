@@ -254,3 +254,26 @@ fn accepts_only_json(headers: &HeaderMap) -> bool {
     accepts("application/json")
         && !["application/problem+json", "application/*", "*/*"].iter().any(|wanted| accepts(wanted))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::hop_address;
+
+    #[test]
+    fn a_hop_is_an_address_with_or_without_a_port() {
+        let shown = |hop: &str| hop_address(hop).map(|address| address.to_string());
+        for (hop, address) in [
+            ("203.0.113.9", Some("203.0.113.9")),
+            ("203.0.113.9:51234", Some("203.0.113.9")),
+            ("::ffff:203.0.113.9", Some("203.0.113.9")),
+            ("2001:db8::1", Some("2001:db8::1")),
+            ("[2001:db8::1]", Some("2001:db8::1")),
+            ("[2001:db8::1]:443", Some("2001:db8::1")),
+            ("unknown", None),
+            ("_hidden", None),
+            ("", None),
+        ] {
+            assert_eq!(shown(hop).as_deref(), address, "{hop}");
+        }
+    }
+}

@@ -116,3 +116,48 @@ async fn an_organization_is_renamed_by_those_who_may_and_only_as_it_was_read() {
     assert_eq!(calm.header("etag"), "\"2.owner\"");
     assert_eq!(world.kinds().await.iter().filter(|kind| *kind == "organization_updated").count(), 1);
 }
+
+#[tokio::test]
+async fn somebody_removed_while_sending_a_request_changes_nothing() {
+    let world = World::new().await;
+    let otto = world.member("otto@acme.test", "admin").await;
+    let id =
+        world.send(get("/api/v1/me").by(&otto)).await.body["data"]["user"]["id"].as_str().unwrap().to_owned();
+    let (release, held) = tokio::sync::oneshot::channel::<()>();
+    let rest = futures_util::stream::once(async move {
+        held.await.unwrap();
+        Ok::<_, std::io::Error>(r#"{"email": "mallory@acme.test", "role": "admin"}"#)
+    });
+    let slow = post(MEMBERS)
+        .by(&otto)
+        .header("content-type", "application/json")
+        .raw(axum::body::Body::from_stream(rest));
+    let (reply, ()) = tokio::join!(world.send(slow), async {
+        let removed = world.send(call("DELETE", &format!("{MEMBERS}/{id}")).by(&world.ada)).await;
+        assert_eq!(removed.status, 200);
+        release.send(()).unwrap();
+    });
+    reply.is(401, "unauthenticated");
+    assert_eq!(world.send(get(MEMBERS).by(&world.ada)).await.body["pagination"]["total"], 1);
+}
+
+#[tokio::test]
+async fn an_organization_that_adds_somebody_does_not_learn_of_their_sign_ins() {
+    let world = World::new().await;
+    let path = "/api/v1/organizations/globex/members";
+    let body = json!({"email": world.ada.email, "role": "viewer"});
+    assert_eq!(world.send(post(path).by(&world.hank).json(&body)).await.status, 201);
+    world.sign_in(&world.ada.email, &world.ada.password).await;
+    let seen = world.send(get("/api/v1/organizations/globex/events").by(&world.hank)).await;
+    assert!(!seen.text.contains("login_"), "{}", seen.text);
+    assert_eq!(world.kinds().await.last().map(String::as_str), Some("login_succeeded"));
+}
+
+#[tokio::test]
+async fn a_refusal_inside_a_use_case_is_recorded_too() {
+    let world = World::new().await;
+    let otto = world.member("otto@acme.test", "admin").await;
+    let owner = json!({"email": "x@acme.test", "role": "owner"});
+    world.send(post(MEMBERS).by(&otto).json(&owner)).await.is(403, "forbidden");
+    assert_eq!(world.kinds().await.last().map(String::as_str), Some("access_denied"));
+}

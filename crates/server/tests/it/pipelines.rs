@@ -151,3 +151,32 @@ async fn bad_bodies_are_refused_with_every_member_named() {
     world.send(bytes).await.is(400, "invalid_json");
     assert_eq!(world.send(get(PIPELINES).by(&world.ada)).await.body["data"], json!([]), "nothing half done");
 }
+
+#[tokio::test]
+async fn words_of_the_api_are_no_slugs() {
+    let world = World::new().await;
+    for slug in ["validate", "plan"] {
+        let body = json!({"slug": slug, "definition": DEFINITION});
+        world.send(post(PIPELINES).by(&world.ada).json(&body)).await.is(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn a_definition_with_many_unknown_secrets_is_told_a_hundred_of_them() {
+    let world = World::new().await;
+    let step = |n: usize| {
+        format!(
+            "    - {{ name: S{n}, type: script, env: {{ A: \"${{{{ secrets.S_{n} }}}}\" }}, params: {{ run: a }} }}\n"
+        )
+    };
+    let steps: String = (0..400).map(step).collect();
+    let definition =
+        format!("version: 1\npipeline:\n  name: Many\n  stages: [{{ name: a }}]\n  steps:\n{steps}");
+    let validate =
+        post(&format!("{PIPELINES}/validate")).by(&world.ada).json(&json!({"definition": definition}));
+    let reply = world.send(validate).await;
+    assert_eq!(reply.body["data"]["valid"], true, "{}", reply.text);
+    let found = reply.body["data"]["diagnostics"].as_array().unwrap();
+    assert_eq!(found.len(), 100);
+    assert!(found.iter().all(|one| one["code"] == "missing_secret"));
+}

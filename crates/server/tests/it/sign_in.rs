@@ -123,3 +123,36 @@ async fn behind_https_the_cookie_is_bound_to_the_host() {
     assert!(cookie.starts_with("__Host-berth=") && cookie.contains("Secure"), "{cookie}");
     assert_eq!(reply.header("strict-transport-security"), "max-age=31536000");
 }
+
+#[tokio::test]
+async fn guessing_the_current_password_is_counted_like_signing_in() {
+    let world = World::new().await;
+    let guess = || {
+        let body = json!({"currentPassword": "wrong wrong wrong", "newPassword": "a quiet harbour at dawn"});
+        post("/api/v1/me/password").by(&world.ada).json(&body)
+    };
+    for _ in 0..10 {
+        world.send(guess()).await.is(400, "invalid_request");
+    }
+    world.send(guess()).await.is(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_password_changed_with_a_token_ends_every_sign_in_and_needs_no_organization() {
+    let world = World::new().await;
+    let grace = world.member("grace@acme.test", "viewer").await;
+    let browser = world.sign_in(&grace.email, &grace.password).await;
+    let change = |from: &str, to: &str| json!({"currentPassword": from, "newPassword": to});
+    let first = change(&grace.password, "a quiet harbour at dawn");
+    assert_eq!(world.send(post("/api/v1/me/password").by(&grace).json(&first)).await.status, 200);
+    world.send(browser.get("/api/v1/me")).await.is(401, "unauthenticated");
+
+    let browser = world.sign_in(&grace.email, "a quiet harbour at dawn").await;
+    let id =
+        world.send(browser.get("/api/v1/me")).await.body["data"]["user"]["id"].as_str().unwrap().to_owned();
+    let remove = super::world::call("DELETE", &format!("/api/v1/organizations/acme/members/{id}"));
+    assert_eq!(world.send(remove.by(&world.ada)).await.status, 200);
+    let second = change("a quiet harbour at dawn", "the tide comes back at noon");
+    let changed = world.send(browser.post("/api/v1/me/password").json(&second)).await;
+    assert_eq!((changed.status.as_u16(), &changed.body["data"]["organizations"]), (200, &json!([])));
+}

@@ -119,7 +119,7 @@ impl Serialize for Sorted<'_> {
         match self.0 {
             Value::Object(members) => {
                 let mut sorted: Vec<_> = members.iter().collect();
-                sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+                sorted.sort_unstable_by_key(|(name, _)| *name);
                 serializer.collect_map(sorted.into_iter().map(|(name, value)| (name, Sorted(value))))
             }
             Value::Array(items) => serializer.collect_seq(items.iter().map(Sorted)),

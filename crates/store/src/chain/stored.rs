@@ -40,7 +40,7 @@ impl StoredCheck {
             match link {
                 Link::Sealed(sealed) => self.verifier.event(sealed),
                 Link::Unreadable { sequence, why } => {
-                    self.verifier.unreadable(&format!("row {sequence}, {why}"))
+                    self.verifier.unreadable(&format!("row {sequence}, {why}"));
                 }
             }
         }
