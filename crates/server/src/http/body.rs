@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::access::Principal;
 use crate::app::App;
 use crate::error::{AppError, input_error};
+use crate::keys::hex;
 use crate::limits::{
     BODY_IDLE_MAX, IDEMPOTENCY_KEY_BYTES_MAX, INPUT_ERRORS_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX,
 };
@@ -46,7 +47,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
         let once = key.zip(caller).map(|(key, caller)| OnceKey {
             caller,
             operation,
-            key,
+            // Compared, never shown: whatever a client takes for its key is not kept as it was sent.
+            key: hex(&app.keys.request_hash(key.as_bytes())),
             request_hash: app.keys.request_hash(&bytes),
         });
         Ok(Self { body, once })
@@ -168,7 +170,12 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         return InputError { code: "required", ..input_error(&format!("{pointer}/{name}"), "is required") };
     }
-    input_error(pointer, text)
+    // "invalid type: string \"…\", expected i64": what was sent may be a secret in the wrong place.
+    match text.rsplit_once(", expected ") {
+        Some((_, "i64" | "u64" | "u32")) => input_error(pointer, "must be a whole number"),
+        Some((_, expected)) => input_error(pointer, format!("must be {expected}")),
+        None => input_error(pointer, text),
+    }
 }
 
 fn invalid_json(detail: &str) -> AppError {
@@ -236,6 +243,22 @@ mod tests {
         assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), "invalid")]);
         assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), "required")]);
         assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
+    }
+
+    #[test]
+    fn what_was_sent_is_not_said_again() {
+        for sent in [
+            r#"{"reason": 4711471147}"#,
+            r#"{"reason": {"s3cret": 1}}"#,
+            r#"{"reason": "s3cret", "reason": 1}"#,
+        ] {
+            let problem = parse::<Because>(sent.as_bytes()).expect_err("refused").into_problem();
+            let text = serde_json::to_string(&problem).unwrap();
+            assert!(!text.contains("s3cret") && !text.contains("4711471147"), "{text}");
+        }
+        let token = parse::<berth_api::token::ApiTokenNew>(br#"{"name": "x", "expiresInDays": "s3cret"}"#);
+        let problem = token.expect_err("refused").into_problem();
+        assert_eq!(problem.errors[0].detail, "must be a whole number");
     }
 
     #[test]

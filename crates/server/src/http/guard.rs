@@ -12,6 +12,7 @@ use http::header::{self, HeaderMap};
 use http::request::Parts;
 
 use super::edge::{ClientAddress, RequestId};
+use super::path::without_strange_parts;
 use super::router::Access;
 use crate::access::{Authorized, Grant, Principal, Resource, authorize};
 use crate::app::App;
@@ -43,7 +44,7 @@ pub(super) async fn check(
         match authorize(&principal, action, Resource::Organization(&membership)) {
             Ok(grant) => request.extensions.insert(grant),
             Err(refused) => {
-                let path = request.uri.path().to_owned();
+                let path = without_strange_parts(request.uri.path());
                 app.record_denied(&principal, &membership, action, path).await;
                 return Err(refused);
             }

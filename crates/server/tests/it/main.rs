@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod canary;
+mod confusion;
+mod described;
 mod events;
 mod given;
 mod matrix;
@@ -10,6 +13,7 @@ mod once;
 mod openapi;
 mod pages;
 mod pipelines;
+mod pollution;
 mod sign_in;
 mod tokens;
 mod world;
