@@ -32,13 +32,13 @@ impl Served {
             command.env_remove(name);
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file).spawn();
-        let mut child = child.map_err(|error| format!("cannot start {}: {error}", berth.display()))?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
-        }
+        let child = child.map_err(|error| format!("cannot start {}: {error}", berth.display()))?;
         // From here on the value ends the process, also when its line is not what we expect.
         let mut served = Self { child, log: log.to_owned(), told: Value::Null };
+        let mut line = String::new();
+        if let Some(stdout) = served.child.stdout.take() {
+            BufReader::new(stdout).read_line(&mut line).map_err(|error| error.to_string())?;
+        }
         served.told =
             serde_json::from_str(&line).map_err(|_| format!("the demo did not start: {}", served.log()))?;
         Ok(served)
