@@ -101,12 +101,18 @@ fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<St
     let text = configuration(served, &doomed)?;
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
 
+    // What earlier runs remember would be tried first, and make this one another.
+    for memory in [".hypothesis", ".schemathesis"] {
+        let _ = std::fs::remove_dir_all(dir.join(memory));
+    }
     let said = dir.join("said.txt");
     let to_file = || File::create(&said).map_err(|error| format!("cannot write {}: {error}", said.display()));
     let mut command = Command::new(program);
     command.arg("--no-color").arg("--config-file").arg(&config).arg("run");
     command.arg(format!("{}/openapi.json", served.text("/baseUrl")?));
-    command.args(["--seed", SEED, "--workers", "2", "--continue-on-failure", "--request-timeout", "30"]);
+    // One worker: two would send in another order every time, and trip over a fault of CPython 3.11's parser with
+    // threads ("AST constructor recursion depth mismatch"). The server has the other core.
+    command.args(["--seed", SEED, "--workers", "1", "--continue-on-failure", "--request-timeout", "30"]);
     command.args(["--exclude-checks", CHECKS_LEFT_OUT, "--max-examples", &examples.to_string()]);
     // In the environment: a command line can be read by everybody on the machine.
     command.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?).current_dir(dir);
@@ -167,6 +173,8 @@ fn configuration(served: &Served, doomed: &Doomed) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
          generation.allow-extra-parameters = false\n\
+         # HTTP takes blanks off the ends of a header before anybody can refuse them.\n\
+         generation.exclude-header-characters = \"\\t\"\n\
          warnings = false\n",
     );
     let org = served.text("/organizations/0/slug")?;

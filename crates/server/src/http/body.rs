@@ -59,6 +59,8 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
     let mut sent = request.headers().get_all("idempotency-key").iter();
     let Some(value) = sent.next() else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()));
+    // A header value may hold tabs.
+    let key = key.filter(|key| !key.contains('\t'));
     match key.filter(|_| sent.next().is_none()) {
         Some(key) => Ok(Some(key.to_owned())),
         None => {

@@ -137,8 +137,7 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
     }
     if route.method == "POST" && route.access != Access::Open {
         let key = text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect");
-        let inner = IDEMPOTENCY_KEY_BYTES_MAX - 2;
-        parameters.push(matching(key, &format!("^[!-~]([ -~]{{0,{inner}}}[!-~])?$")).into());
+        parameters.push(matching(key, &format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$")).into());
     }
 }
 
