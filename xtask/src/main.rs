@@ -2,6 +2,8 @@
 
 mod demo;
 mod postgres;
+mod schemathesis;
+mod served;
 mod test;
 mod tidy;
 mod tool;
@@ -14,7 +16,8 @@ const USAGE: &str = "\
 Tasks of this project:
 
   cargo xtask demo [ARGS…]    build berth and start it with something to look at
-  cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy and installs nothing
+  cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy and API fuzzing and installs nothing
+  cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
   cargo xtask tidy            the house rules only: file sizes, crate edges, links
   cargo xtask openapi         write openapi.json again from the handlers
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let done = match task.as_str() {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
+        "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "bench" => bench(rest),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::tool::{output, run};
+use crate::tool::{apt_install, may_install, output};
 
 /// Told to the tests: the directory with `initdb` and `postgres`.
 pub(crate) const BIN_VARIABLE: &str = "BERTH_TEST_POSTGRES_BIN";
@@ -24,21 +24,12 @@ pub(crate) fn find() -> Option<PathBuf> {
     suitable.max_by_key(|(version, _)| *version).map(|(_, bin)| bin)
 }
 
-/// Installs it when this is a machine we may change: root, with apt.
+/// Installs it when this is a machine we may change.
 pub(crate) fn install() -> Result<PathBuf, String> {
-    let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
-    let has_apt = output(Command::new("apt-get").arg("--version")).is_some();
-    if !is_root || !has_apt {
+    if !may_install() {
         return Err(missing("it is not installed"));
     }
-    println!("    installing PostgreSQL with apt-get");
-    let apt = |args: &[&str]| {
-        let mut command = Command::new("apt-get");
-        run(command.args(args).env("DEBIAN_FRONTEND", "noninteractive"))
-    };
-    apt(&["update", "-qq"])
-        .and_then(|()| apt(&["install", "-y", "-qq", "--no-install-recommends", "postgresql"]))
-        .map_err(|error| missing(&error))?;
+    apt_install("postgresql").map_err(|error| missing(&error))?;
     find().ok_or_else(|| missing("the package of this system is too old"))
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::postgres;
+use crate::schemathesis::{self, Verdict};
 use crate::tool::{cargo, cargo_has, run as run_command};
 
 enum Outcome {
@@ -31,6 +32,9 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         steps.push(step("lint", "cargo clippy, a cold build takes some minutes", lint));
     }
     steps.push(step("tests", "all tests, a cold build takes some minutes", || tests(bin.as_ref())));
+    if !quick {
+        steps.push(step("api", "requests made up from the OpenAPI document", api));
+    }
     summary(&steps)
 }
 
@@ -90,6 +94,17 @@ fn tests(postgres_bin: Option<&PathBuf>) -> Outcome {
         command.env(postgres::BIN_VARIABLE, bin);
     }
     run_command(&mut command).map_or_else(Outcome::Failed, |()| Outcome::Passed)
+}
+
+fn api() -> Outcome {
+    match schemathesis::step() {
+        Ok(Verdict::Passed(line)) => {
+            println!("{line}");
+            Outcome::Passed
+        }
+        Ok(Verdict::Skipped(why)) => Outcome::Skipped(why),
+        Err(why) => Outcome::Failed(why),
+    }
 }
 
 fn summary(steps: &[Step]) -> Result<(), String> {

@@ -40,6 +40,22 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// Whether this is a machine we may change: root, with apt.
+pub(crate) fn may_install() -> bool {
+    let is_root = output(Command::new("id").arg("-u")).is_some_and(|id| id == "0");
+    is_root && output(Command::new("apt-get").arg("--version")).is_some()
+}
+
+pub(crate) fn apt_install(package: &str) -> Done {
+    println!("    installing {package} with apt-get");
+    let apt = |args: &[&str]| {
+        let mut command = Command::new("apt-get");
+        run(command.args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+    };
+    apt(&["update", "-qq"])?;
+    apt(&["install", "-y", "-qq", "--no-install-recommends", package])
+}
+
 pub(crate) fn no_arguments(args: &[String]) -> Done {
     match args.first() {
         None => Ok(()),

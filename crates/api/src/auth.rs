@@ -10,7 +10,7 @@ use crate::{Data, Replay};
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Login {
-    #[schema(example = "ada@acme.test")]
+    #[schema(format = Email, max_length = 254, example = "ada@acme.test")]
     pub email: String,
     #[schema(format = Password)]
     pub password: String,

@@ -59,7 +59,7 @@ impl Replay for MemberAdded {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberNew {
-    #[schema(max_length = 254, example = "grace@acme.test")]
+    #[schema(format = Email, max_length = 254, example = "grace@acme.test")]
     pub email: String,
     /// At most your own.
     #[schema(value_type = Role)]

@@ -17,6 +17,23 @@ pub(super) fn check_links(root: &Path, path: &Path, name: &str, text: &str) -> V
         .collect()
 }
 
+/// A proof that is named, as `path/of/file.rs::name_of_a_test`, exists.
+pub(super) fn check_proofs(root: &Path, name: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let code = line.split('`').skip(1).step_by(2);
+        for (file, test) in code.filter_map(|code| code.split_once(".rs::")) {
+            let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
+            if !source.contains(&format!("fn {test}(")) {
+                found.push(format!(
+                    "{name}:{number}: there is no {test} in {file}.rs: name the test that proves it"
+                ));
+            }
+        }
+    }
+    found
+}
+
 /// Decision records are `NNNN-words.md`, counted from 1 without a gap.
 pub(super) fn check_decisions(dir: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
@@ -80,6 +97,15 @@ mod tests {
         let found: Vec<_> =
             links(text).into_iter().map(|(line, target)| format!("{line} {target}")).collect();
         assert_eq!(found, ["1 docs/a.md", "1 b.png", "6 g.md"]);
+    }
+
+    #[test]
+    fn a_proof_that_does_not_exist_is_named() {
+        let root = crate::tool::root();
+        let here = "`xtask/src/tidy/docs.rs::a_proof_that_does_not_exist_is_named`";
+        assert!(check_proofs(&root, "x.md", here).is_empty());
+        let gone = format!("fine\n{}", here.replace("is_named", "is_gone"));
+        assert!(check_proofs(&root, "x.md", &gone)[0].starts_with("x.md:2: there is no a_proof"));
     }
 
     #[test]

@@ -34,7 +34,10 @@ fn violations(root: &Path) -> Vec<String> {
         let Ok(text) = std::fs::read_to_string(path) else { continue };
         match path.extension().and_then(|end| end.to_str()) {
             Some("rs") => found.extend(source::check(&name, &text)),
-            Some("md") => found.extend(docs::check_links(root, path, &name, &text)),
+            Some("md") => {
+                found.extend(docs::check_links(root, path, &name, &text));
+                found.extend(docs::check_proofs(root, &name, &text));
+            }
             Some("toml") if path.ends_with("Cargo.toml") => found.extend(edges::check(&name, &text)),
             _ => {}
         }

@@ -46,6 +46,11 @@ pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
         && checksum(&text[..split]) == text[split..]
 }
 
+/// Is there something in this text that begins like one of our tokens? For places where none may be kept.
+pub fn looks_like_token(text: &str) -> bool {
+    [TokenKind::Api, TokenKind::SignIn].iter().any(|kind| text.contains(kind.prefix()))
+}
+
 pub fn hash(token: &str) -> Vec<u8> {
     digest::digest(&digest::SHA256, token.as_bytes()).as_ref().to_vec()
 }

@@ -16,6 +16,7 @@ use crate::error::{AppError, input_error};
 use crate::limits::{
     BODY_IDLE_MAX, IDEMPOTENCY_KEY_BYTES_MAX, INPUT_ERRORS_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX,
 };
+use crate::vault::hex;
 
 /// The body of a PUT or PATCH, or of a POST whose repetition is harmless.
 pub(super) struct Sent<T>(pub(super) T);
@@ -46,7 +47,8 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
         let once = key.zip(caller).map(|(key, caller)| OnceKey {
             caller,
             operation,
-            key,
+            // Compared, never shown: whatever a client takes for its key is not kept as it was sent.
+            key: hex(&app.vault.marks().request_hash(key.as_bytes())),
             request_hash: app.vault.marks().request_hash(&bytes),
         });
         Ok(Self { body, once })
@@ -57,6 +59,8 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
     let mut sent = request.headers().get_all("idempotency-key").iter();
     let Some(value) = sent.next() else { return Ok(None) };
     let key = value.to_str().ok().filter(|key| (1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&key.len()));
+    // A header value may hold tabs.
+    let key = key.filter(|key| !key.contains('\t'));
     match key.filter(|_| sent.next().is_none()) {
         Some(key) => Ok(Some(key.to_owned())),
         None => {
@@ -168,7 +172,12 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
         return InputError { code: "required", ..input_error(&format!("{pointer}/{name}"), "is required") };
     }
-    input_error(pointer, text)
+    // "invalid type: string \"…\", expected i64": what was sent may be a secret in the wrong place.
+    match text.rsplit_once(", expected ") {
+        Some((_, "i64" | "u64" | "u32")) => input_error(pointer, "must be a whole number"),
+        Some((_, expected)) => input_error(pointer, format!("must be {expected}")),
+        None => input_error(pointer, text),
+    }
 }
 
 fn invalid_json(detail: &str) -> AppError {
@@ -236,6 +245,22 @@ mod tests {
         assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), "invalid")]);
         assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), "required")]);
         assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
+    }
+
+    #[test]
+    fn what_was_sent_is_not_said_again() {
+        for sent in [
+            r#"{"reason": 4711471147}"#,
+            r#"{"reason": {"s3cret": 1}}"#,
+            r#"{"reason": "s3cret", "reason": 1}"#,
+        ] {
+            let problem = parse::<Because>(sent.as_bytes()).expect_err("refused").into_problem();
+            let text = serde_json::to_string(&problem).unwrap();
+            assert!(!text.contains("s3cret") && !text.contains("4711471147"), "{text}");
+        }
+        let token = parse::<berth_api::token::ApiTokenNew>(br#"{"name": "x", "expiresInDays": "s3cret"}"#);
+        let problem = token.expect_err("refused").into_problem();
+        assert_eq!(problem.errors[0].detail, "must be a whole number");
     }
 
     #[test]

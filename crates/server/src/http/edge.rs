@@ -17,10 +17,11 @@ use http::{Method, StatusCode, Uri};
 use tower::ServiceExt;
 use tracing::Instrument as _;
 
-use super::path::canonical;
+use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use crate::app::App;
 use crate::credential::random_base62;
+use crate::credential::token::looks_like_token;
 use crate::error::AppError;
 use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, URI_BYTES_MAX};
 
@@ -77,7 +78,9 @@ impl Edge {
         let response = self.finish(response, &asked, &id);
         let (status, ms) =
             (response.status().as_u16(), u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
-        tracing::info!(method = %asked.method, path = asked.path, status, ms, request_id = id, "answered");
+        // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
+        let path = if status < 400 { asked.path } else { without_strange_parts(&asked.path) };
+        tracing::info!(method = %asked.method, path, status, ms, request_id = id, "answered");
         response
     }
 
@@ -241,6 +244,8 @@ fn request_id(headers: &HeaderMap) -> String {
         .get(&REQUEST_ID)
         .and_then(|value| value.to_str().ok())
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
+        // It goes into logs and events, where a credential sent in the wrong header must not end.
+        .filter(|id| !looks_like_token(id))
         .map_or_else(|| format!("req_{}", random_base62(22)), str::to_owned)
 }
 

@@ -9,11 +9,15 @@ use http::header;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, ResponseBuilder};
+use utoipa::openapi::{
+    Content, ContentBuilder, Header, HeaderBuilder, OpenApi, Ref, RefOr, Required, Response as Described,
+    ResponseBuilder,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::router::{Access, RouteInfo};
 use crate::app::App;
+use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 
 /// The document as it is served.
 #[derive(Clone)]
@@ -49,6 +53,9 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("code", "code of a problem"),
 ];
 
+/// Ids, slugs and names. Anything else in their place is a 404, or a 400 where a path can be read in two ways.
+const PATH_PARAMETER_PATTERN: &str = "^[A-Za-z0-9_-]{1,128}$";
+
 /// Adds what every operation of its kind has in common: problems, security, paging, path parameters.
 pub(super) fn finished(mut document: OpenApi, table: &[RouteInfo]) -> OpenApi {
     document.info.title = "Berth".into();
@@ -63,13 +70,19 @@ pub(super) fn finished(mut document: OpenApi, table: &[RouteInfo]) -> OpenApi {
     let mut schemas = vec![(Problem::name().into_owned(), Problem::schema())];
     Problem::schemas(&mut schemas);
     components.schemas.extend(schemas);
+    components.responses.insert("Problem".into(), RefOr::T(problem(&[])));
+    components
+        .responses
+        .insert("Unauthenticated".into(), RefOr::T(problem(&[("WWW-Authenticate", "Bearer")])));
+    components
+        .responses
+        .insert("Later".into(), RefOr::T(problem(&[("Retry-After", "seconds to wait before trying again")])));
     let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("berth_api_…").build();
     components.add_security_scheme("token", SecurityScheme::Http(bearer));
 
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in operations_mut(item) {
-            let route = table.iter().find(|route| route.path == *path && route.method == method);
-            if let Some(route) = route.filter(|_| path.starts_with("/api/")) {
+            if let Some(route) = table.iter().find(|route| route.path == *path && route.method == method) {
                 complete(operation, route);
             }
             add_path_parameters(operation, path);
@@ -80,11 +93,19 @@ pub(super) fn finished(mut document: OpenApi, table: &[RouteInfo]) -> OpenApi {
 
 fn complete(operation: &mut Operation, route: &RouteInfo) {
     let has_body = operation.request_body.is_some();
+    if let Some(RefOr::T(body)) = &mut operation.request_body {
+        body.content.values_mut().for_each(without_null);
+    }
     let lists = operation.responses.responses.get("200").is_some_and(is_list);
-    let mut problems = vec!["400", "429", "500", "503", "408"];
+    let mut problems = vec!["400", "408", "500", "503"];
     if route.access != Access::Open {
         problems.extend(["401", "403"]);
         operation.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    } else {
+        operation.security = Some(Vec::new());
+    }
+    if route.path.starts_with("/api/") {
+        problems.push("429");
     }
     if route.path.contains('{') {
         problems.push("404");
@@ -99,44 +120,74 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
         problems.extend(["409", "412"]);
     }
     for status in problems {
-        let response = ResponseBuilder::new()
-            .description("a problem")
-            .content(
-                "application/problem+json",
-                ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build(),
-            )
-            .build();
-        operation.responses.responses.entry(status.to_owned()).or_insert(RefOr::T(response));
+        let name = match status {
+            "401" => "Unauthenticated",
+            "429" | "503" => "Later",
+            _ => "Problem",
+        };
+        let response = RefOr::Ref(Ref::from_response_name(name));
+        operation.responses.responses.entry(status.to_owned()).or_insert(response);
     }
-    describe_successes(operation);
+    describe_successes(operation, lists);
     let parameters = operation.parameters.get_or_insert_default();
     if lists {
         parameters.push(whole_number("limit", "records on a page, at most 200", 1).into());
         parameters.push(whole_number("offset", "records to skip", 0).into());
-        parameters.push(
-            text(ParameterIn::Query, "cursor", "nextCursor of the page before, in place of offset").into(),
-        );
+        let cursor = text(ParameterIn::Query, "cursor", "nextCursor of the page before, in place of offset");
+        parameters.push(matching(cursor, "^[A-Za-z0-9_-]+$").into());
     }
     if route.method == "POST" && route.access != Access::Open {
-        parameters.push(
-            text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect").into(),
-        );
+        let key = text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect");
+        parameters.push(matching(key, &format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$")).into());
     }
 }
 
-/// The specification wants a description of every answer.
-fn describe_successes(operation: &mut Operation) {
+/// A body that may be absent is an object when it is there, never `null`.
+fn without_null(content: &mut RefOr<Content>) {
+    if let RefOr::T(content) = content
+        && let Some(RefOr::T(Schema::OneOf(one_of))) = &content.schema
+        && let Some(reference) = one_of.items.iter().find(|item| matches!(item, RefOr::Ref(_)))
+    {
+        content.schema = Some(reference.clone());
+    }
+}
+
+/// The specification wants a description of every answer, and clients want to know its headers.
+fn describe_successes(operation: &mut Operation, lists: bool) {
     let named = [("200", "done"), ("201", "created"), ("202", "accepted")];
     for (status, words) in named {
-        if let Some(RefOr::T(response)) = operation.responses.responses.get_mut(status)
-            && response.description.is_empty()
-        {
+        let Some(RefOr::T(response)) = operation.responses.responses.get_mut(status) else { continue };
+        if response.description.is_empty() {
             words.clone_into(&mut response.description);
+        }
+        let mut add = |name: &str, words: &str| response.headers.insert(name.into(), header_of(words));
+        add("X-Request-Id", "the request's id, as it is in the log");
+        if lists {
+            add("Link", "first, prev, next and last page, as far as they are known");
+        }
+        if status == "201" {
+            add("Location", "where the new record is");
         }
     }
 }
 
-fn is_list(response: &RefOr<utoipa::openapi::Response>) -> bool {
+fn problem(headers: &[(&str, &str)]) -> Described {
+    let schema = Ref::from_schema_name("Problem");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    let mut response =
+        ResponseBuilder::new().description("a problem").content("application/problem+json", content).build();
+    let common = ("X-Request-Id", "the request's id, as it is in the log");
+    for (name, words) in headers.iter().chain([&common]) {
+        response.headers.insert((*name).to_owned(), header_of(words));
+    }
+    response
+}
+
+fn header_of(words: &str) -> RefOr<Header> {
+    RefOr::T(HeaderBuilder::new().description(Some(words)).build())
+}
+
+fn is_list(response: &RefOr<Described>) -> bool {
     let RefOr::T(response) = response else { return false };
     let Some(RefOr::T(content)) = response.content.get("application/json") else { return false };
     matches!(&content.schema, Some(RefOr::Ref(reference)) if reference.ref_location.contains("/List_"))
@@ -148,7 +199,7 @@ fn add_path_parameters(operation: &mut Operation, path: &str) {
     for name in named {
         let known = PATH_PARAMETERS.iter().find(|(known, _)| *known == name);
         let description = known.map_or("", |(_, description)| description);
-        let mut parameter = text(ParameterIn::Path, name, description);
+        let mut parameter = matching(text(ParameterIn::Path, name, description), PATH_PARAMETER_PATTERN);
         parameter.required = Required::True;
         parameters.push(parameter.into());
     }
@@ -165,6 +216,12 @@ fn text(place: ParameterIn, name: &str, description: &str) -> Parameter {
         .description(Some(description))
         .schema(Some(Schema::Object(ObjectBuilder::new().schema_type(Type::String).build())))
         .build()
+}
+
+fn matching(mut parameter: Parameter, pattern: &str) -> Parameter {
+    let schema = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).build();
+    parameter.schema = Some(RefOr::T(Schema::Object(schema)));
+    parameter
 }
 
 fn whole_number(name: &str, description: &str, least: i64) -> Parameter {

@@ -62,9 +62,41 @@ fn decode(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// The longest part of a path that can be the name of something of ours.
+const NAME_CHARS_MAX: usize = 63;
+
+/// A refused path as it may be kept in a log: what cannot be a name or an id of ours is somebody's mistake, and people
+/// put tokens and passwords into addresses by mistake.
+pub(crate) fn without_strange_parts(path: &str) -> String {
+    let names = |part: &str, word: fn(u8) -> bool| {
+        part.len() <= NAME_CHARS_MAX
+            && part.bytes().all(|byte| word(byte) || matches!(byte, b'0'..=b'9' | b'_'))
+    };
+    let lower = |byte: u8| byte.is_ascii_lowercase() || matches!(byte, b'-' | b'.');
+    let is_name = |part: &str| names(part, lower) || names(part, |byte| byte.is_ascii_uppercase());
+    let parts = path.split('/').map(|part| if is_name(part) { part } else { "…" });
+    parts.collect::<Vec<_>>().join("/")
+}
+
 #[cfg(test)]
 mod tests {
-    use super::canonical;
+    use super::{canonical, without_strange_parts};
+
+    #[test]
+    fn only_names_of_a_refused_path_are_kept() {
+        let id = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb";
+        for (path, kept) in [
+            (format!("/api/v1/organizations/acme/pipelines/{id}/stop"), None),
+            ("/api/v1/openapi.json".to_owned(), None),
+            ("/organizations/acme/secrets/DATABASE_URL".to_owned(), None),
+            ("/".to_owned(), None),
+            ("/api/v1/me/berth_api_0aZ".to_owned(), Some("/api/v1/me/…")),
+            ("/a%20b/c;d//E-f".to_owned(), Some("/…/…//…")),
+            (format!("/x/{}", "a".repeat(64)), Some("/x/…")),
+        ] {
+            assert_eq!(without_strange_parts(&path), kept.unwrap_or(&path));
+        }
+    }
 
     #[test]
     fn friendly_variants_are_one_path() {

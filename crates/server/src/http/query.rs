@@ -1,6 +1,7 @@
 //! Query parameters and `If-Match`: each given once, whole numbers as digits, ranges named in the refusal.
 
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{FromRequestParts, Query};
 use base64::Engine as _;
@@ -15,7 +16,14 @@ use crate::error::AppError;
 use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
 
 /// The query of a request; unknown parameters are simply not asked for.
-pub(super) struct Params(Vec<(String, String)>);
+pub(super) struct Params(Vec<Param>);
+
+struct Param {
+    name: String,
+    value: String,
+    /// Somebody asked for it. What nobody asks for is not repeated in links either.
+    is_read: AtomicBool,
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = AppError;
@@ -23,13 +31,17 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
         let pairs = Query::from_request_parts(parts, state).await;
         let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "is not readable"))?;
-        Ok(Self(pairs))
+        let pairs: Vec<(String, String)> = pairs;
+        let param = |(name, value)| Param { name, value, is_read: AtomicBool::new(false) };
+        Ok(Self(pairs.into_iter().map(param).collect()))
     }
 }
 
 impl Params {
     pub(super) fn get(&self, name: &str) -> Result<Option<&str>, AppError> {
-        let mut found = self.0.iter().filter(|(key, _)| key == name).map(|(_, value)| value.as_str());
+        let found = self.0.iter().filter(|param| param.name == name);
+        let mut found =
+            found.inspect(|param| param.is_read.store(true, Ordering::Relaxed)).map(|param| &*param.value);
         match (found.next(), found.next()) {
             (first, None) => Ok(first),
             (_, Some(_)) => Err(AppError::invalid_parameter(name, "is given more than once")),
@@ -122,13 +134,10 @@ impl Paging {
 
     fn link(&self, next_cursor: Option<&str>, total: Option<i64>, has_more: bool) -> String {
         let to = |rel: &str, position: String| {
-            let rest = self
-                .params
-                .0
-                .iter()
-                .filter(|(name, _)| !["limit", "offset", "cursor"].contains(&name.as_str()));
+            let read = self.params.0.iter().filter(|param| param.is_read.load(Ordering::Relaxed));
+            let rest = read.filter(|param| !["limit", "offset", "cursor"].contains(&param.name.as_str()));
             let rest: String =
-                rest.map(|(name, value)| format!("&{}={}", encoded(name), encoded(value))).collect();
+                rest.map(|param| format!("&{}={}", encoded(&param.name), encoded(&param.value))).collect();
             format!("<{}?limit={}{position}{rest}>; rel=\"{rel}\"", self.path, self.limit)
         };
         let mut links = vec![to("first", String::new())];

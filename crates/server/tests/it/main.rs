@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod canary;
+mod confusion;
+mod described;
 mod events;
 mod follow;
 mod given;
@@ -12,6 +15,7 @@ mod once;
 mod openapi;
 mod pages;
 mod pipelines;
+mod pollution;
 mod secrets;
 mod sign_in;
 mod tokens;

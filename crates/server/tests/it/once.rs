@@ -81,6 +81,7 @@ async fn a_key_is_given_once_and_is_not_too_long() {
     assert_eq!(world.send(stop(&"k".repeat(255))).await.status, 200);
     world.send(stop(&"k".repeat(256))).await.is(400, "invalid_parameter");
     world.send(stop("")).await.is(400, "invalid_parameter");
+    world.send(stop("a\tb")).await.is(400, "invalid_parameter");
     world.send(stop("a").header("idempotency-key", "b")).await.is(400, "invalid_parameter");
     let list = world.send(get(PIPELINES).by(&world.ada).header("idempotency-key", "a")).await;
     assert_eq!(list.status, 200, "it means nothing on a GET");

@@ -25,7 +25,7 @@ pub(crate) struct World {
     pub(crate) ada: Account,
     /// Owner of `globex`.
     pub(crate) hank: Account,
-    _dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 #[derive(Clone)]
@@ -46,7 +46,7 @@ impl World {
         let made = tokio::task::spawn_blocking(move || make(&path)).await.unwrap();
         let (store, vault, ada, hank) = made;
         let app = Arc::new(App::new(store, vault, config));
-        Self { edge: Edge::new(app.clone()), app, ada, hank, _dir: dir }
+        Self { edge: Edge::new(app.clone()), app, ada, hank, dir }
     }
 
     pub(crate) async fn send(&self, call: Call) -> Reply {

@@ -65,7 +65,7 @@ pub(crate) async fn view_member(
 
 /// Give a member another role.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/members/{userId}", tag = "members",
-    request_body = MemberPatch, responses((status = 200, body = Data<Member>)))]
+    request_body = Option<MemberPatch>, responses((status = 200, body = Data<Member>)))]
 pub(crate) async fn update_member(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::MembersWrite>,

@@ -41,7 +41,7 @@ pub(crate) async fn view_organization(
 }
 
 /// Rename an organization.
-#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}", tag = "organizations", request_body = OrganizationPatch,
+#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}", tag = "organizations", request_body = Option<OrganizationPatch>,
     responses((status = 200, body = Data<Organization>)))]
 pub(crate) async fn update_organization(
     State(app): State<Arc<App>>,

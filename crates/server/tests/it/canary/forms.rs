@@ -1,0 +1,99 @@
+//! The forms in which a value could slip out, and the search for them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+
+/// Values that must not be seen, and where each of them may be after all.
+#[derive(Default)]
+pub(crate) struct Canaries(Vec<Planted>);
+
+struct Planted {
+    what: String,
+    value: String,
+    forms: Vec<(&'static str, String)>,
+    shown_by: &'static [&'static str],
+}
+
+impl Canaries {
+    /// From now on this value is found nowhere.
+    pub(crate) fn plant(&mut self, what: &str, value: &str) {
+        self.plant_shown(what, value, &[]);
+    }
+
+    /// From now on this value is found only in the answers of these operations.
+    pub(crate) fn plant_shown(&mut self, what: &str, value: &str, shown_by: &'static [&'static str]) {
+        assert!(value.len() >= 15, "{what} is too short to be recognised");
+        self.0.push(Planted { what: what.into(), value: value.into(), forms: forms(value), shown_by });
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// One after the other, round and round.
+    pub(crate) fn value(&self, number: usize) -> &str {
+        &self.0[number % self.0.len()].value
+    }
+
+    /// What of it is in this text.
+    pub(crate) fn found(&self, text: &str, operation: &str) -> Vec<String> {
+        let hidden = self.0.iter().filter(|planted| !planted.shown_by.contains(&operation));
+        let found = hidden.flat_map(|planted| {
+            let seen = planted.forms.iter().filter(|(_, form)| text.contains(form.as_str()));
+            seen.map(|(form, _)| format!("{} ({form})", planted.what))
+        });
+        found.collect()
+    }
+}
+
+fn forms(value: &str) -> Vec<(&'static str, String)> {
+    let bytes = value.as_bytes();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let json = serde_json::to_string(value).unwrap();
+    let mut forms = vec![
+        ("raw", value.to_owned()),
+        ("hex", hex.to_uppercase()),
+        ("hex", hex),
+        ("URL-encoded", encoded(value)),
+        ("form-encoded", encoded(value).replace("%20", "+")),
+        ("JSON", json.trim_matches('"').to_owned()),
+        ("Rust", format!("{value:?}").trim_matches('"').to_owned()),
+    ];
+    // Where a value begins inside a longer text decides which of three alignments it has.
+    for skipped in 0..3 {
+        let rest = &bytes[skipped..];
+        let whole = &rest[..rest.len() / 3 * 3];
+        forms.push(("base64", STANDARD_NO_PAD.encode(whole)));
+        forms.push(("base64 for URLs", URL_SAFE_NO_PAD.encode(whole)));
+    }
+    // Many forms of a plain value are the same text.
+    let mut seen = std::collections::BTreeSet::new();
+    forms.retain(|(_, text)| seen.insert(text.clone()));
+    forms
+}
+
+/// Everything but letters and digits as `%XX`.
+pub(crate) fn encoded(value: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
+    let each = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    value.bytes().map(each).collect()
+}
+
+#[test]
+fn every_form_of_a_canary_is_found() {
+    let mut canaries = Canaries::default();
+    canaries.plant_shown("it", "Grüße/aus+dem Hafen\"", &["GET /me"]);
+    for text in [
+        "xxGrüße/aus+dem Hafen\"xx",
+        "477Fgrüße 4772c3bcc39f652f6175732b64656d20486166656e22",
+        "Gr%C3%BC%C3%9Fe%2Faus%2Bdem%20Hafen%22",
+        r#"{"a":"Grüße/aus+dem Hafen\""}"#,
+        &STANDARD_NO_PAD.encode("Basic Grüße/aus+dem Hafen\" and more"),
+        &STANDARD_NO_PAD.encode("a Grüße/aus+dem Hafen\" and more"),
+        &URL_SAFE_NO_PAD.encode("Grüße/aus+dem Hafen\" and more"),
+    ] {
+        assert!(!canaries.found(text, "").is_empty(), "{text}");
+        assert!(canaries.found(text, "GET /me").is_empty());
+    }
+    assert!(canaries.found("Grüße/aus+dem Hafe", "").is_empty());
+}

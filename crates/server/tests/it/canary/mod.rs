@@ -1,0 +1,339 @@
+//! The search for canaries: credentials that are planted, sent everywhere, and must not come out anywhere. Not in an
+//! answer, a log line, an event, a panic, nor in any file of the data directory.
+
+mod forms;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_server::config::Config;
+use berth_server::credential::password;
+use berth_server::credential::token::{TokenKind, make};
+use serde_json::{Value, json};
+
+use self::forms::{Canaries, encoded};
+use self::watch::Watch;
+use super::described::{Operation, operations, sample};
+use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post};
+
+/// Members that are shown to others on purpose, so nobody is told to put a secret there.
+const VISIBLE: &[&str] = &["name", "reason", "slug", "email", "definition", "description"];
+/// Stands in a definition, which every member may read: the proof that the search finds what is there.
+const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
+/// A browser asks for it again after a reload.
+const CSRF_SHOWN_BY: &[&str] = &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password"];
+const PASSWORDS_HASHED_BY: &[&str] =
+    &["POST /api/v1/auth/login", "POST /api/v1/me/password", "POST /api/v1/organizations/{orgId}/members"];
+const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
+
+#[tokio::test]
+async fn no_credential_is_ever_in_an_answer_a_log_line_an_event_a_panic_or_a_file() {
+    let watch = Watch::begin();
+    let config = Config { rate_limit: false, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let world = World::with(config).await;
+    let mut search = Search::begin(world).await;
+    search.use_credentials().await;
+    let operations = operations(&search.world).await;
+    for (number, operation) in operations.iter().enumerate() {
+        // Checking or making a password takes long on purpose: nobody, an owner and a foreign owner are enough.
+        let name = operation.name();
+        let hashes = PASSWORDS_HASHED_BY.contains(&name.as_str());
+        let callers = if hashes { 3 } else { search.callers.len() };
+        for who in 0..callers {
+            search.send_everywhere(operation, who, number + who).await;
+        }
+    }
+    assert!(search.sent > 4_000, "only {} requests", search.sent);
+    search.read_events().await;
+
+    let log = watch.log();
+    assert!(log.lines().filter(|line| line.contains("answered")).count() >= search.sent);
+    search.look("the log", &log, "");
+    assert!(!log.contains(VISIBLE_MARK), "a definition is in the log");
+    assert_eq!(watch.panics(), "");
+    search.look_into_files();
+    assert!(search.leaks.is_empty(), "{:#?}", search.leaks);
+}
+
+#[derive(Clone)]
+enum Who {
+    Nobody,
+    Token(String),
+    Cookie { cookie: String, csrf: String },
+}
+
+struct Search {
+    world: World,
+    canaries: Canaries,
+    callers: Vec<Who>,
+    /// Names of the query parameters that operations read.
+    queries: BTreeMap<String, Vec<String>>,
+    sent: usize,
+    /// Answers that were looked at already: many are the same.
+    seen: BTreeSet<String>,
+    leaks: BTreeSet<String>,
+}
+
+impl Search {
+    async fn begin(world: World) -> Self {
+        let mut canaries = Canaries::default();
+        let mut callers = vec![Who::Nobody];
+        for (name, account) in [("ada", &world.ada), ("hank", &world.hank)] {
+            callers.push(plant(&mut canaries, name, account));
+        }
+        for role in ["viewer", "deployer", "admin"] {
+            callers.push(plant(&mut canaries, role, &world.member(&format!("{role}@acme.test"), role).await));
+        }
+        let (_, token) = world.service("ci@acme.test", "deployer").await;
+        canaries.plant("the token of a service account", &token);
+        callers.push(Who::Token(token));
+        let root = std::fs::read(world.dir.path().join("root.key")).unwrap();
+        let root: String = root.iter().map(|byte| format!("{byte:02x}")).collect();
+        canaries.plant("the root key", &root);
+        let marked = format!("type: dummy\n      env: {{ MARK: {VISIBLE_MARK} }}");
+        let definition = DEFINITION.replace("type: dummy", &marked);
+        let body = json!({"slug": "shop", "definition": definition});
+        let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        let value = format!("value/ünd+\"long\" {}", password::generate().reveal());
+        let body = json!({"name": "TOKEN", "value": value});
+        let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        canaries.plant("the value of a secret", &value);
+        let queries = operations(&world).await.into_iter().map(|operation| {
+            let names = operation.query.iter().map(|(name, _)| name.clone()).collect();
+            (operation.name(), names)
+        });
+        let queries = queries.collect();
+        Self { world, canaries, callers, queries, sent: 0, seen: BTreeSet::new(), leaks: BTreeSet::new() }
+    }
+
+    /// Everything a credential is for, done rightly and wrongly, with and without repeats.
+    async fn use_credentials(&mut self) {
+        let (email, old) = (self.world.ada.email.clone(), self.world.ada.password.clone());
+        let wrong = format!("wrong/ünd+\"long\" {}", password::generate().reveal());
+        let new = format!("new/ünd+\"long\" {}", password::generate().reveal());
+        let unknown = make(TokenKind::Api);
+        for (what, value) in [
+            ("a wrong password", wrong.as_str()),
+            ("a new password", &new),
+            ("an unknown token", unknown.reveal()),
+            ("an unknown cookie", make(TokenKind::SignIn).reveal()),
+        ] {
+            self.canaries.plant(what, value);
+        }
+        let log_in = |email: &str, password: &str| {
+            post("/api/v1/auth/login").json(&json!({"email": email, "password": password}))
+        };
+        for (email, password) in
+            [(email.as_str(), wrong.as_str()), ("nobody@acme.test", &wrong), (&wrong, &old)]
+        {
+            self.send("POST /api/v1/auth/login", log_in(email, password)).await;
+        }
+        let browser = self.world.sign_in(&email, &old).await;
+        let secret = browser.cookie.split_once('=').unwrap().1.to_owned();
+        self.canaries.plant("a cookie's secret", &secret);
+        self.canaries.plant_shown("a CSRF token", &browser.csrf, CSRF_SHOWN_BY);
+        for (current, wanted) in [(&wrong, &new), (&old, &"short".to_owned()), (&old, &new)] {
+            let change = browser.post("/api/v1/me/password");
+            let body = json!({"currentPassword": current, "newPassword": wanted});
+            self.send("POST /api/v1/me/password", change.json(&body)).await;
+        }
+        let Browser { cookie, csrf } = browser;
+        self.callers.push(Who::Cookie { cookie, csrf });
+
+        // Shown once: whoever repeats the request gets the record without it.
+        let create = |path: &str, body: Value| {
+            post(path).by(&self.world.ada).header("idempotency-key", "canary").json(&body)
+        };
+        let members = "/api/v1/organizations/acme/members";
+        let person = json!({"email": "once@acme.test", "role": "viewer"});
+        let made = self.world.send(create(TOKENS, json!({"name": "once"}))).await;
+        let added = self.world.send(create(members, person.clone())).await;
+        let repeats = [create(TOKENS, json!({"name": "once"})), create(members, person)];
+        let token = made.body["data"]["token"].as_str().unwrap();
+        self.canaries.plant("a token that was shown once", token);
+        let given = added.body["data"]["oneTimePassword"].as_str().unwrap();
+        self.canaries.plant("a one-time password", given);
+        let id = made.body["data"]["id"].as_str().unwrap();
+        let revoke = call("DELETE", &format!("{TOKENS}/{id}")).by(&self.world.ada);
+        let (used, gone) = (get("/api/v1/me").token(token), get("/api/v1/me").token(token));
+        for repeat in repeats {
+            let reply = self.send("a repeat", repeat).await;
+            assert_eq!(reply.header("idempotent-replayed"), "true");
+        }
+        for (operation, call) in [("use", used), ("revoke", revoke), ("use", gone)] {
+            self.send(operation, call).await;
+        }
+    }
+
+    /// A canary in every member, query parameter, header and path segment of this operation.
+    async fn send_everywhere(&mut self, operation: &Operation, who: usize, mut turn: usize) {
+        let who = self.callers[who].clone();
+        let name = operation.name();
+        let here = path(operation, |_| None);
+        let mut calls: Vec<Call> = Vec::new();
+        let mut next = || {
+            turn += 1;
+            self.canaries.value(turn).to_owned()
+        };
+        for body in bodies(operation, &mut next) {
+            calls.push(call(&operation.method, &here).json(&body));
+        }
+        let value = next();
+        let sent =
+            |text: String, kind: &str| call(&operation.method, &here).header("content-type", kind).raw(text);
+        calls.push(sent(value.clone(), "application/json"));
+        calls.push(sent(format!("{{\"reason\": \"{value}"), "application/json"));
+        calls.push(sent(format!("[\"{value}\"]"), "application/json"));
+        calls.push(sent(value, "text/plain"));
+        for parameter in operation.query.iter().map(|(name, _)| name.as_str()).chain(["token", "password"]) {
+            let target = format!("{here}?limit=1&{parameter}={}", encoded(&next()));
+            calls.push(call(&operation.method, &target));
+        }
+        for header in [
+            "idempotency-key",
+            "if-match",
+            "if-none-match",
+            "x-request-id",
+            "x-forwarded-for",
+            "content-type",
+            "accept",
+            "origin",
+            "referer",
+            "user-agent",
+            "x-berth-csrf",
+            "cookie",
+            "x-token",
+        ] {
+            // What does not fit into a header never arrives.
+            let value: String = next().chars().filter(char::is_ascii).collect();
+            if header == "x-request-id" && !value.starts_with("berth_") {
+                continue;
+            }
+            calls.push(call(&operation.method, &here).header(header, &value).json(&operation.body()));
+        }
+        for parameter in operation.parameters() {
+            let value = encoded(&next());
+            let there = path(operation, |name| (name == parameter).then(|| value.clone()));
+            calls.push(call(&operation.method, &there).json(&operation.body()));
+        }
+        if matches!(who, Who::Nobody) {
+            for kind in ["Basic ", "Token ", "Bearer x ", "Bearer ", ""] {
+                let value: String = next().chars().filter(char::is_ascii).collect();
+                let call = call(&operation.method, &here).header("authorization", &format!("{kind}{value}"));
+                calls.push(call.json(&json!({})));
+            }
+        }
+        for call in calls {
+            let call = match &who {
+                Who::Nobody => call,
+                Who::Token(token) => call.token(token),
+                Who::Cookie { cookie, csrf } => {
+                    let call = call.header("cookie", cookie).header("x-berth-csrf", csrf);
+                    call.header("sec-fetch-site", "same-origin")
+                }
+            };
+            self.send(&name, call).await;
+        }
+    }
+
+    async fn send(&mut self, operation: &str, call: Call) -> Reply {
+        let (asked, query) = (call.0.uri().path().to_owned(), call.0.uri().query().unwrap_or("").to_owned());
+        let mut reply = self.world.send(call).await;
+        self.sent += 1;
+        // The one place where the API says the request's own path again.
+        if let Some(instance) = reply.body.get_mut("instance") {
+            assert_eq!(instance.take(), asked);
+            reply.text = reply.body.to_string();
+        }
+        let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
+        let mut headers: String = headers.collect();
+        // A link to the next page asks for the same as this one, and for nothing this one was not asked.
+        let known = self.queries.get(operation).into_iter().flatten();
+        for parameter in known {
+            let sent = query.split('&').find(|pair| pair.starts_with(&format!("{parameter}=")));
+            headers = sent.map_or(headers.clone(), |pair| headers.replace(pair, ""));
+        }
+        self.look(&format!("the answer to {operation}"), &reply.text, operation);
+        self.look(&format!("the headers of {operation}"), &headers, operation);
+        reply
+    }
+
+    fn look(&mut self, place: &str, text: &str, operation: &str) {
+        if self.seen.insert(format!("{operation} {text}")) {
+            let found = self.canaries.found(text, operation).into_iter();
+            self.leaks.extend(found.map(|found| format!("{found} is in {place}")));
+        }
+    }
+
+    async fn read_events(&mut self) {
+        for (org, who) in [("acme", self.world.ada.clone()), ("globex", self.world.hank.clone())] {
+            let mut query = "limit=200".to_owned();
+            loop {
+                let list = get(&format!("/api/v1/organizations/{org}/events?{query}")).by(&who);
+                let reply = self.send("GET events", list).await;
+                assert!(!reply.text.contains(VISIBLE_MARK), "a definition is in an event");
+                let Some(cursor) = reply.body["pagination"]["nextCursor"].as_str() else { break };
+                query = format!("limit=200&cursor={cursor}");
+            }
+        }
+    }
+
+    fn look_into_files(&mut self) {
+        let mut seen = 0;
+        for entry in std::fs::read_dir(self.world.dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let bytes = std::fs::read(&path).unwrap();
+            let text = String::from_utf8_lossy(&bytes);
+            seen += usize::from(text.contains(VISIBLE_MARK));
+            self.look(&path.file_name().unwrap().to_string_lossy(), &text, "");
+        }
+        assert!(seen > 0, "what is stored is found");
+        assert!(self.canaries.count() > 15);
+    }
+}
+
+fn plant(canaries: &mut Canaries, name: &str, account: &Account) -> Who {
+    canaries.plant(&format!("the password of {name}"), &account.password);
+    canaries.plant(&format!("the token of {name}"), &account.token);
+    Who::Token(account.token.clone())
+}
+
+/// The operation's path with something real in it, where that is not in danger.
+fn path(operation: &Operation, other: impl Fn(&str) -> Option<String>) -> String {
+    let real = |name: &str| match name {
+        "{orgId}" => "acme",
+        "{pipelineId}" if operation.method != "DELETE" => "shop",
+        _ => "unknown",
+    };
+    let part = |part: &str| match part.starts_with('{') {
+        true => other(part).unwrap_or_else(|| real(part).to_owned()),
+        false => part.to_owned(),
+    };
+    operation.path.split('/').map(part).collect::<Vec<_>>().join("/")
+}
+
+fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value> {
+    let mut bodies = vec![operation.body()];
+    let names: Vec<String> = operation.members.iter().flat_map(|members| members.keys().cloned()).collect();
+    let filled = names.iter().map(|name| {
+        let hidden = !VISIBLE.contains(&name.as_str());
+        (name.clone(), if hidden { json!(next()) } else { sample(name) })
+    });
+    bodies.push(filled.collect());
+    // A definition may be read by every member, and what is wrong with it is shown line by line.
+    let names = names.into_iter().filter(|name| name != "definition").collect::<Vec<_>>();
+    for name in names.iter().map(String::as_str).chain(["token", "value"]) {
+        // Never valid: a list, an object, and a text with a character that no text may have.
+        for wrong in [json!([next()]), json!({ next(): 1 }), json!(format!("{}\u{1}", next()))] {
+            let mut body = operation.body();
+            body[name] = wrong;
+            // A pointer names the members of what was sent; a canary as a name would only prove that.
+            if !body[name].is_object() || names.iter().any(|known| known == name) {
+                bodies.push(body);
+            }
+        }
+    }
+    bodies
+}

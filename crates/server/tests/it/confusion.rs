@@ -1,0 +1,395 @@
+//! Paths that could be read in two ways, made up by the hundred for every route: what is refused is refused for
+//! everybody, and what is the route after all is guarded as the route.
+
+use std::collections::BTreeSet;
+
+use berth_server::config::Config;
+use berth_server::http::Access;
+use http::Uri;
+use serde_json::{Value, json};
+
+use super::described::{Operation, operations};
+use super::world::{Call, Reply, World, call, get};
+
+const VARIANTS_MIN: usize = 500;
+
+/// Whole segments that do not belong into a path of ours.
+const SEGMENTS: &[&str] = &[
+    "",
+    ".",
+    "..",
+    "...",
+    "%2e",
+    "%2E",
+    "%2e%2e",
+    "%2E%2E",
+    ".%2e",
+    "%2e.",
+    "%252e%252e",
+    "%25252e",
+    "..;",
+    ";..",
+    ".;",
+    "..%00",
+    "%00",
+    "..%2f",
+    "..%5c",
+    "..%255c",
+    "%2f",
+    "%2F",
+    "%5c",
+    "%5C",
+    "%252f",
+    "%c0%ae%c0%ae",
+    "%e0%80%ae",
+    "%f0%80%80%ae",
+    "%c0%af",
+    "%e0%80%af",
+    "%c1%9c",
+    "%ef%bc%8f",
+    "%ef%bc%8e",
+    "%u002e%u002e",
+    "%ff",
+    "%fe",
+    "%",
+    "%2",
+    "%zz",
+    ";",
+    ";x=1",
+    "%3b",
+    "%3Bx",
+    "\\",
+    "..\\",
+    "\\..",
+    "%0a",
+    "%0d%0a",
+    "%09",
+    "%20",
+    "%7f",
+    "%e2%80%ae",
+    "*",
+    "%2a",
+    "~",
+    "@",
+    "%40",
+    "-",
+    "_",
+    "null",
+    "x",
+];
+
+/// What is put behind a segment.
+const SUFFIXES: &[&str] = &[
+    ".json",
+    ".html",
+    ".css",
+    ".js",
+    ".png",
+    ".ico",
+    ".xml",
+    ".txt",
+    ".bak",
+    "%00",
+    "%00.html",
+    "%00.json",
+    "%2500",
+    ";",
+    ";jsessionid=1",
+    ";x",
+    ";.css",
+    ";/.css",
+    "%3b",
+    "%3b.js",
+    "/..;",
+    "/.;",
+    "%20",
+    "%20%20",
+    "+",
+    "%09",
+    "%0a",
+    "%0d",
+    "%0d%0aX-Evil:%20yes",
+    ".",
+    "..",
+    "%2e",
+    "%2e%2e",
+    "%252e",
+    "/.",
+    "/..",
+    "/./",
+    "/../",
+    "/%2e",
+    "/%2e%2e",
+    "%2f",
+    "%2F",
+    "%2f%2f",
+    "%252f",
+    "%5c",
+    "%5C",
+    "\\",
+    "\\.",
+    "/%2f",
+    "/%5c",
+    "//",
+    "///",
+    "/;",
+    "/;/",
+    "%c0%af",
+    "%e0%80%af",
+    "%c0%ae",
+    "%ef%bc%8f",
+    "%ff",
+    "%",
+    "%2",
+    "%zz",
+    "%23",
+    "%23x",
+    "%3f",
+    "%3fx=1",
+    "%3F.css",
+    "~",
+    "~1",
+    "'",
+    "%27",
+    "%22",
+    "$",
+    "%24",
+    "!",
+    "@",
+    "%40evil.test",
+    ":80",
+    ":",
+    ",",
+    "|",
+    "*",
+    "(",
+    ")",
+    "=1",
+    "&x=1",
+    "%26x",
+    "%c2%a0",
+    "%e2%80%8b",
+    "%ef%bb%bf",
+    "%cc%81",
+    "%f0%9f%9a%a2",
+];
+
+/// What is put before a whole path.
+const PREFIXES: &[&str] = &[
+    "/.",
+    "/..",
+    "/./.",
+    "/x/..",
+    "/%2e",
+    "/%2e%2e",
+    "/%2e%2e%2f",
+    "/..%2f",
+    "/..;",
+    "/;",
+    "/;x",
+    "/%00",
+    "/%20",
+    "/%09",
+    "/docs/..",
+    "/docs/errors/..",
+    "/healthz/..",
+    "/healthz/..;",
+    "/api/v1/openapi.json/..",
+    "/api/v1/auth/login/..",
+    "/api/v1/openapi.json/%2e%2e",
+    "/api/v1/openapi.json;",
+    "//",
+    "///",
+    "/\\",
+    "\\",
+    "/%5c",
+    "/%2f",
+    "/%ef%bc%8f",
+    "/api/v1",
+    "/api/v1/x/..",
+    "/api",
+    "/v1",
+    "/api/v2",
+    "/API",
+    "/Api/V1",
+    "/api/v1.0",
+    "/organizations/..",
+    "/organizations/acme/..",
+    "/@",
+    "/*",
+    "/%252e%252e",
+    "/%c0%ae%c0%ae",
+    "/static",
+    "/assets/..",
+];
+
+/// Variants that lead nowhere or are refused, whoever asks.
+fn refused(path: &str) -> Vec<String> {
+    let mut made = BTreeSet::new();
+    let forms = [Some(path), path.strip_prefix("/api/v1").filter(|rest| rest.starts_with("/organizations"))];
+    for path in forms.into_iter().flatten() {
+        made.extend(PREFIXES.iter().map(|prefix| format!("{prefix}{path}")));
+        let parts: Vec<&str> = path.split('/').skip(1).filter(|part| !part.is_empty()).collect();
+        let joined = |parts: &[String]| format!("/{}", parts.join("/"));
+        for place in 0..=parts.len() {
+            let owned: Vec<String> = parts.iter().map(ToString::to_string).collect();
+            let mut insert = |segment: &str| {
+                let mut with = owned.clone();
+                with.insert(place, segment.to_owned());
+                made.insert(joined(&with));
+            };
+            SEGMENTS.iter().for_each(|segment| insert(segment));
+            let Some(part) = parts.get(place) else { continue };
+            let mut replace = |other: String| {
+                let mut with = owned.clone();
+                with[place] = other;
+                made.insert(joined(&with));
+            };
+            SUFFIXES.iter().for_each(|suffix| replace(format!("{part}{suffix}")));
+            replace(part.to_uppercase());
+            replace(format!("{}{}", part[..1].to_uppercase(), &part[1..]));
+            replace(format!("%25{:02x}{}", part.as_bytes()[0], &part[1..]));
+            replace(format!("{part}%2f{part}"));
+        }
+    }
+    // Short paths have few places; two tricks at once make up for it.
+    let mixed = SEGMENTS.iter().flat_map(|one| SUFFIXES.iter().map(move |two| (one, two)));
+    for (segment, suffix) in mixed.step_by(7) {
+        if made.len() > VARIANTS_MIN + 150 {
+            break;
+        }
+        made.insert(format!("{}/{segment}{suffix}", path.trim_end_matches('/')));
+    }
+    for same in friendly(path) {
+        made.remove(&same);
+    }
+    // What is no address at all is refused before us; `x` and the like may be real where anything may stand.
+    made.retain(|variant| variant.parse::<Uri>().is_ok_and(|uri| uri.path() != path));
+    // Long paths have thousands; each route takes another part of them.
+    let step = (made.len() / VARIANTS_MIN).max(1);
+    made.into_iter().skip(path.len() % step).step_by(step).collect()
+}
+
+/// Other ways to write the same path, accepted on purpose.
+fn friendly(path: &str) -> Vec<String> {
+    let mut same = vec![path.to_owned(), format!("http://elsewhere.test{path}"), format!("{path}?x=/../y;z")];
+    if path != "/" {
+        same.push(format!("{path}/"));
+    }
+    if let Some(rest) = path.strip_prefix("/api/v1") {
+        same.push(format!("/api/v1/{rest}"));
+        if rest.starts_with("/organizations") {
+            same.extend([rest.to_owned(), format!("/{rest}"), format!("{rest}/")]);
+            same.push(path.replace("/acme", "/%61cme"));
+        }
+    }
+    same
+}
+
+struct Target {
+    world: World,
+    pipeline: String,
+    event: String,
+    token: String,
+    user: String,
+}
+
+impl Target {
+    async fn new() -> Self {
+        let config = Config { rate_limit: false, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+        let world = World::with(config).await;
+        let pipeline = world.pipeline("shop").await;
+        let secret = serde_json::json!({"name": "TOKEN", "value": "hunter2-hunter2"});
+        let made = super::world::post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret);
+        assert_eq!(world.send(made).await.status, 201);
+        let first = async |list: &str| {
+            let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
+            world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
+        };
+        let (event, token, user) = (first("events").await, first("api-tokens").await, first("members").await);
+        Self { world, pipeline, event, token, user }
+    }
+
+    /// Real things wherever a path names some: a confused path would have something to hit.
+    fn path(&self, operation: &Operation) -> String {
+        let path = operation.path.replace("{orgId}", "acme").replace("{pipelineId}", &self.pipeline);
+        let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
+        let path = path
+            .replace("{userId}", &self.user)
+            .replace("{code}", "not_found")
+            .replace("{secretId}", "TOKEN");
+        assert!(!path.contains('{'), "{path}: say what stands there");
+        path
+    }
+
+    async fn ask(&self, operation: &Operation, path: &str, token: Option<&str>) -> Reply {
+        let body = if operation.members.is_some() { operation.body() } else { Value::Null };
+        let asked: Call = call(&operation.method, path).header("accept", "text/html");
+        let asked = if body.is_null() { asked } else { asked.json(&body) };
+        self.world.send(token.into_iter().fold(asked, Call::token)).await
+    }
+
+    /// Everything that could have been changed by accident.
+    async fn state(&self) -> Value {
+        let mut all = Vec::new();
+        for list in ["pipelines", "members", "events?limit=200"] {
+            let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&self.world.ada);
+            all.push(self.world.send(list).await.body["data"].clone());
+        }
+        json!(all)
+    }
+}
+
+#[tokio::test]
+async fn az05_a_path_with_two_readings_is_refused_on_every_route_for_everybody() {
+    let target = Target::new().await;
+    let before = target.state().await;
+    let callers = [Some(target.world.ada.token.as_str()), None, Some(target.world.hank.token.as_str())];
+    let mut sent = 0;
+    for operation in operations(&target.world).await {
+        let path = target.path(&operation);
+        let variants = refused(&path);
+        assert!(variants.len() >= VARIANTS_MIN, "{}: only {} variants", operation.path, variants.len());
+        for variant in &variants {
+            for token in callers {
+                let reply = target.ask(&operation, variant, token).await;
+                let what = format!("{} {variant} as {token:?}: {}", operation.method, reply.text);
+                assert!([400, 401, 404, 405].contains(&reply.status.as_u16()), "{} {what}", reply.status);
+                assert_eq!(reply.header("content-type"), "application/problem+json", "{what}");
+                assert_eq!(reply.header("location"), "", "{what}");
+                sent += 1;
+            }
+        }
+    }
+    assert!(sent >= 32 * VARIANTS_MIN * callers.len(), "{sent}");
+    assert_eq!(target.state().await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn az05_another_spelling_of_a_path_is_guarded_like_the_path() {
+    let target = Target::new().await;
+    let world = &target.world;
+    let routes = world.edge.routes().to_vec();
+    for (operation, route) in operations(world).await.iter().zip(&routes) {
+        // Reading only: a change would be made once and refused the second time.
+        if operation.method != "GET" && route.access == Access::Open {
+            continue;
+        }
+        for variant in friendly(&target.path(operation)) {
+            let what = format!("{} {variant}", operation.method);
+            let nobody = target.ask(operation, &variant, None).await.status.as_u16();
+            match route.access {
+                Access::Open => assert_eq!(nobody, 200, "{what}"),
+                Access::Caller => assert_eq!(nobody, 401, "{what}"),
+                Access::Permission(_) => {
+                    let foreign = target.ask(operation, &variant, Some(&world.hank.token)).await;
+                    assert_eq!((nobody, foreign.status.as_u16()), (401, 404), "{what}");
+                }
+            }
+            if operation.method == "GET" {
+                let own = target.ask(operation, &variant, Some(&world.ada.token)).await;
+                assert_eq!(own.status, 200, "{what}: {}", own.text);
+            }
+        }
+    }
+}

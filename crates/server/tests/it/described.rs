@@ -1,0 +1,87 @@
+//! The operations of the OpenAPI document, for tests that try something on every one of them.
+
+use serde_json::{Map, Value, json};
+
+use super::world::{DEFINITION, World, get};
+
+pub(crate) struct Operation {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    /// Names of its query parameters with their types.
+    pub(crate) query: Vec<(String, String)>,
+    /// Members of its body with their schemas; `None` where it has no body.
+    pub(crate) members: Option<Map<String, Value>>,
+    required: Vec<String>,
+}
+
+impl Operation {
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    /// A body as the document wants it, with the required members only.
+    pub(crate) fn body(&self) -> Value {
+        Value::Object(self.required.iter().map(|name| (name.clone(), sample(name))).collect())
+    }
+
+    pub(crate) fn parameters(&self) -> Vec<String> {
+        let named = self.path.split('/').filter(|part| part.starts_with('{'));
+        named.map(str::to_owned).collect()
+    }
+}
+
+/// Something valid for a member of this name.
+pub(crate) fn sample(member: &str) -> Value {
+    match member {
+        "definition" => json!(DEFINITION),
+        "email" => json!("sample@acme.test"),
+        "role" => json!("viewer"),
+        "kind" => json!("person"),
+        "slug" => json!("sample"),
+        "expiresInDays" => json!(7),
+        "currentPassword" | "newPassword" | "password" => json!("a wrong and long enough one"),
+        _ => json!("sample"),
+    }
+}
+
+pub(crate) async fn document(world: &World) -> Value {
+    world.send(get("/api/v1/openapi.json")).await.body
+}
+
+pub(crate) async fn operations(world: &World) -> Vec<Operation> {
+    let document = document(world).await;
+    let mut found = Vec::new();
+    for route in world.edge.routes() {
+        let described = &document["paths"][&route.path][route.method.to_lowercase()];
+        assert!(described.is_object(), "{} {} is not described", route.method, route.path);
+        let parameters = described["parameters"].as_array().cloned().unwrap_or_default();
+        let query = parameters.iter().filter(|parameter| parameter["in"] == "query");
+        let schema = &described["requestBody"]["content"]["application/json"]["schema"];
+        let schema = match schema["$ref"].as_str() {
+            Some(reference) => document.pointer(reference.trim_start_matches('#')).unwrap(),
+            None => schema,
+        };
+        let required = schema["required"].as_array().cloned().unwrap_or_default();
+        found.push(Operation {
+            method: route.method.clone(),
+            path: route.path.clone(),
+            query: query.map(|parameter| (text(&parameter["name"]), kind(&parameter["schema"]))).collect(),
+            members: described["requestBody"].is_object().then(|| {
+                let members = schema["properties"].as_object().cloned();
+                members.unwrap_or_else(|| panic!("the body of {} has no members", route.path))
+            }),
+            required: required.iter().map(text).collect(),
+        });
+    }
+    found
+}
+
+/// The first type that is not null.
+fn kind(schema: &Value) -> String {
+    let kinds = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
+    kinds.iter().map(text).find(|kind| kind != "null").unwrap()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}

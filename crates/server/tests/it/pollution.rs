@@ -1,0 +1,176 @@
+//! What a caller adds to a request: members that are ours to set, parameters given twice, names of other organizations.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::described::{Operation, document, operations, sample};
+use super::world::{World, call, get};
+
+/// Names that are in no schema of ours, or not yet, and would be worth a try.
+const TEMPTING: &[&str] = &[
+    "orgId",
+    "organizationId",
+    "organization",
+    "org",
+    "userId",
+    "tokenId",
+    "pipelineId",
+    "version",
+    "fence",
+    "isAdmin",
+    "admin",
+    "permissions",
+    "scope",
+    "owner",
+    "createdBy",
+    "password",
+    "passwordHash",
+    "hash",
+    "actor",
+    "requestId",
+    "deleted",
+    "active",
+    "__proto__",
+    "constructor",
+];
+/// A problem names at most so many members.
+const AT_ONCE: usize = 10;
+
+fn here(operation: &Operation) -> String {
+    operation
+        .path
+        .replace("{orgId}", "acme")
+        .replace("{pipelineId}", "shop")
+        .replace("{userId}", "unknown")
+        .replace("{secretId}", "TOKEN")
+}
+
+#[tokio::test]
+async fn tn03_a_member_that_can_be_read_cannot_be_set_by_sending_it_back() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let document = document(&world).await;
+    let mut readable: BTreeSet<String> = TEMPTING.iter().map(ToString::to_string).collect();
+    for schema in document["components"]["schemas"].as_object().unwrap().values() {
+        readable.extend(schema["properties"].as_object().into_iter().flat_map(|all| all.keys().cloned()));
+    }
+    assert!(
+        ["id", "role", "status", "createdAt", "slug", "csrfToken"]
+            .iter()
+            .all(|name| readable.contains(*name))
+    );
+    let before = world.kinds().await;
+    let mut tried = 0;
+    for operation in operations(&world).await {
+        let Some(own) = &operation.members else { continue };
+        let foreign: Vec<&String> = readable.iter().filter(|name| !own.contains_key(*name)).collect();
+        for some in foreign.chunks(AT_ONCE) {
+            let mut body = operation.body();
+            for name in some {
+                body[name.as_str()] = sample(name);
+            }
+            let reply =
+                world.send(call(&operation.method, &here(&operation)).by(&world.ada).json(&body)).await;
+            reply.is(400, "invalid_request");
+            let errors = reply.body["errors"].as_array().unwrap();
+            let named: BTreeSet<&str> = errors
+                .iter()
+                .filter(|error| error["code"] == "unknown_member")
+                .map(|error| error["pointer"].as_str().unwrap().trim_start_matches('/'))
+                .collect();
+            assert_eq!(named, some.iter().map(|name| name.as_str()).collect(), "{}", operation.name());
+            tried += some.len();
+        }
+    }
+    assert!(tried > 500, "{tried}");
+    assert_eq!(world.kinds().await, before, "nothing was changed");
+}
+
+#[tokio::test]
+async fn tn03_a_record_sent_back_as_it_was_read_is_refused_with_every_member_that_is_not_the_callers() {
+    let world = World::new().await;
+    let grace = world.member("grace@acme.test", "viewer").await;
+    let me = world.send(get("/api/v1/me").by(&grace)).await.body["data"]["user"]["id"].clone();
+    let member = format!("/api/v1/organizations/acme/members/{}", me.as_str().unwrap());
+    for (path, change, own) in [
+        ("/api/v1/organizations/acme".to_owned(), json!({"role": "viewer", "slug": "globex"}), "name"),
+        (member.clone(), json!({"role": "owner", "id": "usr_x", "email": "root@acme.test"}), "role"),
+    ] {
+        let mut record = world.send(get(&path).by(&world.ada)).await.body["data"].clone();
+        for (name, value) in change.as_object().unwrap() {
+            record[name] = value.clone();
+        }
+        let reply = world.send(call("PATCH", &path).by(&world.ada).json(&record)).await;
+        reply.is(400, "invalid_request");
+        let members = record.as_object().unwrap().keys().filter(|name| *name != own);
+        let errors = reply.body["errors"].as_array().unwrap();
+        let named: BTreeSet<_> =
+            errors.iter().map(|error| error["pointer"].as_str().unwrap().to_owned()).collect();
+        assert_eq!(named, members.map(|name| format!("/{name}")).collect(), "{path}");
+    }
+    let after = world.send(get(&member).by(&world.ada)).await.body["data"].clone();
+    assert_eq!((&after["role"], &after["email"]), (&json!("viewer"), &json!("grace@acme.test")));
+}
+
+#[tokio::test]
+async fn tn03_a_parameter_that_is_read_is_given_once() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let mut tried = 0;
+    for operation in operations(&world).await {
+        for (name, kind) in &operation.query {
+            let (one, two) = match (name.as_str(), kind.as_str()) {
+                ("status", _) => ("active", "stopped"),
+                ("from" | "to", _) => ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+                (_, "integer") => ("1", "2"),
+                (_, "boolean") => ("true", "false"),
+                _ => ("x", "y"),
+            };
+            let first = format!("%{:02x}{}", name.as_bytes()[0], &name[1..]);
+            for query in [
+                format!("{name}={one}&{name}={two}"),
+                format!("{name}={one}&{name}={one}"),
+                format!("{first}={one}&x=y&{name}={two}"),
+                format!("{name}=&{name}={two}"),
+            ] {
+                let path = format!("{}?{query}", here(&operation));
+                let reply = world.send(get(&path).by(&world.ada)).await;
+                reply.is(400, "invalid_parameter");
+                assert_eq!(reply.body["errors"][0]["pointer"], *name, "{path}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 50, "{tried}");
+}
+
+#[tokio::test]
+async fn tn03_the_path_says_which_organization_and_nothing_else_does() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    let without = |body: &Value| {
+        let mut body = body.clone();
+        body.as_object_mut().unwrap().remove("requestId");
+        body
+    };
+    for operation in operations(&world).await {
+        if operation.method != "GET" || !operation.path.contains("{orgId}") || operation.path.contains("Id}/")
+        {
+            continue;
+        }
+        let path = here(&operation);
+        let plain = world.send(get(&path).by(&world.ada)).await;
+        for query in ["orgId=globex", "org=globex", "organization=globex", "orgId=acme&orgId=globex"] {
+            let other = get(&format!("{path}?{query}")).by(&world.ada).header("x-org-id", "globex");
+            let other = world.send(other).await;
+            assert_eq!(
+                (other.status, without(&other.body)),
+                (plain.status, without(&plain.body)),
+                "{path}?{query}"
+            );
+            let foreign = path.replace("/acme", "/globex");
+            world.send(get(&format!("{foreign}?orgId=acme")).by(&world.ada)).await.is(404, "not_found");
+        }
+    }
+}

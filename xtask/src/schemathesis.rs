@@ -1,0 +1,205 @@
+//! `cargo xtask schemathesis`: requests made up from the OpenAPI document, sent to a demo server. Whatever the
+//! document does not promise, a 5xx first of all, is a failure.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::served::{Served, wait};
+use crate::tool::{self, Done, cargo, output, run as run_command};
+
+const VERSION: &str = "4.32.5";
+const EXAMPLES_DEFAULT: u32 = 20;
+/// The same requests every time: a failure can be repeated, and a change is never blamed for bad luck.
+const SEED: &str = "20260101";
+/// For the default number of examples; a run that takes longer hangs.
+const RUN_MAX: Duration = Duration::from_secs(180);
+
+/// Every check but these is on:
+///
+/// - `positive_data_acceptance`: a request can have the right shape and still be refused. A cursor must be one we
+///   gave out, a definition must be a pipeline, a current password must be the right one.
+///
+/// `negative_data_rejection` stays on. What we take on purpose beyond the document is not sent: unknown query
+/// parameters are ignored by design, and `allow-extra-parameters` keeps them out; bodies that may be absent are
+/// documented as such.
+const CHECKS_LEFT_OUT: &str = "positive_data_acceptance";
+
+const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n";
+
+pub(crate) enum Verdict {
+    Passed(String),
+    Skipped(String),
+}
+
+/// Alone, from the command line.
+pub(crate) fn task(args: &[String]) -> Done {
+    let examples = match args {
+        [] => Ok(EXAMPLES_DEFAULT),
+        [flag, number] if flag == "--max-examples" => number.parse().map_err(|_| ()),
+        _ => Err(()),
+    };
+    match run(examples.map_err(|()| "usage: cargo xtask schemathesis [--max-examples N]")?)? {
+        Verdict::Passed(line) | Verdict::Skipped(line) => println!("{line}"),
+    }
+    Ok(())
+}
+
+/// As a step of `cargo xtask test`.
+pub(crate) fn step() -> Result<Verdict, String> {
+    run(EXAMPLES_DEFAULT)
+}
+
+fn run(examples: u32) -> Result<Verdict, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
+    let dir = own.with_file_name("schemathesis");
+    std::fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+    let program = match install(&dir.join("venv")) {
+        Ok(program) => program,
+        // A machine without Python or without its index can still be worked on. Continuous integration has both.
+        Err(why) if std::env::var("CI").is_ok_and(|value| value == "true") => return Err(why),
+        Err(why) => return Ok(Verdict::Skipped(format!("NO API FUZZING: {why}"))),
+    };
+    run_command(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
+    let served = Served::start(&own.with_file_name("berth"), &dir.join("berth.log"))?;
+    let fuzzed = fuzz(&served, &program, &dir, examples);
+    let stopped = served.stop();
+    let line = fuzzed?;
+    stopped.map(|()| Verdict::Passed(line))
+}
+
+/// The program in its virtual environment, made when it is not there yet or of another version.
+fn install(venv: &Path) -> Result<PathBuf, String> {
+    let program = venv.join("bin/schemathesis");
+    let version = output(Command::new(&program).arg("--version"));
+    if version.is_some_and(|text| text.ends_with(VERSION)) {
+        return Ok(program);
+    }
+    println!("    installing schemathesis {VERSION} into {}", venv.display());
+    let has_venv = || output(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_some();
+    if !has_venv() && tool::may_install() {
+        tool::apt_install("python3-venv")?;
+    }
+    if !has_venv() {
+        return Err("python3 with its module venv is not installed (`apt-get install python3-venv`)".into());
+    }
+    run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
+    let pip = ["install", "--quiet", "--disable-pip-version-check", "--retries", "2"];
+    run_command(Command::new(venv.join("bin/pip")).args(pip).arg(format!("schemathesis=={VERSION}")))
+        .map_err(|why| format!("schemathesis cannot be installed, is the package index reachable? {why}"))?;
+    Ok(program)
+}
+
+/// The last line of a good run; everything it said, of a bad one.
+fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
+    let doomed = Doomed::make(served)?;
+    let config = dir.join("schemathesis.toml");
+    let text = configuration(served, &doomed)?;
+    std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
+
+    // What earlier runs remember would be tried first, and make this one another.
+    for memory in [".hypothesis", ".schemathesis"] {
+        let _ = std::fs::remove_dir_all(dir.join(memory));
+    }
+    let said = dir.join("said.txt");
+    let to_file = || File::create(&said).map_err(|error| format!("cannot write {}: {error}", said.display()));
+    let mut command = Command::new(program);
+    command.arg("--no-color").arg("--config-file").arg(&config).arg("run");
+    command.arg(format!("{}/openapi.json", served.text("/baseUrl")?));
+    // One worker: two would send in another order every time, and trip over a fault of CPython 3.11's parser with
+    // threads ("AST constructor recursion depth mismatch"). The server has the other core.
+    command.args(["--seed", SEED, "--workers", "1", "--continue-on-failure", "--request-timeout", "30"]);
+    command.args(["--exclude-checks", CHECKS_LEFT_OUT, "--max-examples", &examples.to_string()]);
+    // In the environment: a command line can be read by everybody on the machine.
+    command.env("BERTH_TOKEN", served.text("/organizations/0/apiToken")?).current_dir(dir);
+    let file = to_file()?;
+    let copy = file.try_clone().map_err(|error| error.to_string())?;
+    let mut child = command
+        .stdout(file)
+        .stderr(copy)
+        .spawn()
+        .map_err(|error| format!("cannot run schemathesis: {error}"))?;
+    let limit = RUN_MAX * examples.div_ceil(EXAMPLES_DEFAULT);
+    let ended = wait(&mut child, limit)?;
+    if ended.is_none() {
+        let _ = child.kill();
+        let _ = child.wait();
+    }
+    let said = std::fs::read_to_string(&said).unwrap_or_default();
+    match ended {
+        None => return Err(format!("{said}\nschemathesis did not end within {} s", limit.as_secs())),
+        Some(status) if !status.success() => return Err(format!("{said}\nschemathesis found something")),
+        Some(_) => {}
+    }
+    // Whoever takes away the caller's own rights makes every later answer a dull 401.
+    let me = served.ask("GET", "/me", &Value::Null).map_err(|why| format!("the run ended itself: {why}"))?;
+    if me.pointer("/data/organizations/0/role").and_then(Value::as_str) != Some("owner") {
+        return Err(format!("the run took its own rights away: {me}"));
+    }
+    let tested = said.lines().find(|line| line.contains(" generated")).unwrap_or_default().trim();
+    Ok(format!("    schemathesis: {tested}"))
+}
+
+/// Things that may be changed and deleted without ending the run: not the caller, not the caller's token.
+struct Doomed {
+    pipeline: String,
+    user: String,
+    token: String,
+    secret: String,
+}
+
+impl Doomed {
+    fn make(served: &Served) -> Result<Self, String> {
+        let org = format!("/organizations/{}", served.text("/organizations/0/slug")?);
+        let id = |path: &str, body: Value| {
+            let made = served.ask("POST", &format!("{org}{path}"), &body)?;
+            let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
+            id.ok_or_else(|| format!("POST {path} answered without an id"))
+        };
+        Ok(Self {
+            pipeline: id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?,
+            user: id("/members", json!({"email": "doomed@acme.test", "role": "deployer"}))?,
+            token: id("/api-tokens", json!({"name": "doomed"}))?,
+            secret: id("/secrets", json!({"name": "DOOMED", "value": "doomed-value"}))?,
+        })
+    }
+}
+
+/// Real names in most paths, made-up ones in the rest. What deletes or demotes gets the doomed; it then cannot find
+/// what another request made a moment ago, so that one check is off there.
+fn configuration(served: &Served, doomed: &Doomed) -> Result<String, String> {
+    let mut text = String::from(
+        "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
+         generation.allow-extra-parameters = false\n\
+         # HTTP takes blanks off the ends of a header before anybody can refuse them.\n\
+         generation.exclude-header-characters = \"\\t\"\n\
+         warnings = false\n",
+    );
+    let org = served.text("/organizations/0/slug")?;
+    let pipeline = served.text("/organizations/0/pipelines/0/id")?;
+    let slug = served.text("/organizations/0/pipelines/0/slug")?;
+    let mut dictionary = |name: &str, values: &[&str]| {
+        let _ = write!(text, "\n[dictionaries.{name}]\nvalues = {values:?}\n");
+    };
+    dictionary("organizations", &[org]);
+    dictionary("pipelines", &[pipeline, slug]);
+    dictionary("codes", &["not_found", "invalid_request"]);
+    let _ = write!(
+        text,
+        "\n[parameters]\n\
+         \"path.orgId\" = {{ dictionary = \"organizations\", probability = 0.9 }}\n\
+         \"path.pipelineId\" = {{ dictionary = \"pipelines\", probability = 0.8 }}\n\
+         \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\
+         \n[[operations]]\n\
+         include-method = [\"DELETE\", \"PATCH\"]\n\
+         checks.ensure_resource_availability.enabled = false\n\
+         exclude-path = \"/api/v1/organizations/{{orgId}}\"\n\
+         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?} }}\n",
+        doomed.pipeline, doomed.user, doomed.token, doomed.secret
+    );
+    Ok(text)
+}
