@@ -175,6 +175,7 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     // "invalid type: string \"…\", expected i64": what was sent may be a secret in the wrong place.
     match text.rsplit_once(", expected ") {
         Some((_, "i64" | "u64" | "u32")) => input_error(pointer, "must be a whole number"),
+        Some((_, expected)) if expected.starts_with("struct ") => input_error(pointer, "must be an object"),
         Some((_, expected)) => input_error(pointer, format!("must be {expected}")),
         None => input_error(pointer, text),
     }

@@ -135,7 +135,7 @@ async fn tn03_a_parameter_that_is_read_is_given_once() {
                 format!("{name}=&{name}={two}"),
             ] {
                 let path = format!("{}?{query}", here(&operation));
-                let reply = world.send(get(&path).by(&world.ada)).await;
+                let reply = world.send(call(&operation.method, &path).by(&world.ada)).await;
                 reply.is(400, "invalid_parameter");
                 assert_eq!(reply.body["errors"][0]["pointer"], *name, "{path}");
                 tried += 1;

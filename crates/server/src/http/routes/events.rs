@@ -19,7 +19,7 @@ use http::header::{self, HeaderMap};
 use crate::access::{Authorized, Via};
 use crate::app::{Answer, App, EventFilter};
 use crate::error::AppError;
-use crate::http::body::Sent;
+use crate::http::body::Posted;
 use crate::http::guard::{Allowed, check_same_origin};
 use crate::http::query::{Paging, Params};
 
@@ -55,8 +55,9 @@ pub(crate) async fn list_events(
         since: time(params, "from")?,
         until: time(params, "to")?,
     };
+    let last = last_event_id(&headers, params)?;
     if wants_stream(&headers) {
-        return follow(&app, who, filter, last_event_id(&headers, params)?, &headers).await;
+        return follow(&app, who, filter, last, &headers).await;
     }
     let with_total = params.parsed::<bool>("total")?.unwrap_or(false);
     let page = app.list_events(&who, filter, paging.start::<i64>()?, paging.limit, with_total).await?;
@@ -117,13 +118,13 @@ pub(crate) async fn export_events(
 
 /// Check the whole history: any edit, removal, insertion or swap is found, and where.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/events/verify", tag = "events",
-    request_body = EventsVerify, responses((status = 200, body = Data<Verification>)))]
+    request_body = Option<EventsVerify>, responses((status = 200, body = Data<Verification>)))]
 pub(crate) async fn verify_events(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::EventsRead>,
-    Sent(body): Sent<EventsVerify>,
+    posted: Posted<EventsVerify>,
 ) -> Result<Answer<Verification>, AppError> {
-    let kept = body.head.map(|ChainHead { sequence, hash }| Head::parse(sequence, &hash)).transpose();
+    let kept = posted.body.head.map(|ChainHead { sequence, hash }| Head::parse(sequence, &hash)).transpose();
     let wanted = "must be a head: sequence from 0, and hash as sha256: and 64 digits";
     app.verify_events(&who, kept.map_err(|_| AppError::invalid_member("/head", wanted))?).await
 }

@@ -77,7 +77,7 @@ pub(crate) async fn put_secret(
 
 /// Change a secret's value, its description, or both.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/secrets/{secretId}", tag = "secrets",
-    request_body = SecretPatch, responses((status = 200, body = Data<Secret>)))]
+    request_body = Option<SecretPatch>, responses((status = 200, body = Data<Secret>)))]
 pub(crate) async fn update_secret(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::SecretsWrite>,

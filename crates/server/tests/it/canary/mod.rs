@@ -18,6 +18,8 @@ use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, 
 
 /// Members that are shown to others on purpose, so nobody is told to put a secret there.
 const VISIBLE: &[&str] = &["name", "reason", "slug", "email", "definition", "description"];
+/// Members that are objects themselves: what is unknown in them is named.
+const OBJECTS: &[&str] = &["head", "scope"];
 /// Stands in a definition, which every member may read: the proof that the search finds what is there.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
 /// A browser asks for it again after a reload.
@@ -330,7 +332,8 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
             let mut body = operation.body();
             body[name] = wrong;
             // A pointer names the members of what was sent; a canary as a name would only prove that.
-            if !body[name].is_object() || names.iter().any(|known| known == name) {
+            let is_known = !OBJECTS.contains(&name) && names.iter().any(|known| known == name);
+            if !body[name].is_object() || is_known {
                 bodies.push(body);
             }
         }
