@@ -217,7 +217,7 @@ async fn measure(
 async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<i64> {
     let recorded = app.store().transact(Context::system(Some(org)), move |tx| {
         tx.record(event(number))?;
-        Ok::<_, StoreError>(berth_store::query::events::head(tx)?.sequence)
+        Ok::<_, StoreError>(query::events::head(tx)?.sequence)
     });
     Ok(recorded.await?)
 }
