@@ -88,12 +88,21 @@ impl Settings {
             .and_then(config::Config::try_deserialize)
             .context("the configuration is not valid")?;
         if let Some(url) = &settings.public_url {
-            anyhow::ensure!(
-                url.starts_with("https://") || url.starts_with("http://"),
-                "public_url must begin with https:// or http://"
-            );
+            parse_public_url(url).map_err(|why| anyhow::anyhow!("public_url {why}"))?;
         }
         Ok(settings)
+    }
+}
+
+/// Browsers send an origin without path, in lower case: anything else would never equal it.
+pub(crate) fn parse_public_url(url: &str) -> Result<String, &'static str> {
+    let host = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"));
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-:[]".contains(c);
+    match host {
+        Some(host) if !host.is_empty() && host.chars().all(plain) => Ok(url.to_owned()),
+        _ => Err(
+            "must be like https://berth.acme.test: scheme and host in lower case, no path, no slash at the end",
+        ),
     }
 }
 
@@ -104,5 +113,29 @@ pub(crate) fn refuse_postgres(database: Option<&str>) -> anyhow::Result<()> {
         Some(_) => anyhow::bail!(
             "this version keeps its data in SQLite and does not support --database yet; leave it away"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_public_url;
+
+    #[test]
+    fn a_public_url_is_an_origin() {
+        for good in ["https://berth.acme.test", "http://10.0.0.7:8080", "https://[2001:db8::1]:8443"] {
+            assert!(parse_public_url(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "berth.acme.test",
+            "ftp://x",
+            "https://",
+            "https://Berth.test",
+            "https://x/",
+            "https://x/a",
+            "https://a@x",
+        ] {
+            assert!(parse_public_url(bad).is_err(), "{bad}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{open_store, open_vault, say, told};
-use crate::config::{Settings, refuse_postgres};
+use crate::config::{Settings, parse_public_url, refuse_postgres};
 use crate::logging;
 
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// How people reach the server, for example https://berth.acme.test
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = parse_public_url)]
     public_url: Option<String>,
     /// Run no steps on this machine (this version runs none yet)
     #[arg(long)]
