@@ -156,3 +156,31 @@ async fn a_password_changed_with_a_token_ends_every_sign_in_and_needs_no_organiz
     let changed = world.send(browser.post("/api/v1/me/password").json(&second)).await;
     assert_eq!((changed.status.as_u16(), &changed.body["data"]["organizations"]), (200, &json!([])));
 }
+
+#[tokio::test]
+async fn no_sign_in_with_the_old_password_survives_its_change() {
+    let world = World::new().await;
+    let ada = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let body = json!({"currentPassword": world.ada.password, "newPassword": "a quiet harbour at dawn"});
+    // Others sign in over and over, so that some are being verified at the very moment of the change.
+    let is_done = std::cell::Cell::new(false);
+    let change = async {
+        let changed = world.send(ada.post("/api/v1/me/password").json(&body)).await;
+        is_done.set(true);
+        changed
+    };
+    let others = (0..4).map(|_| async {
+        let mut replies = Vec::new();
+        while !is_done.get() {
+            replies.push(world.send(log_in(&world.ada.email, &world.ada.password)).await);
+        }
+        replies
+    });
+    let (changed, replies) = tokio::join!(change, futures_util::future::join_all(others));
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    for reply in replies.iter().flatten().filter(|reply| reply.status == 200) {
+        let cookie = reply.header("set-cookie").split(';').next().unwrap();
+        world.send(get("/api/v1/me").header("cookie", cookie)).await.is(401, "unauthenticated");
+    }
+    assert_eq!(world.send(ada.get("/api/v1/me")).await.status, 200);
+}
