@@ -103,6 +103,12 @@ actions! {
     PipelinesRead, "pipelines:read", Viewer, "list, view and validate pipelines";
     PipelinesWrite, "pipelines:write", Admin, "create, change and delete pipelines";
     PipelinesOperate, "pipelines:operate", Deployer, "stop and resume pipelines";
+    EnvironmentsRead, "environments:read", Viewer, "see environments, who holds them, and their history";
+    EnvironmentsClaim, "environments:claim", Deployer, "claim environments, wait in line, and deploy in the own sessions";
+    EnvironmentsForceClaim, "environments:force_claim", Deployer, "take over environments, and release other people's sessions";
+    DrainOverride, "drain:override", Admin, "deploy before the work of a former session is known to have stopped";
+    DeploymentsRead, "deployments:read", Viewer, "see deployments";
+    DeploymentsOperate, "deployments:operate", Deployer, "cancel deployments";
     SecretsRead, "secrets:read", Viewer, "see names and use of secrets, never values";
     SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
     EventsRead, "events:read", Viewer, "read the audit history";

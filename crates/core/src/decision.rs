@@ -1,5 +1,8 @@
 //! What a rule answers: a decision, or a refusal. Neither has happened yet when the rule returns.
 
+use crate::deployment::Deployment;
+use crate::environment::fence::Fence;
+use crate::environment::{Environment, Holder, Locked, NotActive, Session, Ticket};
 use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
 
@@ -19,6 +22,10 @@ impl<A> Decision<A> {
     }
 }
 
+/// A decision that may be a "no" and still changes something: whoever asks about a session that has run out learns
+/// who holds the environment now, and the expiry that made it so is written with the refusal.
+pub type Ruling<A> = Decision<Result<A, Refusal>>;
+
 /// Changes are whole records: one load and one write per kind of record, not one per operation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
@@ -27,7 +34,11 @@ pub enum Change {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record {
-    Pipeline(Pipeline),
+    Pipeline(Box<Pipeline>),
+    Environment(Box<Environment>),
+    Session(Box<Session>),
+    Ticket(Box<Ticket>),
+    Deployment(Box<Deployment>),
 }
 
 /// Something to do outside the database, kept in the outbox until it is done.
@@ -49,4 +60,16 @@ pub enum Refusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
+    #[error("the environment is held by {}", .0.session.holder.name)]
+    EnvironmentLocked(Box<Locked>),
+    #[error("the session is not active any more: it is {}", .0.session.status().as_str())]
+    SessionNotActive(Box<NotActive>),
+    #[error("the session is held by {}", .0.name)]
+    NotSessionHolder(Holder),
+    /// `None`: nobody holds the environment.
+    #[error("{}", match current {
+        Some(fence) => format!("the environment has changed hands since you looked: it is now at fence {fence}"),
+        None => "the environment has changed hands since you looked: nobody holds it now".to_owned(),
+    })]
+    FenceMoved { current: Option<Fence> },
 }

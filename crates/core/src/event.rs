@@ -42,6 +42,28 @@ kinds! {
     PipelineStopped = "pipeline_stopped",
     PipelineResumed = "pipeline_resumed",
     PipelineDeleted = "pipeline_deleted",
+    SessionClaimed = "session_claimed",
+    SessionExtended = "session_extended",
+    SessionReleased = "session_released",
+    SessionOverridden = "session_overridden",
+    SessionExpired = "session_expired",
+    SessionExpiring = "session_expiring",
+    SessionHandedOver = "session_handed_over",
+    TicketQueued = "ticket_queued",
+    TicketGranted = "ticket_granted",
+    TicketCancelled = "ticket_cancelled",
+    TicketExpired = "ticket_expired",
+    EnvironmentDrained = "environment_drained",
+    EnvironmentReset = "environment_reset",
+    DrainOverridden = "drain_overridden",
+    DeploymentQueued = "deployment_queued",
+    DeploymentStarted = "deployment_started",
+    DeploymentSucceeded = "deployment_succeeded",
+    DeploymentFailed = "deployment_failed",
+    DeploymentCancelling = "deployment_cancelling",
+    DeploymentCancelled = "deployment_cancelled",
+    DeploymentSuperseded = "deployment_superseded",
+    FinishedAfterCancel = "finished_after_cancel",
     SecretCreated = "secret_created",
     SecretUpdated = "secret_updated",
     SecretDeleted = "secret_deleted",
@@ -102,6 +124,8 @@ impl Subject {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewEvent {
     pub kind: EventKind,
+    /// Who did it, where that is not the one whose request it is: a session that expires is ended by nobody's wish.
+    pub by: Option<Actor>,
     pub subjects: Vec<Subject>,
     /// Facts of this kind, never a secret and never a request body.
     pub data: serde_json::Value,
@@ -109,7 +133,27 @@ pub struct NewEvent {
 
 impl NewEvent {
     pub fn new(kind: EventKind, subject: Subject) -> Self {
-        Self { kind, subjects: vec![subject], data: serde_json::Value::Object(serde_json::Map::default()) }
+        Self {
+            kind,
+            by: None,
+            subjects: vec![subject],
+            data: serde_json::Value::Object(serde_json::Map::default()),
+        }
+    }
+
+    #[must_use]
+    pub fn about(mut self, subject: Subject) -> Self {
+        self.subjects.push(subject);
+        self
+    }
+
+    /// As [`NewEvent::with`], for facts that are not always known.
+    #[must_use]
+    pub fn with_some(self, name: &str, value: Option<impl fmt::Display>) -> Self {
+        match value {
+            Some(value) => self.with(name, value.to_string()),
+            None => self,
+        }
     }
 
     #[must_use]

@@ -78,6 +78,12 @@ id! {
     /// A person or a service account.
     UserId = "usr",
     PipelineId = "pl",
+    EnvironmentId = "env",
+    /// One holding of an environment's lock.
+    SessionId = "ses",
+    /// A place in line for an environment.
+    TicketId = "tkt",
+    DeploymentId = "dep",
     TokenId = "tok",
     EventId = "evt",
     SecretId = "sec",

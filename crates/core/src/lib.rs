@@ -5,11 +5,15 @@
 
 pub mod access;
 pub mod decision;
+pub mod deployment;
+pub mod environment;
 pub mod event;
 pub mod expression;
 pub mod id;
 pub mod name;
 pub mod pipeline;
+pub mod plant;
 pub mod secret;
 pub mod step;
 pub mod time;
+pub mod world;

@@ -4,6 +4,7 @@ pub const SLUG_CHARS_MAX: usize = 63;
 pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
 pub const EMAIL_CHARS_MAX: usize = 254;
 pub const REASON_CHARS_MAX: usize = 1_000;
+pub const COMMIT_CHARS_MAX: usize = 255;
 
 /// Why a text is not a name, in words for the person who sent it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -108,6 +109,23 @@ name!(
     }
 );
 
+name!(
+    /// A commit, a branch or a tag, as somebody sent it. Never an option or a way out of a directory.
+    CommitId,
+    |text| {
+        let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-');
+        let ok = (1..=COMMIT_CHARS_MAX).contains(&text.len())
+            && text.bytes().all(known)
+            && !text.starts_with('-')
+            && !text.contains("..");
+        if ok {
+            Ok(text.to_owned())
+        } else {
+            Err("must be 1 to 255 characters of A-Z, a-z, 0-9, . _ / and -, without .. and not beginning with -")
+        }
+    }
+);
+
 impl Email {
     /// The form under which two spellings of one address are the same account.
     pub fn key(&self) -> String {
@@ -140,6 +158,17 @@ fn line(text: &str, chars_max: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_commit_is_never_an_option_or_a_way_out() {
+        for good in ["a", "9fceb02", "main", "feature/login_2", "v1.2.3", &"a".repeat(255)] {
+            assert_eq!(CommitId::parse(good).expect(good).as_str(), good);
+        }
+        for bad in ["", "-x", "--upload-pack=x", "a..b", "../x", "a b", "a\nb", "ü", "a;b", &"a".repeat(256)]
+        {
+            assert!(CommitId::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
 
     #[test]
     fn slugs_are_dns_labels() {

@@ -182,7 +182,7 @@ fn touched(pipeline: Pipeline, now: Timestamp) -> Pipeline {
 
 fn put(pipeline: Pipeline, event: NewEvent) -> Decision<Pipeline> {
     Decision {
-        changes: vec![Change::Put(Record::Pipeline(pipeline.clone()))],
+        changes: vec![Change::Put(Record::Pipeline(Box::new(pipeline.clone())))],
         events: vec![event],
         effects: Vec::new(),
         answer: pipeline,

@@ -1,0 +1,146 @@
+//! Report: what a runner says about its attempt, and what it is told in return.
+
+use super::state::{Cause, Deployment, Failure, Status, Work};
+use super::telling;
+use crate::decision::Decision;
+use crate::environment::{Condition, Draft, Lock, Moment};
+use crate::event::EventKind;
+use crate::id::DeploymentId;
+use crate::plant::{Plant, planted};
+
+/// How an attempt ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Succeeded,
+    Failed(Failure),
+    /// It was told to stop and has; nothing of it runs any more.
+    Stopped,
+    /// Its runner is gone. Whatever it was doing has stopped, and nobody knows how far it came.
+    Lost,
+}
+
+/// What a runner shall do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Continue,
+    /// Stop the work and report that it has stopped.
+    Cancel,
+    /// The attempt is over; nothing that was said is kept.
+    Stale,
+}
+
+/// The answer to a sign of life.
+pub fn order(lock: &Lock, id: DeploymentId, nonce: &str) -> Order {
+    let Some(deployment) = lock.deployment(id) else { return Order::Stale };
+    match &deployment.status {
+        Status::Running(attempt) if attempt.nonce == nonce && lock.is_current(deployment) => Order::Continue,
+        Status::Running(attempt) | Status::Cancelling { attempt, .. } if attempt.nonce == nonce => {
+            Order::Cancel
+        }
+        _ => Order::Stale,
+    }
+}
+
+/// `Stale`: nothing was stored. An attempt that was told to stop is believed that it has, and nothing else.
+pub fn report(
+    lock: &Lock,
+    id: DeploymentId,
+    nonce: &str,
+    outcome: &Outcome,
+    moment: &Moment,
+) -> Decision<Order> {
+    let mut draft = Draft::begin(lock, moment);
+    let Some(deployment) = draft.lock.deployment(id).cloned() else { return draft.finish(Order::Stale) };
+    let is_ours = |its: &str| its == nonce || planted(Plant::NonceNotCompared);
+    if !deployment.status.attempt().is_some_and(|attempt| is_ours(&attempt.nonce)) {
+        return draft.finish(Order::Stale);
+    }
+    let is_current = draft.lock.is_current(&deployment) || planted(Plant::FenceNotCompared);
+    let counts = match &deployment.status {
+        Status::Cancelling { .. } => planted(Plant::SuccessOverCancel) || planted(Plant::FenceNotCompared),
+        _ => is_current,
+    };
+    let order = if counts { Order::Continue } else { Order::Stale };
+    let status = if counts { ended(&deployment, outcome) } else { stopped(&mut draft, &deployment, outcome) };
+    conclude(&mut draft, deployment, status, outcome);
+    drain(&mut draft, id);
+    draft.finish(order)
+}
+
+fn ended(deployment: &Deployment, outcome: &Outcome) -> Status {
+    match (outcome, &deployment.status) {
+        (Outcome::Succeeded, _) => Status::Succeeded,
+        (Outcome::Failed(failure), _) => Status::Failed(failure.clone()),
+        (Outcome::Lost, _) => Status::Failed(lost()),
+        (Outcome::Stopped, Status::Cancelling { cancel, .. }) => Status::Cancelled(cancel.clone()),
+        (Outcome::Stopped, _) => {
+            Status::Failed(Failure { cause: Cause::Lost, detail: "it stopped before its end".into() })
+        }
+    }
+}
+
+fn lost() -> Failure {
+    Failure { cause: Cause::Lost, detail: "its runner went away; how far it came is not known".into() }
+}
+
+/// It had been told to stop: what it says otherwise comes too late.
+fn stopped(draft: &mut Draft<'_>, deployment: &Deployment, outcome: &Outcome) -> Status {
+    if *outcome == Outcome::Succeeded {
+        let event = telling(EventKind::FinishedAfterCancel, &draft.lock.environment, deployment);
+        draft.record(event);
+    }
+    match &deployment.status {
+        Status::Cancelling { cancel, .. } => Status::Cancelled(cancel.clone()),
+        // Only a session that ended leaves running work that is not current, and its end cancels it.
+        _ => Status::Failed(lost()),
+    }
+}
+
+fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outcome: &Outcome) {
+    let now = draft.now();
+    let (kind, detail) = match &status {
+        Status::Succeeded => (EventKind::DeploymentSucceeded, None),
+        Status::Failed(failure) => (EventKind::DeploymentFailed, Some(failure.clone())),
+        _ => (EventKind::DeploymentCancelled, None),
+    };
+    let event = telling(kind, &draft.lock.environment, &deployment)
+        .with_some("cause", detail.as_ref().map(|failure| failure.cause.as_str()))
+        .with_some("detail", detail.as_ref().map(|failure| failure.detail.as_str()));
+    draft.record(event);
+    let environment = &mut draft.lock.environment;
+    match (&status, deployment.work) {
+        _ if *outcome == Outcome::Lost => environment.condition = Condition::Unknown,
+        (Status::Succeeded, work) => {
+            environment.deployed_commit = Some(deployment.commit.clone());
+            let is_reset = work == Work::Reset;
+            environment.condition = if is_reset { Condition::Clean } else { Condition::Dirty };
+        }
+        _ => {}
+    }
+    if status == Status::Succeeded && deployment.work == Work::Reset {
+        let event = telling(EventKind::EnvironmentReset, &draft.lock.environment, &deployment);
+        draft.record(event);
+    }
+    if let Some(session) = &mut draft.lock.session
+        && deployment.work == Work::Session(session.id)
+    {
+        session.active_at = now;
+    }
+    draft.retire(Deployment { status, finished_at: Some(now), ..deployment });
+}
+
+/// The last attempt of an ended session has stopped: the holder's work may begin.
+fn drain(draft: &mut Draft<'_>, id: DeploymentId) {
+    let now = draft.now();
+    if draft.lock.is_contested() || planted(Plant::DrainNeverEnds) {
+        return;
+    }
+    let session = draft.lock.session.as_mut();
+    let drain = session.and_then(|session| session.drain.as_mut());
+    let waited = drain.filter(|drain| drain.completed_at.is_none() && drain.pending.contains(&id));
+    if let Some(drain) = waited {
+        drain.completed_at = Some(now);
+        let event = crate::environment::drained(&draft.lock);
+        draft.record(event);
+    }
+}

@@ -1,0 +1,76 @@
+//! Claim: the lock for whoever comes first; a place in line for the others, if they want one.
+
+use super::draft::{Draft, Moment};
+use super::limits::TICKETS_WAITING_MAX;
+use super::state::{Holder, Lock, Locked, Session, Ticket, Wish};
+use crate::decision::{Refusal, Ruling};
+use crate::id::{DeploymentId, TokenId};
+use crate::plant::{Plant, planted};
+
+#[derive(Debug, Clone)]
+pub struct Claim {
+    pub by: Holder,
+    pub token: Option<TokenId>,
+    pub wish: Wish,
+    /// Held by somebody else: wait in line for so long.
+    pub wait_seconds: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claimed {
+    Session(Opened),
+    Ticket(Ticket),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    pub session: Session,
+    pub deployment: Option<DeploymentId>,
+}
+
+pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
+    let mut draft = Draft::begin(lock, moment);
+    let holder = draft.lock.session.as_ref().filter(|_| !planted(Plant::ClaimTakesHeld));
+    match (holder, cmd.wait_seconds) {
+        (None, _) => {
+            let opened = open(&mut draft, &cmd.by, &cmd.wish);
+            draft.finish(Ok(Claimed::Session(opened)))
+        }
+        (Some(session), None) => {
+            let refusal = locked(&draft.lock, session, &cmd.by);
+            draft.refuse(refusal)
+        }
+        (Some(_), Some(wait)) => match check_room(&draft.lock) {
+            Err(refusal) => draft.refuse(refusal),
+            Ok(()) => {
+                let expires_at = draft.now().plus_seconds(wait);
+                let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, None);
+                draft.finish(Ok(Claimed::Ticket(ticket)))
+            }
+        },
+    }
+}
+
+pub(super) fn open(draft: &mut Draft<'_>, by: &Holder, wish: &Wish) -> Opened {
+    let (_, deployment) = draft.grant(by, wish);
+    match draft.lock.session.clone() {
+        Some(session) => Opened { session, deployment },
+        None => unreachable!("a grant opens a session"),
+    }
+}
+
+pub(super) fn check_room(lock: &Lock) -> Result<(), Refusal> {
+    if lock.tickets.len() < TICKETS_WAITING_MAX {
+        return Ok(());
+    }
+    let text = format!("{TICKETS_WAITING_MAX} are in line already; try again when it is shorter");
+    Err(Refusal::InvalidState(text))
+}
+
+fn locked(lock: &Lock, session: &Session, by: &Holder) -> Refusal {
+    Refusal::EnvironmentLocked(Box::new(Locked {
+        session: session.clone(),
+        queue_length: lock.tickets.len(),
+        is_self: session.holder.id == by.id,
+    }))
+}

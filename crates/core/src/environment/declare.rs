@@ -1,0 +1,90 @@
+//! Environments come and go with the definition. Their fences stay.
+
+use super::draft::{Draft, Moment};
+use super::fence::Fence;
+use super::moves::Ending;
+use super::state::{Agenda, Condition, EndReason, Environment, Lock, TicketCause};
+use super::telling;
+use crate::decision::{Change, Decision, Record};
+use crate::event::{Actor, EventKind};
+use crate::id::{EnvironmentId, PipelineId};
+use crate::name::EnvName;
+use crate::pipeline::model::Environment as Configuration;
+use crate::plant::{Plant, planted};
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone)]
+pub struct Declare {
+    pub id: EnvironmentId,
+    pub pipeline: PipelineId,
+    pub name: EnvName,
+    pub configuration: Configuration,
+    pub definition_hash: String,
+    /// The highest number an environment of this name has had in a pipeline of this name.
+    pub last_fence: Fence,
+}
+
+/// A definition names an environment for the first time.
+pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
+    let environment = Environment {
+        id: cmd.id,
+        pipeline: cmd.pipeline,
+        name: cmd.name,
+        configuration: cmd.configuration,
+        definition_hash: cmd.definition_hash,
+        is_declared: true,
+        fence: cmd.last_fence,
+        sessions: 0,
+        tickets: 0,
+        deployments: 0,
+        condition: Condition::Clean,
+        deployed_commit: None,
+        agenda: Agenda::default(),
+        version: 1,
+        created_at: now,
+    };
+    let changes = vec![Change::Put(Record::Environment(Box::new(environment.clone())))];
+    Decision { changes, events: Vec::new(), effects: Vec::new(), answer: environment }
+}
+
+/// A definition names it again, perhaps with other words. Whoever holds it keeps it on the old terms.
+pub fn redeclare(
+    lock: &Lock,
+    configuration: Configuration,
+    definition_hash: String,
+    moment: &Moment,
+) -> Decision<()> {
+    let mut draft = Draft::begin(lock, moment);
+    draft.lock.environment.is_declared = true;
+    draft.lock.environment.configuration = configuration;
+    draft.lock.environment.definition_hash = definition_hash;
+    draft.finish(())
+}
+
+/// The definition no longer names it: nobody new gets in, and whoever holds it keeps it until their session ends.
+pub fn undeclare(lock: &Lock, moment: &Moment) -> Decision<()> {
+    let mut draft = Draft::begin(lock, moment);
+    draft.lock.environment.is_declared = false;
+    draft.dissolve(TicketCause::EnvironmentDeleted);
+    if planted(Plant::RemovalEndsSession) {
+        end(&mut draft, Actor::system());
+    }
+    draft.finish(())
+}
+
+/// Its pipeline is deleted: the session ends too.
+pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
+    let mut draft = Draft::begin(lock, moment);
+    draft.lock.environment.is_declared = false;
+    draft.dissolve(TicketCause::EnvironmentDeleted);
+    end(&mut draft, by);
+    draft.finish(())
+}
+
+fn end(draft: &mut Draft<'_>, by: Actor) {
+    let ending = Ending { reason: EndReason::EnvironmentDeleted, by, why: None, successor: None };
+    if let Some(session) = draft.end(ending) {
+        let event = telling::ended(EventKind::SessionReleased, &draft.lock, &session);
+        draft.record(event);
+    }
+}

@@ -1,0 +1,98 @@
+//! Deploy in a session: the holder asks, the deployment bears the session's fence.
+
+use super::draft::{Draft, Moment};
+use super::limits::DEPLOYMENTS_UNFINISHED_MAX;
+use super::state::{Condition, Holder, Lock};
+use super::{Named, telling};
+use crate::decision::{Refusal, Ruling};
+use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
+use crate::event::EventKind;
+use crate::id::DeploymentId;
+use crate::name::{CommitId, Reason};
+use crate::plant::{Plant, planted};
+
+#[derive(Debug, Clone)]
+pub struct Deploy {
+    pub by: Holder,
+    pub commit: CommitId,
+    pub on_conflict: OnConflict,
+    /// Do not wait for the work of former sessions; the caller has the right to say so.
+    pub override_drain: Option<Reason>,
+}
+
+/// What happens when the session has a deployment that has not ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// One after the other.
+    #[default]
+    Queue,
+    /// In place of those that have not started.
+    Supersede,
+    Reject,
+}
+
+pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> Ruling<Deployment> {
+    let mut draft = Draft::begin(lock, moment);
+    let allowed = match named.held_by(&cmd.by, &mut draft) {
+        Err(Refusal::NotSessionHolder(_)) if planted(Plant::DeployByStranger) => Ok(()),
+        Err(refusal) => Err(refusal),
+        Ok(_) => check_conflict(&draft.lock, cmd.on_conflict),
+    };
+    if let Err(refusal) = allowed {
+        return draft.refuse(refusal);
+    }
+    let overrides = cmd.override_drain.clone();
+    let overrides = overrides.filter(|_| draft.lock.is_contested() || draft.lock.is_resetting());
+    if let Some(reason) = &overrides {
+        give_up_waiting(&mut draft, &cmd.by, reason);
+    }
+    let waiting: Vec<_> = match cmd.on_conflict {
+        OnConflict::Supersede => queued(&draft.lock).collect(),
+        OnConflict::Queue | OnConflict::Reject => Vec::new(),
+    };
+    let id = draft.deploy(cmd.commit.clone(), cmd.by.actor(), overrides);
+    for older in waiting {
+        deployment::cancel::supersede(&mut draft, older, id);
+    }
+    match draft.lock.deployment(id).cloned() {
+        Some(deployment) => draft.finish(Ok(deployment)),
+        None => unreachable!("it was just asked for"),
+    }
+}
+
+fn check_conflict(lock: &Lock, on_conflict: OnConflict) -> Result<(), Refusal> {
+    let superseded = if on_conflict == OnConflict::Supersede { queued(lock).count() } else { 0 };
+    if on_conflict == OnConflict::Reject && lock.is_busy() {
+        let text = "a deployment of this session has not ended yet; wait for it, or leave out onConflict";
+        return Err(Refusal::InvalidState(text.into()));
+    }
+    if lock.deployments.len() - superseded >= DEPLOYMENTS_UNFINISHED_MAX {
+        let text = format!("{DEPLOYMENTS_UNFINISHED_MAX} deployments wait here already; cancel one first");
+        return Err(Refusal::InvalidState(text));
+    }
+    Ok(())
+}
+
+fn queued(lock: &Lock) -> impl Iterator<Item = DeploymentId> {
+    let active = lock.session.as_ref().map(|session| session.id);
+    let ours = move |work: &Work| matches!(work, Work::Session(id) if Some(*id) == active);
+    let waiting = lock.deployments.iter();
+    waiting.filter(move |it| ours(&it.work) && it.status == Status::Queued).map(|it| it.id)
+}
+
+/// The one exception to "never two at once", and it is on record. A reset that is due is given up with it.
+fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
+    let pending: Vec<_> = draft.lock.left_over().map(|deployment| deployment.id.to_string()).collect();
+    let event = telling::environment(EventKind::DrainOverridden, &draft.lock)
+        .with("pending", pending)
+        .with("reason", reason.as_str());
+    draft.record(event);
+    if let Some(reset) = draft.lock.reset().map(|reset| reset.id) {
+        let cause = CancelCause::DrainOverridden;
+        let cancel = Cancel { by: by.actor(), cause, reason: Some(reason.clone()) };
+        deployment::cancel::apply(draft, reset, &cancel);
+        if draft.lock.environment.condition == Condition::Clean {
+            draft.lock.environment.condition = Condition::Dirty;
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A decision in the making: a copy of the lock, what left it, and what there is to tell.
+
+use super::fence::Fence;
+use super::settle;
+use super::state::{Agenda, Lock, Session, Ticket, TicketStatus};
+use crate::decision::{Change, Decision, Record, Refusal, Ruling};
+use crate::deployment::{self, Deployment, Status};
+use crate::event::{Actor, NewEvent};
+use crate::id::{Entropy, TicketId};
+use crate::plant::{Plant, planted};
+use crate::time::Timestamp;
+
+/// What a rule needs from outside: the time, the installation's epoch, and chance.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    pub now: Timestamp,
+    pub epoch: i64,
+    pub entropy: Entropy,
+}
+
+pub(crate) struct Draft<'a> {
+    before: &'a Lock,
+    pub(crate) lock: Lock,
+    moment: &'a Moment,
+    /// Whose doing it is, where that is not the caller's.
+    by: Option<Actor>,
+    gone: Vec<Record>,
+    events: Vec<NewEvent>,
+    drawn: u8,
+}
+
+impl<'a> Draft<'a> {
+    /// Begins with what time has made due.
+    pub(crate) fn begin(before: &'a Lock, moment: &'a Moment) -> Self {
+        let mut draft = Self {
+            before,
+            lock: before.clone(),
+            moment,
+            by: None,
+            gone: Vec::new(),
+            events: Vec::new(),
+            drawn: 0,
+        };
+        settle::run(&mut draft);
+        draft
+    }
+
+    /// Ends the same way, and hands out what changed: what left the lock first, so that a session is ended before
+    /// the next one is opened.
+    pub(crate) fn finish<A>(mut self, answer: A) -> Decision<A> {
+        settle::run(&mut self);
+        self.lock.environment.agenda = agenda(&self.lock);
+        let (before, lock) = (self.before, &mut self.lock);
+        let mut changes = std::mem::take(&mut self.gone);
+        if changes.is_empty() && lock == before {
+            return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
+        }
+        lock.environment.version += 1;
+        changes.push(Record::Environment(Box::new(lock.environment.clone())));
+        changes.extend(
+            changed(before.session.iter(), lock.session.iter()).map(|it| Record::Session(Box::new(it))),
+        );
+        changes.extend(
+            changed(before.tickets.iter(), lock.tickets.iter()).map(|it| Record::Ticket(Box::new(it))),
+        );
+        let deployments = changed(before.deployments.iter(), lock.deployments.iter());
+        changes.extend(deployments.map(|it| Record::Deployment(Box::new(it))));
+        let changes = changes.into_iter().map(Change::Put).collect();
+        Decision { changes, events: self.events, effects: Vec::new(), answer }
+    }
+
+    /// A "no" that still keeps what time has done.
+    pub(crate) fn refuse<A>(self, refusal: Refusal) -> Ruling<A> {
+        self.finish(Err(refusal))
+    }
+
+    /// This record is written, and is no longer part of the lock.
+    pub(super) fn gone(&mut self, record: Record) {
+        self.gone.push(record);
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.moment.now
+    }
+
+    pub(crate) fn record(&mut self, event: NewEvent) {
+        self.events.push(NewEvent { by: self.by.clone(), ..event });
+    }
+
+    /// Runs `work` as something nobody asked for.
+    pub(crate) fn as_system(&mut self, work: impl FnOnce(&mut Self)) {
+        let by = self.by.replace(Actor::system());
+        work(self);
+        self.by = by;
+    }
+
+    /// Every id of a decision comes from one draw of chance and a count.
+    pub(super) fn draw(&mut self) -> Entropy {
+        let mut entropy = self.moment.entropy;
+        entropy[9] ^= self.drawn;
+        self.drawn =
+            self.drawn.checked_add(1).unwrap_or_else(|| unreachable!("a decision makes few records"));
+        entropy
+    }
+
+    pub(super) fn next_fence(&mut self) -> Fence {
+        let last = self.lock.environment.fence;
+        let next = match () {
+            () if planted(Plant::CounterNotRaised) && last > Fence::default() => last,
+            () if planted(Plant::CounterRaisedTwice) => last.next(self.moment.epoch).next(self.moment.epoch),
+            () => last.next(self.moment.epoch),
+        };
+        self.lock.environment.fence = next;
+        next
+    }
+
+    /// Takes a deployment out of the lock in its final state.
+    pub(crate) fn retire(&mut self, deployment: Deployment) {
+        self.lock.deployments.retain(|other| other.id != deployment.id);
+        self.gone.push(Record::Deployment(Box::new(deployment)));
+    }
+
+    /// Puts a deployment back in its next state.
+    pub(crate) fn replace(&mut self, deployment: Deployment) {
+        if let Some(old) = self.lock.deployments.iter_mut().find(|old| old.id == deployment.id) {
+            *old = deployment;
+        }
+    }
+
+    /// A deployment as this decision leaves it.
+    pub(crate) fn as_retired(&self, deployment: &Deployment) -> Deployment {
+        let retired = self.gone.iter().rev().find_map(|record| match record {
+            Record::Deployment(retired) if retired.id == deployment.id => Some(retired.as_ref()),
+            _ => None,
+        });
+        let found = retired.or_else(|| self.lock.deployment(deployment.id));
+        found.unwrap_or(deployment).clone()
+    }
+
+    /// Takes a ticket out of the line.
+    pub(crate) fn leave(&mut self, id: TicketId, status: TicketStatus) -> Option<Ticket> {
+        let index = self.lock.tickets.iter().position(|ticket| ticket.id == id)?;
+        let ticket = Ticket { status, ..self.lock.tickets.remove(index) };
+        self.gone.push(Record::Ticket(Box::new(ticket.clone())));
+        Some(ticket)
+    }
+
+    /// A ticket as this decision leaves it.
+    pub(crate) fn as_left(&self, ticket: &Ticket) -> Ticket {
+        let left = self.gone.iter().rev().find_map(|record| match record {
+            Record::Ticket(left) if left.id == ticket.id => Some(left.as_ref().clone()),
+            _ => None,
+        });
+        left.unwrap_or_else(|| ticket.clone())
+    }
+
+    /// The named session as this decision leaves it.
+    pub(crate) fn as_ended(&self, named: &Session) -> Session {
+        let ended = self.gone.iter().rev().find_map(|record| match record {
+            Record::Session(session) if session.id == named.id => Some(session.as_ref().clone()),
+            _ => None,
+        });
+        ended.unwrap_or_else(|| named.clone())
+    }
+}
+
+fn agenda(lock: &Lock) -> Agenda {
+    let count = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+    let startable = lock.deployments.iter().find(|deployment| {
+        deployment.status == Status::Queued
+            && deployment::obstacles(lock, deployment).iter().all(deployment::Blocked::is_pause)
+    });
+    Agenda {
+        waiting: count(lock.tickets.len()),
+        unfinished: count(lock.deployments.len()),
+        holder: lock.session.as_ref().map(|session| session.id),
+        due_at: settle::due_at(lock),
+        startable: startable.map(|deployment| deployment.id),
+    }
+}
+
+fn changed<'a, T: Clone + PartialEq + 'a>(
+    before: impl Iterator<Item = &'a T> + Clone,
+    after: impl Iterator<Item = &'a T>,
+) -> impl Iterator<Item = T> {
+    after.filter(move |record| !before.clone().any(|old| old == *record)).cloned()
+}

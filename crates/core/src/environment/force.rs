@@ -1,0 +1,80 @@
+//! Force claim: takes the lock from whoever holds it, in one step that never passes through free.
+//!
+//! A takeover may be told to wait, for a grace period or for the running deployment. Then it stands at the head of
+//! the line, and the holder can see it coming.
+
+use super::claim::{Claimed, Opened, check_room, open};
+use super::draft::{Draft, Moment};
+use super::fence::Fence;
+use super::limits::WAIT_S_DEFAULT;
+use super::moves::Ending;
+use super::state::{EndReason, Holder, Lock, Takeover, Wish};
+use super::{check_fence, settle, telling};
+use crate::decision::Ruling;
+use crate::event::EventKind;
+use crate::id::TokenId;
+use crate::name::Reason;
+use crate::plant::{Plant, planted};
+
+#[derive(Debug, Clone)]
+pub struct Force {
+    pub by: Holder,
+    pub token: Option<TokenId>,
+    pub wish: Wish,
+    pub why: Option<Reason>,
+    pub mode: Mode,
+    /// `If-Match`: exactly this holder, or nobody.
+    pub expected: Option<Fence>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Now,
+    AfterCurrentDeployment,
+    Grace { seconds: i64 },
+}
+
+pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
+    let mut draft = Draft::begin(lock, moment);
+    let expected = cmd.expected.filter(|_| !planted(Plant::ForceIgnoresIfMatch));
+    if let Err(refusal) = check_fence(&draft.lock, expected) {
+        return draft.refuse(refusal);
+    }
+    let Some(target) = draft.lock.session.as_ref().map(|session| session.id) else {
+        let opened = open(&mut draft, &cmd.by, &cmd.wish);
+        return draft.finish(Ok(Claimed::Session(opened)));
+    };
+    let at = match cmd.mode {
+        Mode::Grace { seconds } => Some(draft.now().plus_seconds(seconds)),
+        Mode::AfterCurrentDeployment if draft.lock.is_deploying() => None,
+        Mode::AfterCurrentDeployment | Mode::Now => {
+            let opened = take(&mut draft, cmd);
+            return draft.finish(Ok(Claimed::Session(opened)));
+        }
+    };
+    if let Err(refusal) = check_room(&draft.lock) {
+        return draft.refuse(refusal);
+    }
+    // A place in line outlives the moment it waits for.
+    let expires_at = at.unwrap_or(draft.now()).plus_seconds(WAIT_S_DEFAULT);
+    let takeover = Takeover { target, at, why: why(cmd) };
+    let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, Some(takeover));
+    draft.finish(Ok(Claimed::Ticket(ticket)))
+}
+
+fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
+    let ending = Ending { reason: EndReason::Overridden, by: cmd.by.actor(), why: why(cmd), successor: None };
+    if let Some(session) = draft.end(ending) {
+        let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
+        draft.record(event);
+    }
+    if planted(Plant::ForceLeavesFree) {
+        settle::after_end(draft);
+    }
+    open(draft, &cmd.by, &cmd.wish)
+}
+
+/// Those who only know `context` have said why there.
+fn why(cmd: &Force) -> Option<Reason> {
+    cmd.why.clone().or_else(|| cmd.wish.context.clone())
+}

@@ -1,0 +1,44 @@
+//! Hand over: the holder gives the lock to somebody else. A takeover with consent: one step, a higher fence.
+
+use super::draft::{Draft, Moment};
+use super::moves::Ending;
+use super::state::{EndReason, Holder, Lock, Session, Wish};
+use super::{Named, telling};
+use crate::decision::Ruling;
+use crate::event::EventKind;
+
+pub fn hand_over(
+    lock: &Lock,
+    named: &Named<'_>,
+    by: &Holder,
+    to: &Holder,
+    moment: &Moment,
+) -> Ruling<Session> {
+    let mut draft = Draft::begin(lock, moment);
+    let wish = match named.held_by(by, &mut draft) {
+        Err(refusal) => return draft.refuse(refusal),
+        // What was agreed for the environment goes with it; its deployments do not.
+        Ok(session) => Wish {
+            commit: session.commit.clone(),
+            context: session.context.clone(),
+            ttl_seconds: session.ttl_seconds,
+            deploy: false,
+        },
+    };
+    let successor = draft.new_session_id();
+    let ending =
+        Ending { reason: EndReason::HandedOver, by: by.actor(), why: None, successor: Some(successor) };
+    let ended = draft.end(ending);
+    let new_fence = draft.open(successor, to.clone(), &wish);
+    if let Some(ended) = ended {
+        let event = telling::ended(EventKind::SessionHandedOver, &draft.lock, &ended)
+            .with("to", to.name.clone())
+            .with("toId", to.id.to_string())
+            .with("newFence", new_fence.number());
+        draft.record(event);
+    }
+    match draft.lock.session.clone() {
+        Some(session) => draft.finish(Ok(session)),
+        None => unreachable!("a session was opened"),
+    }
+}

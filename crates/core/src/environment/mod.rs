@@ -1,0 +1,81 @@
+//! The lock on an environment: who holds it, who waits, and what may happen in it meanwhile.
+//!
+//! Every rule is a function of a [`Lock`], a command and a [`Moment`]. Each begins by letting time do what is due
+//! (an expired session ends, the next in line is granted) and ends the same way, so that no state is ever written in
+//! which the environment is free while somebody with a valid ticket waits.
+//!
+//! A timer only decides when we *try* to end something; the record and the fence decide what is so.
+
+pub mod claim;
+pub mod declare;
+pub mod deploy;
+mod draft;
+pub mod extend;
+pub mod fence;
+pub mod force;
+pub mod hand_over;
+pub mod limits;
+mod moves;
+pub mod queue;
+pub mod release;
+mod settle;
+mod state;
+mod telling;
+
+pub(crate) use draft::Draft;
+pub use draft::Moment;
+pub use settle::{ends_at, settle};
+pub use state::{
+    Agenda, Condition, Drain, End, EndReason, Environment, Holder, Lock, Locked, NotActive, Session,
+    SessionStatus, State, Takeover, Ticket, TicketCause, TicketStatus, Wish,
+};
+
+use crate::decision::Refusal;
+
+/// What a command says about the session it means.
+#[derive(Debug, Clone)]
+pub struct Named<'a> {
+    /// As it was when it was loaded; it may have ended.
+    pub session: &'a Session,
+    /// `If-Match`: go on only if this is still the fence of the environment's holder.
+    pub expected: Option<fence::Fence>,
+}
+
+impl Named<'_> {
+    /// The active session, if it is the named one. Otherwise how that one ended.
+    pub(crate) fn active<'d>(&self, draft: &'d mut Draft<'_>) -> Result<&'d mut Session, Refusal> {
+        check_fence(&draft.lock, self.expected)?;
+        let current_fence = draft.lock.environment.fence;
+        let ended = draft.as_ended(self.session);
+        match &mut draft.lock.session {
+            Some(active) if active.id == self.session.id => Ok(active),
+            _ => Err(Refusal::SessionNotActive(Box::new(NotActive { session: ended, current_fence }))),
+        }
+    }
+
+    /// The same, for its holder alone.
+    pub(crate) fn held_by<'d>(
+        &self,
+        by: &Holder,
+        draft: &'d mut Draft<'_>,
+    ) -> Result<&'d mut Session, Refusal> {
+        let session = self.active(draft)?;
+        if session.holder.id != by.id {
+            return Err(Refusal::NotSessionHolder(session.holder.clone()));
+        }
+        Ok(session)
+    }
+}
+
+/// `If-Match`: the holder is still the one the caller has seen.
+fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusal> {
+    let current = lock.session.as_ref().map(|session| session.fence);
+    match expected {
+        Some(_) if expected != current => Err(Refusal::FenceMoved { current }),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn drained(lock: &Lock) -> crate::event::NewEvent {
+    telling::environment(crate::event::EventKind::EnvironmentDrained, lock)
+}

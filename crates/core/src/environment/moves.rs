@@ -1,0 +1,238 @@
+//! The moves every rule is made of: a session opens or ends, a deployment is planned, somebody joins the line.
+
+use super::draft::Draft;
+use super::fence::Fence;
+use super::limits::RUNNER_LOST_S;
+use super::state::{
+    Condition, Drain, End, EndReason, Holder, Lock, Session, Takeover, Ticket, TicketCause, TicketStatus,
+    Wish,
+};
+use super::telling;
+use crate::decision::Record;
+use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
+use crate::event::{Actor, EventKind};
+use crate::id::{DeploymentId, SessionId, TicketId, TokenId};
+use crate::name::{CommitId, Reason};
+use crate::pipeline::model::{OnRelease, ReleaseRule};
+use crate::plant::{Plant, planted};
+use crate::time::Timestamp;
+
+/// How a session ends, all but the time.
+pub(crate) struct Ending {
+    pub(crate) reason: EndReason,
+    pub(crate) by: Actor,
+    pub(crate) why: Option<Reason>,
+    pub(crate) successor: Option<SessionId>,
+}
+
+impl Draft<'_> {
+    /// A new active session; the caller has made sure that there is none. Tells nobody yet.
+    pub(crate) fn open(&mut self, id: SessionId, holder: Holder, wish: &Wish) -> Fence {
+        let now = self.now();
+        let fence = self.next_fence();
+        self.lock.environment.sessions += 1;
+        let configuration = &self.lock.environment.configuration;
+        let default_ttl = configuration.ttl.map(|ttl| i64::try_from(ttl.as_secs()).unwrap_or(i64::MAX));
+        let ttl_seconds = wish.ttl_seconds.or(default_ttl);
+        let idle = configuration.release.iter().filter_map(|rule| match rule {
+            ReleaseRule::Timeout { after_idle } => i64::try_from(after_idle.as_secs()).ok(),
+            ReleaseRule::PrClosed => None,
+        });
+        let idle_seconds = idle.min();
+        let mut session = Session {
+            id,
+            environment: self.lock.environment.id,
+            number: self.lock.environment.sessions,
+            fence,
+            holder,
+            commit: wish.commit.clone(),
+            context: wish.context.clone(),
+            claimed_at: now,
+            extended_at: None,
+            extensions: 0,
+            ttl_seconds,
+            expires_at: ttl_seconds.map(|seconds| now.plus_seconds(seconds)),
+            idle_seconds,
+            active_at: now,
+            warned_of: None,
+            deployments: 0,
+            drain: None,
+            end: None,
+        };
+        // Looked at without a session, everything that still runs is left over.
+        self.lock.session = None;
+        let pending: Vec<_> = self.lock.left_over().map(|deployment| deployment.id).collect();
+        if !pending.is_empty() {
+            session.drain =
+                Some(Drain { pending, deadline: now.plus_seconds(RUNNER_LOST_S), completed_at: None });
+        }
+        self.lock.session = Some(session);
+        fence
+    }
+
+    pub(crate) fn new_session_id(&mut self) -> SessionId {
+        SessionId::from_parts(self.now(), self.draw())
+    }
+
+    /// Opens a session, deploys its commit if that is wished, and tells of both.
+    pub(crate) fn grant(&mut self, holder: &Holder, wish: &Wish) -> (SessionId, Option<DeploymentId>) {
+        let (id, previous) = (self.new_session_id(), self.lock.environment.fence);
+        self.open(id, holder.clone(), wish);
+        if let Some(session) = &self.lock.session {
+            let event = telling::opened(&self.lock, session, previous);
+            self.record(event);
+        }
+        let deployment = match &wish.commit {
+            Some(commit) if wish.deploy => Some(self.deploy(commit.clone(), holder.actor(), None)),
+            _ => None,
+        };
+        (id, deployment)
+    }
+
+    /// The active session asks for a deployment.
+    pub(crate) fn deploy(
+        &mut self,
+        commit: CommitId,
+        by: Actor,
+        overrides_drain: Option<Reason>,
+    ) -> DeploymentId {
+        let now = self.now();
+        let (work, fence) = match &mut self.lock.session {
+            Some(session) => {
+                session.deployments += 1;
+                session.commit = Some(commit.clone());
+                (Work::Session(session.id), session.fence)
+            }
+            None => unreachable!("deploys are asked for in a session"),
+        };
+        self.lock.prolong(None, now);
+        self.plan(work, fence, commit, by, overrides_drain)
+    }
+
+    fn plan(
+        &mut self,
+        work: Work,
+        fence: Fence,
+        commit: CommitId,
+        requested_by: Actor,
+        overrides_drain: Option<Reason>,
+    ) -> DeploymentId {
+        let id = DeploymentId::from_parts(self.now(), self.draw());
+        self.lock.environment.deployments += 1;
+        let deployment = Deployment {
+            id,
+            number: self.lock.environment.deployments,
+            pipeline: self.lock.environment.pipeline,
+            environment: self.lock.environment.id,
+            stage: self.lock.environment.name.clone(),
+            definition_hash: self.lock.environment.definition_hash.clone(),
+            work,
+            fence,
+            commit,
+            requested_by,
+            overrides_drain,
+            status: Status::Queued,
+            created_at: self.now(),
+            started_at: None,
+            finished_at: None,
+        };
+        self.record(deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment));
+        self.lock.deployments.push(deployment);
+        id
+    }
+
+    /// Ends the active session: what it had not started is cancelled, what runs is told to stop. The caller tells.
+    pub(crate) fn end(&mut self, ending: Ending) -> Option<Session> {
+        let mut session = self.lock.session.take()?;
+        let Ending { reason, by, why, successor } = ending;
+        session.end = Some(End { at: self.now(), reason, by: by.clone(), why, successor });
+        self.gone(Record::Session(Box::new(session.clone())));
+        let of_session = self.lock.deployments.iter();
+        let ids: Vec<_> = of_session
+            .filter(|deployment| deployment.work == Work::Session(session.id))
+            .map(|deployment| deployment.id)
+            .collect();
+        for id in ids {
+            let is_queued =
+                self.lock.deployment(id).is_some_and(|deployment| deployment.status == Status::Queued);
+            let is_left = planted(if is_queued { Plant::EndLeavesQueued } else { Plant::EndLeavesRunning });
+            if !is_left {
+                let cancel = Cancel { by: by.clone(), cause: CancelCause::SessionEnded, reason: None };
+                deployment::cancel::apply(self, id, &cancel);
+            }
+        }
+        Some(session)
+    }
+
+    /// A changed environment is put back where its definition says so. Takes its number at once, before the next
+    /// holder's, so that theirs is higher.
+    pub(crate) fn plan_reset(&mut self) {
+        let environment = &self.lock.environment;
+        let is_wanted = environment.configuration.on_release == OnRelease::DeployTracked
+            && environment.condition != Condition::Clean
+            && environment.is_declared
+            && !self.lock.is_resetting()
+            && !planted(Plant::ResetForgotten);
+        if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
+            let fence = self.next_fence();
+            self.plan(Work::Reset, fence, commit, Actor::system(), None);
+        }
+    }
+
+    pub(crate) fn queue(
+        &mut self,
+        holder: Holder,
+        token: Option<TokenId>,
+        wish: Wish,
+        expires_at: Timestamp,
+        takeover: Option<Takeover>,
+    ) -> Ticket {
+        self.lock.environment.tickets += 1;
+        let ticket = Ticket {
+            id: TicketId::from_parts(self.now(), self.draw()),
+            environment: self.lock.environment.id,
+            number: self.lock.environment.tickets,
+            holder,
+            token,
+            wish,
+            created_at: self.now(),
+            expires_at,
+            takeover,
+            is_entitled: true,
+            status: TicketStatus::Waiting,
+        };
+        self.lock.tickets.push(ticket.clone());
+        // Takeovers stand at the head; all else by arrival.
+        self.lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
+        let event = telling::ticket(EventKind::TicketQueued, &self.lock, &ticket)
+            .with("position", self.lock.position(ticket.id).unwrap_or_default());
+        self.record(event);
+        ticket
+    }
+
+    /// Everybody leaves the line.
+    pub(crate) fn dissolve(&mut self, cause: TicketCause) {
+        for id in self.lock.tickets.iter().map(|ticket| ticket.id).collect::<Vec<_>>() {
+            let status = TicketStatus::Cancelled { at: self.now(), cause };
+            if let Some(ticket) = self.leave(id, status) {
+                let event = telling::ticket(EventKind::TicketCancelled, &self.lock, &ticket);
+                self.record(event);
+            }
+        }
+    }
+}
+
+impl Lock {
+    /// The active session lives on: its holder did something. An end never comes nearer by this.
+    pub(crate) fn prolong(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
+        let Some(session) = &mut self.session else { return };
+        session.active_at = now;
+        let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
+        // Without an expiry there is nothing to put off.
+        if let (Some(at), Some(later)) = (session.expires_at, later)
+            && !planted(Plant::ExpiryIgnoresExtension)
+        {
+            session.expires_at = Some(at.max(later));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Release: the named session ends, or nothing does.
+
+use super::draft::{Draft, Moment};
+use super::moves::Ending;
+use super::state::{EndReason, Holder, Lock, Session, SessionStatus};
+use super::{Named, check_fence, settle, telling};
+use crate::decision::{Refusal, Ruling};
+use crate::event::EventKind;
+use crate::plant::{Plant, planted};
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Released {
+    pub session: Session,
+    /// False: it had ended before.
+    pub released: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct Release {
+    pub by: Holder,
+    /// May end other people's sessions too.
+    pub may_force: bool,
+}
+
+pub fn release(lock: &Lock, named: &Named<'_>, cmd: &Release, moment: &Moment) -> Ruling<Released> {
+    let mut draft = Draft::begin(lock, moment);
+    if let Err(refusal) = check_fence(&draft.lock, named.expected) {
+        return draft.refuse(refusal);
+    }
+    let active = draft.lock.session.as_ref();
+    let active = active.filter(|active| active.id == named.session.id || planted(Plant::ReleaseEndsCurrent));
+    let Some(active) = active else {
+        let session = ended_before(&draft, named.session, cmd);
+        return draft.finish(Ok(Released { session, released: false }));
+    };
+    if active.holder.id != cmd.by.id && !cmd.may_force && !planted(Plant::ReleaseByStranger) {
+        let refusal = Refusal::NotSessionHolder(active.holder.clone());
+        return draft.refuse(refusal);
+    }
+    let ending = Ending { reason: EndReason::Released, by: cmd.by.actor(), why: None, successor: None };
+    let Some(session) = draft.end(ending) else { unreachable!("it was active a moment ago") };
+    let event = telling::ended(EventKind::SessionReleased, &draft.lock, &session);
+    draft.record(event);
+    settle::after_end(&mut draft);
+    draft.finish(Ok(Released { session, released: true }))
+}
+
+fn ended_before(draft: &Draft<'_>, named: &Session, cmd: &Release) -> Session {
+    let mut session = draft.as_ended(named);
+    if let Some(end) = &mut session.end
+        && planted(Plant::EndReasonOverwritten)
+    {
+        end.reason = EndReason::Released;
+        end.by = cmd.by.actor();
+    }
+    debug_assert_ne!(session.status(), SessionStatus::Active);
+    session
+}

@@ -1,0 +1,170 @@
+//! What time alone makes due: sessions end, places in line run out, takeovers come, the next one is granted.
+
+use super::draft::{Draft, Moment};
+use super::limits::WARNING_S_MAX;
+use super::moves::Ending;
+use super::state::{EndReason, Lock, Session, Ticket, TicketCause, TicketStatus};
+use super::telling;
+use crate::decision::Decision;
+use crate::event::{Actor, EventKind};
+use crate::plant::{Plant, planted};
+use crate::time::Timestamp;
+
+/// For the sweep: does what is due, and nothing if nothing is.
+pub fn settle(lock: &Lock, moment: &Moment) -> Decision<()> {
+    Draft::begin(lock, moment).finish(())
+}
+
+pub(super) fn run(draft: &mut Draft<'_>) {
+    draft.as_system(|draft| {
+        drop_dead_tickets(draft);
+        end_overdue_session(draft);
+        take_over_when_due(draft);
+        grant_next(draft);
+        announce_end(draft);
+    });
+}
+
+/// When the active session will end by itself, and why.
+pub fn ends_at(lock: &Lock) -> Option<(Timestamp, EndReason)> {
+    let session = lock.session.as_ref()?;
+    let expiry = session.expires_at.map(|at| (at, EndReason::Expired));
+    let is_idle = !lock.is_busy() || planted(Plant::IdleRunsWhileDeploying);
+    let idle = session.idle_seconds.filter(|_| is_idle);
+    let idle = idle.map(|seconds| (session.active_at.plus_seconds(seconds), EndReason::Idle));
+    [expiry, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
+}
+
+/// When the next thing happens by itself.
+pub(super) fn due_at(lock: &Lock) -> Option<Timestamp> {
+    let end = ends_at(lock).map(|(at, _)| at);
+    let warning = lock.session.as_ref().and_then(|session| warns_at(lock, session));
+    let takeover = lock.pending_takeover().and_then(|(_, takeover)| takeover.at);
+    let tickets = lock.tickets.iter().map(|ticket| ticket.expires_at);
+    [end, warning, takeover].into_iter().flatten().chain(tickets).min()
+}
+
+/// `None` once it was announced.
+fn warns_at(lock: &Lock, session: &Session) -> Option<Timestamp> {
+    let (at, reason) = ends_at(lock)?;
+    let length = match reason {
+        EndReason::Idle => session.idle_seconds,
+        _ => session.ttl_seconds,
+    };
+    let lead = length.map_or(WARNING_S_MAX, |seconds| WARNING_S_MAX.min(seconds / 5));
+    (session.warned_of != Some(at)).then(|| at.plus_seconds(-lead))
+}
+
+fn drop_dead_tickets(draft: &mut Draft<'_>) {
+    let now = draft.now();
+    let dead = |ticket: &Ticket| match ticket {
+        _ if !ticket.is_entitled && !planted(Plant::RevokedWaiterGranted) => {
+            Some(TicketStatus::Cancelled { at: now, cause: TicketCause::Revoked })
+        }
+        _ if ticket.expires_at <= now && !planted(Plant::ExpiredWaiterGranted) => {
+            Some(TicketStatus::Expired { at: now })
+        }
+        _ => None,
+    };
+    let dead: Vec<_> = draft
+        .lock
+        .tickets
+        .iter()
+        .filter_map(|ticket| dead(ticket).map(|status| (ticket.id, status)))
+        .collect();
+    for (id, status) in dead {
+        let kind = match status {
+            TicketStatus::Expired { .. } => EventKind::TicketExpired,
+            _ => EventKind::TicketCancelled,
+        };
+        if let Some(ticket) = draft.leave(id, status) {
+            let event = telling::ticket(kind, &draft.lock, &ticket);
+            draft.record(event);
+        }
+    }
+}
+
+fn end_overdue_session(draft: &mut Draft<'_>) {
+    let now = draft.now();
+    let is_due =
+        |at: Timestamp| if planted(Plant::ExpiryOneLate) { at.plus_seconds(1) <= now } else { at <= now };
+    let Some((_, reason)) = ends_at(&draft.lock).filter(|(at, _)| is_due(*at)) else { return };
+    let ended = draft.end(Ending { reason, by: Actor::system(), why: None, successor: None });
+    if let Some(session) = ended.filter(|_| !planted(Plant::NoEventOnExpiry)) {
+        let event = telling::ended(EventKind::SessionExpired, &draft.lock, &session);
+        draft.record(event);
+    }
+    after_end(draft);
+}
+
+/// What every end but a takeover brings: the reset takes its number, then the next one is granted.
+pub(super) fn after_end(draft: &mut Draft<'_>) {
+    if planted(Plant::ResetAfterGrant) {
+        grant_next(draft);
+        return draft.plan_reset();
+    }
+    draft.plan_reset();
+    grant_next(draft);
+}
+
+fn take_over_when_due(draft: &mut Draft<'_>) {
+    let Some((ticket, takeover)) = draft.lock.pending_takeover() else { return };
+    let is_due = match takeover.at {
+        Some(at) => at <= draft.now() || planted(Plant::GraceIgnored),
+        None => !draft.lock.is_deploying(),
+    };
+    if !is_due {
+        return;
+    }
+    let (ticket, why) = (ticket.clone(), takeover.why.clone());
+    let (by, reason) = (ticket.holder.actor(), EndReason::Overridden);
+    let ended = draft.end(Ending { reason, by, why, successor: None });
+    if let Some(session) = ended {
+        let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
+        draft.record(event);
+    }
+    grant(draft, &ticket);
+}
+
+/// The waiter is granted inside the decision that freed the environment: a free moment would let a newcomer win.
+fn grant_next(draft: &mut Draft<'_>) {
+    if draft.lock.session.is_some() || !draft.lock.environment.is_declared || planted(Plant::GrantForgotten) {
+        return;
+    }
+    let tickets = &draft.lock.tickets;
+    let next = if planted(Plant::QueueNotInOrder) { tickets.last() } else { tickets.first() };
+    if let Some(ticket) = next.cloned() {
+        grant(draft, &ticket);
+    }
+}
+
+fn grant(draft: &mut Draft<'_>, ticket: &Ticket) {
+    let mut wish = ticket.wish.clone();
+    wish.deploy &= !planted(Plant::TicketForgetsCommit);
+    let (session, deployment) = draft.grant(&ticket.holder, &wish);
+    let status = TicketStatus::Granted { at: draft.now(), session, deployment };
+    if let Some(ticket) = draft.leave(ticket.id, status).filter(|_| !planted(Plant::NoEventOnGrant)) {
+        let event = telling::ticket(EventKind::TicketGranted, &draft.lock, &ticket)
+            .with("sessionId", session.to_string())
+            .with_some("deploymentId", deployment);
+        draft.record(event);
+    }
+}
+
+fn announce_end(draft: &mut Draft<'_>) {
+    let now = draft.now();
+    let Some(session) = &draft.lock.session else { return };
+    let (Some((end, reason)), Some(at)) = (ends_at(&draft.lock), warns_at(&draft.lock, session)) else {
+        return;
+    };
+    if at > now {
+        return;
+    }
+    let event = telling::session(EventKind::SessionExpiring, &draft.lock, session)
+        .with("expiresAt", end.to_string())
+        .with("endReason", reason.as_str());
+    if let Some(session) = &mut draft.lock.session {
+        session.warned_of = Some(end);
+    }
+    draft.record(event);
+}

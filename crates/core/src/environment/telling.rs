@@ -1,0 +1,52 @@
+//! What events say about sessions and tickets.
+
+use super::fence::Fence;
+use super::state::{Lock, Session, Ticket};
+use crate::event::{EventKind, NewEvent, Subject};
+
+fn about(kind: EventKind, lock: &Lock) -> NewEvent {
+    let environment = &lock.environment;
+    NewEvent::new(kind, Subject::new("environment", environment.id, Some(environment.name.as_str())))
+        .about(Subject::new("pipeline", environment.pipeline, None))
+}
+
+pub(super) fn environment(kind: EventKind, lock: &Lock) -> NewEvent {
+    about(kind, lock).with("fence", lock.environment.fence.number())
+}
+
+pub(super) fn session(kind: EventKind, lock: &Lock, session: &Session) -> NewEvent {
+    about(kind, lock)
+        .with("sessionId", session.id.to_string())
+        .with("fence", session.fence.number())
+        .with("holder", session.holder.name.clone())
+        .with("holderId", session.holder.id.to_string())
+}
+
+pub(super) fn opened(lock: &Lock, opened: &Session, previous: Fence) -> NewEvent {
+    session(EventKind::SessionClaimed, lock, opened)
+        .with("previousFence", previous.number())
+        .with_some("commitId", opened.commit.as_ref())
+        .with_some("context", opened.context.as_ref())
+        .with_some("expiresAt", opened.expires_at)
+}
+
+/// The environment's fence is that of the successor by then, if there is one.
+pub(super) fn ended(kind: EventKind, lock: &Lock, ended: &Session) -> NewEvent {
+    let event = session(kind, lock, ended);
+    match &ended.end {
+        None => event,
+        Some(end) => event
+            .with("endReason", end.reason.as_str())
+            .with("endedBy", end.by.name.clone())
+            .with_some("reason", end.why.as_ref())
+            .with_some("successorId", end.successor),
+    }
+}
+
+pub(super) fn ticket(kind: EventKind, lock: &Lock, ticket: &Ticket) -> NewEvent {
+    about(kind, lock)
+        .with("ticketId", ticket.id.to_string())
+        .with("holder", ticket.holder.name.clone())
+        .with("holderId", ticket.holder.id.to_string())
+        .with_some("commitId", ticket.wish.commit.as_ref())
+}

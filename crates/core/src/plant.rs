@@ -1,0 +1,93 @@
+//! Mistakes that can be planted into the rules, to show that the tests would find them.
+//!
+//! Only builds with the feature `plants` can switch one on, and only for the thread that asks. A product build carries
+//! none of it: there [`planted`] is `false` at compile time.
+
+macro_rules! plants {
+    ($($name:ident: $doc:literal,)+) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Plant { $(#[doc = $doc] $name,)+ }
+
+        impl Plant {
+            pub const ALL: &'static [Plant] = &[$(Plant::$name),+];
+
+            pub const fn what(self) -> &'static str {
+                match self { $(Plant::$name => $doc),+ }
+            }
+        }
+    };
+}
+
+plants! {
+    ClaimTakesHeld: "a claim succeeds although somebody holds the environment",
+    CounterNotRaised: "a new session gets the fence of the one before it",
+    CounterRaisedTwice: "a new session leaves a gap in the fences",
+    FenceNotCompared: "a report of an ended session is stored",
+    EndLeavesQueued: "deployments that had not started outlive their session",
+    EndLeavesRunning: "running deployments are not told to stop when their session ends",
+    DeployWhileContested: "a deployment starts while work of an ended session may still run",
+    DeployWhileResetting: "a deployment starts while the environment is being reset",
+    TwoAtOnce: "two deployments of a session run at the same time",
+    ReleaseEndsCurrent: "a release ends the current session instead of the named one",
+    ReleaseByStranger: "anybody may release",
+    DeployByStranger: "anybody may deploy in a session",
+    ForceLeavesFree: "a forced claim releases and lets the queue go first",
+    ForceIgnoresIfMatch: "a forced claim ignores the fence it was meant for",
+    ExpiryIgnoresExtension: "a session ends at the time it was first given",
+    ExpiryOneLate: "a session past its end is still active",
+    IdleRunsWhileDeploying: "idle time runs while a deployment runs",
+    EndReasonOverwritten: "releasing an ended session changes how it ended",
+    ExpiredWaiterGranted: "a waiter whose time is over is granted",
+    RevokedWaiterGranted: "a waiter whose token was revoked is granted",
+    QueueNotInOrder: "the last in line is granted first",
+    GrantForgotten: "the end of a session leaves the environment free with somebody waiting",
+    TicketForgetsCommit: "a granted ticket does not deploy its commit",
+    ResetAfterGrant: "the reset takes its number after the waiter's grant",
+    ResetForgotten: "a changed environment is not reset when it is released",
+    DrainNeverEnds: "confirmed stops do not end the drain",
+    SuccessOverCancel: "a success reported after a cancellation counts",
+    NonceNotCompared: "a report from another attempt is stored",
+    GraceIgnored: "a takeover with grace happens at once",
+    NoEventOnExpiry: "an expiry leaves no event",
+    NoEventOnGrant: "a grant to a waiter leaves no event",
+    RemovalEndsSession: "removing an environment from the definition ends its session",
+    VersionNotCompared: "a decision about an outdated state is written",
+}
+
+#[cfg(feature = "plants")]
+mod active {
+    use std::cell::Cell;
+
+    use super::Plant;
+
+    thread_local! {
+        static ACTIVE: Cell<Option<Plant>> = const { Cell::new(None) };
+    }
+
+    /// Runs `work` with a mistake in the rules.
+    pub fn with_plant<T>(plant: Plant, work: impl FnOnce() -> T) -> T {
+        struct Restore;
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                ACTIVE.set(None);
+            }
+        }
+        let _restore = Restore;
+        ACTIVE.set(Some(plant));
+        work()
+    }
+
+    pub(crate) fn planted(plant: Plant) -> bool {
+        ACTIVE.get() == Some(plant)
+    }
+}
+
+#[cfg(feature = "plants")]
+pub(crate) use active::planted;
+#[cfg(feature = "plants")]
+pub use active::with_plant;
+
+#[cfg(not(feature = "plants"))]
+pub(crate) const fn planted(_: Plant) -> bool {
+    false
+}

@@ -1,0 +1,82 @@
+//! A world in memory: maps, and what a decision writes into them. The reference model of tests and simulations, not a
+//! store: what it answers is what every store has to answer.
+
+use std::collections::BTreeMap;
+
+use crate::decision::{Change, Decision, Record};
+use crate::deployment::Deployment;
+use crate::environment::{Environment, Lock, Session, Ticket, TicketStatus};
+use crate::event::NewEvent;
+use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, UserId};
+use crate::name::CommitId;
+use crate::plant::{Plant, planted};
+
+/// Everything written so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct World {
+    pub environments: BTreeMap<EnvironmentId, Environment>,
+    pub sessions: BTreeMap<SessionId, Session>,
+    pub tickets: BTreeMap<TicketId, Ticket>,
+    pub deployments: BTreeMap<DeploymentId, Deployment>,
+    pub events: Vec<NewEvent>,
+    /// Pipelines that are stopped.
+    pub paused: Vec<PipelineId>,
+    /// What resets deploy.
+    pub tracked: Option<CommitId>,
+    /// People who may no longer claim.
+    pub revoked: Vec<UserId>,
+}
+
+/// Somebody else has written since the lock was loaded: load it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outdated;
+
+impl World {
+    pub fn load(&self, id: EnvironmentId) -> Option<Lock> {
+        let environment = self.environments.get(&id)?.clone();
+        let session =
+            self.sessions.values().find(|session| session.environment == id && session.end.is_none());
+        let waiting =
+            self.tickets.values().filter(|it| it.environment == id && it.status == TicketStatus::Waiting);
+        let mut tickets: Vec<_> = waiting
+            .map(|ticket| Ticket { is_entitled: !self.revoked.contains(&ticket.holder.id), ..ticket.clone() })
+            .collect();
+        tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
+        let unfinished = self.deployments.values();
+        let unfinished = unfinished.filter(|it| it.environment == id && !it.status.is_final());
+        let mut deployments: Vec<_> = unfinished.cloned().collect();
+        deployments.sort_by_key(|deployment| deployment.number);
+        Some(Lock {
+            is_paused: self.paused.contains(&environment.pipeline),
+            session: session.cloned(),
+            tickets,
+            deployments,
+            tracked: self.tracked.clone(),
+            environment,
+        })
+    }
+
+    /// Writes a decision, unless the environment has changed since it was loaded.
+    pub fn apply<A>(&mut self, decision: Decision<A>) -> Result<A, Outdated> {
+        for change in &decision.changes {
+            if let Change::Put(Record::Environment(next)) = change
+                && let Some(present) = self.environments.get(&next.id)
+                && present.version + 1 != next.version
+                && !planted(Plant::VersionNotCompared)
+            {
+                return Err(Outdated);
+            }
+        }
+        for Change::Put(record) in decision.changes {
+            match record {
+                Record::Environment(it) => drop(self.environments.insert(it.id, *it)),
+                Record::Session(it) => drop(self.sessions.insert(it.id, *it)),
+                Record::Ticket(it) => drop(self.tickets.insert(it.id, *it)),
+                Record::Deployment(it) => drop(self.deployments.insert(it.id, *it)),
+                Record::Pipeline(_) => {}
+            }
+        }
+        self.events.extend(decision.events);
+        Ok(decision.answer)
+    }
+}
