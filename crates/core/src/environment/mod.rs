@@ -24,7 +24,7 @@ mod telling;
 
 pub(crate) use draft::Draft;
 pub use draft::Moment;
-pub use settle::{ends_at, settle};
+pub use settle::{due_at, ends_at, settle};
 pub use state::{
     Agenda, Condition, Drain, End, EndReason, Environment, Holder, Lock, Locked, NotActive, Session,
     SessionStatus, State, Takeover, Ticket, TicketCause, TicketStatus, Wish,

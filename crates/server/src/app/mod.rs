@@ -43,6 +43,7 @@ use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
+use crate::work::Runner;
 
 pub struct App {
     pub(crate) store: Store,
@@ -53,6 +54,8 @@ pub struct App {
     /// Where definitions are parsed.
     pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
+    /// Executes deployments.
+    pub(crate) runner: Runner,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -62,7 +65,8 @@ impl App {
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
-        Self { store, vault: Arc::new(vault), config, rates, passwords, parsing, streams, shutdown }
+        let (vault, runner) = (Arc::new(vault), Runner::new());
+        Self { store, vault, config, rates, passwords, parsing, streams, runner, shutdown }
     }
 
     /// For programs that have their own reason to stop, such as a signal.
@@ -81,6 +85,12 @@ impl App {
 
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Something was committed that may let a deployment start, or tells one to stop: the runner looks now. Without
+    /// this it looks within a second.
+    pub(crate) fn nudge(&self) {
+        self.runner.nudge();
     }
 
     /// Runs a change, or gives the stored answer when the same request was answered before.
