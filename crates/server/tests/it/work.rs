@@ -50,7 +50,6 @@ async fn a_session_ends_by_itself_and_the_next_in_line_gets_in() {
     expect![[r#"
         session_claimed
         ticket_queued
-        session_expiring
         session_expired
         session_claimed
         ticket_granted
@@ -123,7 +122,11 @@ async fn dummy_steps_do_what_they_are_told_and_nothing_else_is_pretended() {
     let mut yard = Yard::new(&world).await;
     let running = yard.go_to_work();
     for (slug, body, expected) in [
-        ("none", "  steps: []\n", expect!["succeeded"]),
+        (
+            "none",
+            "  steps:\n    - {name: Skipped, type: script, params: {run: make}}\n",
+            expect!["succeeded"],
+        ),
         (
             "all",
             "  build:\n    - {name: Build, type: dummy, params: {duration: 0s}}\n  steps:\n    - {name: Deploy, type: dummy, params: {duration: 1s, message: hello}}\n    - {name: Skipped, type: dummy, params: {outcome: fail}}\n",
