@@ -43,6 +43,8 @@ codes! {
         "There is no token or sign-in, or it is wrong, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
     Forbidden, 403, "forbidden", "You may not do this",
         "You are known, but your role does not allow this. `requiredPermission` names what is missing; an admin of the organization can give you a role that has it.";
+    NotSessionHolder, 403, "not_session_holder", "Somebody else holds this session",
+        "Only the holder of a session may do this. `holder` says who that is; they can hand it over to you.";
     NotFound, 404, "not_found", "Not found",
         "There is no such thing here, or it belongs to an organization your token is not for.";
     MethodNotAllowed, 405, "method_not_allowed", "Method not allowed",
@@ -53,6 +55,10 @@ codes! {
         "Something with this name exists already. `detail` says what.";
     InvalidState, 409, "invalid_state", "Not possible in this state",
         "The request is well formed, but the state of the thing says no. `detail` says why.";
+    EnvironmentLocked, 409, "environment_locked", "The environment is held",
+        "Somebody holds this environment. `holder`, `since`, `context` and `expiresAt` say who, since when, why and until when. Wait in line with `\"queue\": true`, or take it over with force-claim.";
+    SessionNotActive, 409, "session_not_active", "The session is not active",
+        "The session has ended: released, expired, or taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
     IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still running",
         "A request with this `Idempotency-Key` is being answered right now. Repeat it in a moment.";
     PreconditionFailed, 412, "precondition_failed", "It has changed since you read it",

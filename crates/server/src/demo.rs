@@ -6,7 +6,7 @@ use berth_core::pipeline::state::{self, Create};
 use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 
-use crate::app::checked_definition;
+use crate::app::{checked_definition, declare_environments};
 use crate::error::AppError;
 use crate::setup::{Created, create_organization};
 
@@ -44,9 +44,12 @@ fn organization(
         let source = *source;
         let made = store.transact_blocking(Context::system(Some(created.org.id)), move |tx| {
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
+            let environments = definition.environments.clone();
             let decision = state::create(Create { id, slug, name: None, definition }, None, tx.now())?;
             pipeline::put_definition(tx, &decision.answer.definition_hash, source)?;
-            Ok::<_, AppError>(tx.commit(decision)?)
+            let made = tx.commit(decision)?;
+            declare_environments(tx, &made, environments)?;
+            Ok::<_, AppError>(made)
         });
         pipelines.push(made?);
     }

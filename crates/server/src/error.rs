@@ -104,10 +104,13 @@ impl From<StoreError> for AppError {
 impl From<Refusal> for AppError {
     fn from(refusal: Refusal) -> Self {
         let code = match refusal {
-            Refusal::PreconditionFailed { .. } => Code::PreconditionFailed,
+            Refusal::PreconditionFailed { .. } | Refusal::FenceMoved { .. } => Code::PreconditionFailed,
             Refusal::AlreadyExists(_) => Code::AlreadyExists,
             Refusal::InvalidState(_) => Code::InvalidState,
             Refusal::Forbidden(_) => Code::Forbidden,
+            Refusal::EnvironmentLocked(_) => Code::EnvironmentLocked,
+            Refusal::SessionNotActive(_) => Code::SessionNotActive,
+            Refusal::NotSessionHolder(_) => Code::NotSessionHolder,
         };
         Self::new(code, refusal.to_string())
     }

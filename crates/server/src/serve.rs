@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
-use crate::app::App;
+use crate::app::{App, adopt};
 use crate::http::Edge;
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_PER_IP_MAX, HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX, SHUTDOWN_MAX,
@@ -27,6 +27,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until the application's shutdown token is cancelled; then finishes what runs, within [`SHUTDOWN_MAX`].
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
+    if let Err(error) = adopt(&app).await {
+        tracing::error!(
+            ?error,
+            "environments of older pipelines could not be set up; it is tried again at the next start"
+        );
+    }
     let edge = Arc::new(Edge::new(app.clone()));
     let work = tokio::spawn(work::run(app.clone()));
     let connections = Arc::new(Connections::new(app.config().trusted_proxies.clone()));

@@ -39,17 +39,19 @@ pub struct Store {
     writer: Writer,
     // Ends after the writer, which is the one that tells it.
     feed: Feed,
+    /// The upper part of every fence given by this program.
+    epoch: i64,
 }
 
 impl Store {
     /// Opens the SQLite database at `path`, making or migrating it if need be.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
-        sqlite::migrate(path, Clock::new().now())?;
+        let epoch = sqlite::migrate(path, Clock::new().now())?;
         let (feed, publisher) = Feed::start()?;
         let writer = Writer::start(path, publisher)?;
         let readers = Readers::start(path, reader_count())?;
-        Ok(Self { readers, writer, feed })
+        Ok(Self { readers, writer, feed, epoch })
     }
 
     /// Runs `work` in a transaction; everything it wrote is durable when this answers, or nothing is.
@@ -62,7 +64,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (job, answer) = job(context, work);
+        let (job, answer) = job(context, self.epoch, work);
         self.writer.send(job).await?;
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
@@ -77,7 +79,7 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (job, answer) = job(context, work);
+        let (job, answer) = job(context, self.epoch, work);
         self.writer.send_blocking(job)?;
         answer.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
     }
@@ -115,6 +117,7 @@ impl Store {
 
 fn job<T, E>(
     context: Context,
+    epoch: i64,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
 ) -> (sqlite::Job, oneshot::Receiver<Result<T, E>>)
 where
@@ -123,7 +126,7 @@ where
 {
     let (tell, answer) = oneshot::channel();
     let job: sqlite::Job = Box::new(move |conn, now| {
-        let mut tx = Tx::new(conn, context, now);
+        let mut tx = Tx::new(conn, context, now, epoch);
         let result = catch_unwind(AssertUnwindSafe(|| {
             let value = work(&mut tx)?;
             Ok((value, tx.finish()?))

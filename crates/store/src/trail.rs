@@ -38,14 +38,14 @@ pub(crate) fn terms(kind: &str, actor: &Actor, subjects: &[Subject]) -> Vec<Stri
 }
 
 pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
-    let NewEvent { kind, subjects, data } = event;
+    let NewEvent { kind, by, subjects, data } = event;
     let mut event = Event {
         id: EventId::from_parts(tx.now(), tx.entropy()?),
         org: tx.org()?,
         sequence: 0,
         kind: kind.as_str().to_owned(),
         occurred_at: tx.now().whole_millis(),
-        actor: tx.actor().clone(),
+        actor: by.unwrap_or_else(|| tx.actor().clone()),
         request_id: tx.request_id().map(str::to_owned),
         subjects,
         data,

@@ -5,6 +5,7 @@
 //! without recording an event is rolled back.
 
 use berth_core::decision::{Change, Decision, Effect, Record};
+use berth_core::environment::Moment;
 use berth_core::event::{Actor, Event, NewEvent};
 use berth_core::id::{Entropy, OrgId};
 use berth_core::time::Timestamp;
@@ -30,6 +31,9 @@ impl Context {
 
 /// Anything that can run a read statement: a `Reader` or a `Tx`.
 pub trait Read {
+    /// The store's time.
+    fn now(&self) -> Timestamp;
+
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError>;
 
     fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
@@ -48,13 +52,16 @@ impl<'c> Reader<'c> {
         Self { conn, org, now }
     }
 
-    /// The store's time.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 }
 
 impl Read for Reader<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
         let params = scoped(statement, self.org, params)?;
         self.conn.query(statement, &params)
@@ -65,17 +72,23 @@ pub struct Tx<'c> {
     conn: &'c mut dyn Conn,
     context: Context,
     now: Timestamp,
+    epoch: i64,
     changes: u32,
     recorded: Vec<Event>,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp) -> Self {
-        Self { conn, context, now, changes: 0, recorded: Vec::new() }
+    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, epoch: i64) -> Self {
+        Self { conn, context, now, epoch, changes: 0, recorded: Vec::new() }
     }
 
     pub fn now(&self) -> Timestamp {
         self.now
+    }
+
+    /// What the rules of environments need from outside.
+    pub fn moment(&self) -> Result<Moment, StoreError> {
+        Ok(Moment { now: self.now, epoch: self.epoch, entropy: self.entropy()? })
     }
 
     pub fn actor(&self) -> &Actor {
@@ -142,7 +155,11 @@ impl<'c> Tx<'c> {
     pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         for change in decision.changes {
             match change {
-                Change::Put(Record::Pipeline(pipeline)) => records::pipeline::put(self, &pipeline)?,
+                Change::Put(Record::Pipeline(it)) => records::pipeline::put(self, &it)?,
+                Change::Put(Record::Environment(it)) => records::environment::put(self, &it)?,
+                Change::Put(Record::Session(it)) => records::session::put(self, &it)?,
+                Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
+                Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
             }
         }
         for event in decision.events {
@@ -164,6 +181,10 @@ impl<'c> Tx<'c> {
 }
 
 impl Read for Tx<'_> {
+    fn now(&self) -> Timestamp {
+        self.now
+    }
+
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
         let params = scoped(statement, self.context.org, params)?;
         self.conn.query(statement, &params)

@@ -162,6 +162,15 @@ pub enum EndReason {
 }
 
 impl EndReason {
+    pub const ALL: [EndReason; 6] = [
+        EndReason::Released,
+        EndReason::HandedOver,
+        EndReason::EnvironmentDeleted,
+        EndReason::Overridden,
+        EndReason::Expired,
+        EndReason::Idle,
+    ];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             EndReason::Released => "released",
@@ -258,6 +267,16 @@ pub enum TicketCause {
     /// Its owner may no longer claim, or its token was revoked.
     Revoked,
     EnvironmentDeleted,
+}
+
+impl TicketCause {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            TicketCause::Requested => "requested",
+            TicketCause::Revoked => "revoked",
+            TicketCause::EnvironmentDeleted => "environment_deleted",
+        }
+    }
 }
 
 /// Who holds an environment, for whoever is refused.

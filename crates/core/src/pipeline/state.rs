@@ -2,16 +2,16 @@
 //!
 //! Repeats are calm: stopping a stopped pipeline changes nothing and records nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::decision::{Change, Decision, Record, Refusal};
 use crate::event::{Actor, EventKind, NewEvent, Subject};
 use crate::id::PipelineId;
-use crate::name::{DisplayName, Reason, Slug};
+use crate::name::{DisplayName, EnvName, Reason, Slug};
 use crate::pipeline::grammar::SecretName;
-use crate::pipeline::model::Definition;
+use crate::pipeline::model::{Definition, Environment};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -64,6 +64,7 @@ impl Outline {
 pub struct Defined {
     pub hash: String,
     pub outline: Outline,
+    pub environments: BTreeMap<EnvName, Environment>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -224,6 +225,7 @@ mod tests {
                 environments: vec![],
                 secrets: BTreeSet::new(),
             },
+            environments: BTreeMap::new(),
         }
     }
 

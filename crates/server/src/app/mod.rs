@@ -1,6 +1,7 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
 mod answer;
+mod declared;
 mod events;
 mod follow;
 mod history;
@@ -13,6 +14,7 @@ mod tokens;
 mod wire;
 
 pub use answer::{Answer, Outcome, Page};
+pub(crate) use declared::{adopt, declare as declare_environments};
 pub use events::EventFilter;
 pub use members::NewMember;
 pub(crate) use members::default_name;

@@ -14,6 +14,7 @@ use berth_store::query::{From, pipelines};
 use berth_store::records::{pipeline, secret};
 use berth_store::{Read, Tx};
 
+use super::declared::{declare, delete_environments};
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
@@ -114,10 +115,12 @@ impl App {
         self.change(who, once, move |tx, _| {
             let holder = pipeline::by_slug(tx, &new.slug)?;
             let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
+            let environments = definition.environments.clone();
             let command = Create { id, slug: new.slug, name: new.name, definition };
             let decision = state::create(command, holder.as_ref(), tx.now())?;
             pipeline::put_definition(tx, &decision.answer.definition_hash, &new.source)?;
             let created = tx.commit(decision)?;
+            declare(tx, &created, environments)?;
             let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
             Ok(Answer::created(location, shown(&created)).at_version(created.version))
         })
@@ -134,12 +137,16 @@ impl App {
         let text = source.clone();
         let definition = self.parsing.run(move || checked(&text)).await??;
         self.change(who, None, move |tx, _| {
+            let environments = definition.environments.clone();
             let decision = state::redefine(&find(tx, &key)?, definition, expected, tx.now())?;
             // Calm: the definition is there already, and nothing is written.
-            if !decision.changes.is_empty() {
-                pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
+            if decision.changes.is_empty() {
+                return Ok(answer(&decision.answer));
             }
-            Ok(answer(&tx.commit(decision)?))
+            pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
+            let redefined = tx.commit(decision)?;
+            declare(tx, &redefined, environments)?;
+            Ok(answer(&redefined))
         })
         .await
     }
@@ -178,11 +185,14 @@ impl App {
         who: &Authorized<permit::PipelinesWrite>,
         key: String,
         expected: Option<i64>,
+        while_held: bool,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
-            Ok(answer(&tx.commit(decision)?))
+            let deleted = tx.commit(decision)?;
+            delete_environments(tx, &deleted, while_held)?;
+            Ok(answer(&deleted))
         })
         .await
     }
@@ -224,7 +234,8 @@ pub(crate) fn checked(source: &str) -> Result<Defined, AppError> {
         return Err(Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into());
     };
     let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
-    Ok(Defined { hash, outline: Outline::of(&definition) })
+    let outline = Outline::of(&definition);
+    Ok(Defined { hash, outline, environments: definition.ephemeral_environments })
 }
 
 fn answer(pipeline: &Pipeline) -> Answer<wire::Pipeline> {

@@ -1,5 +1,6 @@
 //! Lists of pipelines, in the order they were created.
 
+use berth_core::id::{OrgId, PipelineId};
 use berth_core::pipeline::state::Pipeline;
 
 use super::{COUNTED_MAX, From, Slice, counted, kept};
@@ -10,6 +11,8 @@ use crate::tx::Read;
 use crate::value::Value;
 
 statements! {
+    Instance Read WITHOUT_ENVIRONMENTS = "SELECT org_id, id FROM pipelines
+        WHERE environments_hash IS NULL AND deleted_at IS NULL LIMIT 1";
     Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
@@ -73,4 +76,9 @@ fn filtered(
 fn pattern(search: &str) -> String {
     let escaped = search.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{escaped}%")
+}
+
+/// A pipeline that is older than environments are.
+pub fn without_environments(db: &mut impl Read) -> Result<Option<(OrgId, PipelineId)>, StoreError> {
+    db.row(&WITHOUT_ENVIRONMENTS, &[])?.map(|row| Ok((row.parse(0)?, row.parse(1)?))).transpose()
 }

@@ -1,10 +1,15 @@
 //! Records: for each noun its row, how it is loaded and how it is written.
 
+pub mod deployment;
+pub mod environment;
+pub mod instance;
 pub mod key;
 pub mod member;
 pub mod organization;
 pub mod pipeline;
 pub mod secret;
+pub mod session;
 pub mod sign_in;
+pub mod ticket;
 pub mod token;
 pub mod user;

@@ -1,22 +1,25 @@
 //! The SQLite driver: one thread writes, a few read, and every connection is set up and checked the same way.
 
+mod clock;
 mod reader;
 mod writer;
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use berth_core::time::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub(crate) use clock::Clock;
 pub(crate) use reader::Readers;
 pub(crate) use writer::{Job, Ran, Writer};
 
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
+use crate::records::instance;
 use crate::sql::{self, Conn, Engine, Statement};
 use crate::value::{Row, Value};
 
@@ -43,15 +46,17 @@ pub(crate) fn check_version() -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Brings the schema up to date. Each migration holds the write lock, so a second start waits and then finds it done.
-pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<(), OpenError> {
+/// Brings the schema up to date and answers the installation's epoch. Each migration holds the write lock, so a second start waits and then finds it done.
+pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     loop {
         db.execute_batch("BEGIN IMMEDIATE").map_err(StoreError::from)?;
         db.execute_batch(migrations::HISTORY_TABLE).map_err(StoreError::from)?;
         let applied = applied(&db).map_err(StoreError::from)?;
         let Some(next) = migrations::pending(&applied)?.first() else {
-            return db.execute_batch("COMMIT").map_err(|error| StoreError::from(error).into());
+            db.execute_batch("COMMIT").map_err(StoreError::from)?;
+            let mut conn = SqliteConn { db, broken: None, rendered: HashMap::new() };
+            return Ok(instance::epoch(&mut conn)?);
         };
         db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(StoreError::from)?;
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];
@@ -202,24 +207,6 @@ impl From<rusqlite::Error> for StoreError {
             ) => StoreError::Unavailable(error.to_string()),
             _ => StoreError::Bug(error.to_string()),
         }
-    }
-}
-
-/// The store's clock: the wall clock, but always later than it was before.
-pub(crate) struct Clock {
-    last: Timestamp,
-}
-
-impl Clock {
-    pub(crate) fn new() -> Self {
-        Self { last: Timestamp::from_micros(0) }
-    }
-
-    pub(crate) fn now(&mut self) -> Timestamp {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = Timestamp::from_micros(i64::try_from(wall.as_micros()).unwrap_or(i64::MAX));
-        self.last = wall.max(Timestamp::from_micros(self.last.as_micros() + 1));
-        self.last
     }
 }
 

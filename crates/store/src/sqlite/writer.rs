@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::{Clock, SqliteConn};
 use crate::error::StoreError;
 use crate::feed::Publisher;
+use crate::records::instance;
 use crate::sql::Conn;
 
 /// Jobs in one commit.
@@ -124,6 +125,13 @@ fn commit_batch(
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
+    if let Some(step) = clock.step().filter(|_| failure.is_none()) {
+        tracing::error!(
+            seconds = step / 1_000_000,
+            "the clock was set forward; sessions keep their remaining time"
+        );
+        failure = instance::put_off(conn, step).err();
+    }
     for job in jobs {
         if failure.is_some() {
             // Not run at all: dropping the job tells its caller that the store is unavailable.

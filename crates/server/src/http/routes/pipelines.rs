@@ -17,7 +17,7 @@ use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
 use crate::http::check::Check;
 use crate::http::guard::Allowed;
-use crate::http::query::{IfMatch, Listed, Paging};
+use crate::http::query::{IfMatch, Listed, Paging, Params};
 
 /// List pipelines, oldest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines", tag = "pipelines",
@@ -78,16 +78,19 @@ pub(crate) async fn view_pipeline(
     app.view_pipeline(&who, key).await
 }
 
-/// Delete a pipeline. Its history stays.
+/// Delete a pipeline. Its history stays. Refused while one of its environments is held, unless forced.
 #[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}", tag = "pipelines",
+    params(("force" = Option<bool>, Query, description = "true: end the sessions in its environments too")),
     responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn delete_pipeline(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::PipelinesWrite>,
     Path((_, key)): Path<(String, String)>,
     IfMatch(expected): IfMatch,
+    params: Params,
 ) -> Result<Outcome<Pipeline>, AppError> {
-    app.delete_pipeline(&who, key, expected).await
+    let while_held = params.parsed::<bool>("force")?.unwrap_or(false);
+    app.delete_pipeline(&who, key, expected, while_held).await
 }
 
 /// View a pipeline's definition, as it was sent.

@@ -1,0 +1,91 @@
+//! Environments follow the definition of their pipeline.
+
+use std::collections::BTreeMap;
+
+use berth_core::decision::Refusal;
+use berth_core::environment::declare::{self, Declare};
+use berth_core::id::{EnvironmentId, OrgId, PipelineId};
+use berth_core::name::EnvName;
+use berth_core::pipeline::model::Environment as Configuration;
+use berth_core::pipeline::parse;
+use berth_core::pipeline::state::Pipeline;
+use berth_store::query::pipelines;
+use berth_store::records::{environment, pipeline};
+use berth_store::{Context, Tx};
+
+use super::App;
+use crate::error::AppError;
+
+/// What the new definition names is there; what it no longer names lets nobody in.
+pub(crate) fn declare(
+    tx: &mut Tx<'_>,
+    pipeline: &Pipeline,
+    mut named: BTreeMap<EnvName, Configuration>,
+) -> Result<(), AppError> {
+    let hash = &pipeline.definition_hash;
+    for lock in environment::of_pipeline(tx, pipeline.id)? {
+        let moment = tx.moment()?;
+        match named.remove(&lock.environment.name) {
+            Some(configuration) => {
+                tx.commit(declare::redeclare(&lock, configuration, hash.clone(), &moment))?;
+            }
+            None if lock.environment.is_declared => tx.commit(declare::undeclare(&lock, &moment))?,
+            None => {}
+        }
+    }
+    for (name, configuration) in named {
+        let last_fence = environment::last_fence(tx, &pipeline.slug, &name)?;
+        let id = EnvironmentId::from_parts(tx.now(), tx.entropy()?);
+        let definition_hash = hash.clone();
+        let command = Declare { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
+        let decision = declare::declare(command, tx.now());
+        tx.commit(decision)?;
+    }
+    Ok(())
+}
+
+/// The pipeline is gone. Its sessions end with it, if that is what the caller wants.
+pub(crate) fn delete_environments(
+    tx: &mut Tx<'_>,
+    pipeline: &Pipeline,
+    while_held: bool,
+) -> Result<(), AppError> {
+    let locks = environment::of_pipeline(tx, pipeline.id)?;
+    let held: Vec<_> = locks.iter().filter_map(|lock| Some((lock, lock.session.as_ref()?))).collect();
+    if let (Some((lock, session)), false) = (held.first(), while_held) {
+        let text = format!(
+            "{} of its environments are held, {} by {}: release them, or send ?force=true to end their sessions",
+            held.len(),
+            lock.environment.name,
+            session.holder.name
+        );
+        return Err(Refusal::InvalidState(text).into());
+    }
+    for lock in &locks {
+        let (moment, actor) = (tx.moment()?, tx.actor().clone());
+        tx.commit(declare::delete(lock, actor, &moment))?;
+    }
+    Ok(())
+}
+
+/// Pipelines that are older than environments get theirs. Runs before anything else does.
+pub(crate) async fn adopt(app: &App) -> Result<(), AppError> {
+    loop {
+        let found =
+            app.store.read(None, |db| Ok::<_, AppError>(pipelines::without_environments(db)?)).await?;
+        let Some((org, id)) = found else { return Ok(()) };
+        adopt_one(app, org, id).await?;
+    }
+}
+
+async fn adopt_one(app: &App, org: OrgId, id: PipelineId) -> Result<(), AppError> {
+    app.store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(found) = pipeline::by_id(tx, id)? else { return Ok(()) };
+            let source = pipeline::definition(tx, &found.definition_hash)?.unwrap_or_default();
+            let named = parse(&source).definition.map(|it| it.ephemeral_environments).unwrap_or_default();
+            declare(tx, &found, named)?;
+            Ok::<_, AppError>(pipeline::adopted(tx, &found)?)
+        })
+        .await
+}

@@ -1,0 +1,115 @@
+//! What is due, what may start, what runs, and what has been.
+
+use berth_core::deployment::Deployment;
+use berth_core::environment::{Session, Ticket};
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::records::{deployment, session, ticket};
+use crate::sql::statements;
+use crate::tx::Read;
+use crate::value::{Row, text};
+
+/// Deployments shown with a session.
+pub const SESSION_DEPLOYMENTS_MAX: i64 = 100;
+/// Sessions and tickets that insights look at.
+pub const INSIGHT_ROWS_MAX: i64 = 10_000;
+
+statements! {
+    Instance Read DUE = "SELECT org_id, id FROM environments WHERE due_at IS NOT NULL AND due_at <= $1
+        ORDER BY due_at LIMIT $2";
+    Instance Read NEXT_DUE = "SELECT due_at FROM environments WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
+    Instance Read STARTABLE = "SELECT e.org_id, e.id, e.startable_id FROM environments e
+        JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+        WHERE e.startable_id IS NOT NULL AND p.status = 'active' ORDER BY e.startable_id LIMIT $1";
+    Instance Read RUNNING = "SELECT org_id, environment_id, id, runner, nonce, renewal, status FROM deployments
+        WHERE granted_at IS NOT NULL AND finished_at IS NULL ORDER BY granted_at LIMIT $1";
+    Org Read HISTORY = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
+          extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
+          end_reason, ended_by, end_why, successor_id
+        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4";
+    Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
+          commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
+          created_at, started_at, finished_at
+        FROM deployments WHERE org_id = $1 AND session_id = $2 ORDER BY number DESC LIMIT $3";
+    Org Read TICKETS = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
+          t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
+          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, NULL, NULL, NULL
+        FROM tickets t WHERE t.org_id = $1 AND t.environment_id = $2 ORDER BY t.number DESC LIMIT $3";
+}
+
+/// Environments in which time has made something due.
+pub fn due(
+    db: &mut impl Read,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, EnvironmentId)>, StoreError> {
+    db.rows(&DUE, &[now.into(), limit.into()])?.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
+}
+
+pub fn next_due(db: &mut impl Read) -> Result<Option<Timestamp>, StoreError> {
+    db.row(&NEXT_DUE, &[])?.map(|row| row.time(0)).transpose()
+}
+
+/// Deployments that may start now.
+pub fn startable(
+    db: &mut impl Read,
+    limit: i64,
+) -> Result<Vec<(OrgId, EnvironmentId, DeploymentId)>, StoreError> {
+    let rows = db.rows(&STARTABLE, &[limit.into()])?;
+    rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))).collect()
+}
+
+/// An attempt that may be running somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    pub org: OrgId,
+    pub environment: EnvironmentId,
+    pub deployment: DeploymentId,
+    pub runner: String,
+    pub nonce: String,
+    /// Rises while its runner lives.
+    pub renewal: i64,
+    /// It has been told to stop.
+    pub is_cancelling: bool,
+}
+
+pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<Running>, StoreError> {
+    let read = |row: &Row| {
+        Ok(Running {
+            org: row.parse(0)?,
+            environment: row.parse(1)?,
+            deployment: row.parse(2)?,
+            runner: row.text(3)?.to_owned(),
+            nonce: row.text(4)?.to_owned(),
+            renewal: row.int(5)?,
+            is_cancelling: row.text(6)? == "cancelling",
+        })
+    };
+    db.rows(&RUNNING, &[limit.into()])?.iter().map(read).collect()
+}
+
+/// Sessions from this number down: newest first. Numbers have no gaps, so any page costs the same.
+pub fn history(
+    db: &mut impl Read,
+    environment: EnvironmentId,
+    from_number: i64,
+    limit: i64,
+) -> Result<Vec<Session>, StoreError> {
+    let rows = db.rows(&HISTORY, &[text(environment), from_number.into(), limit.into()])?;
+    rows.iter().map(session::read).collect()
+}
+
+/// Newest first.
+pub fn deployments_of(db: &mut impl Read, session: SessionId) -> Result<Vec<Deployment>, StoreError> {
+    let rows = db.rows(&OF_SESSION, &[text(session), SESSION_DEPLOYMENTS_MAX.into()])?;
+    rows.iter().map(deployment::read).collect()
+}
+
+/// Everybody who stood in line, newest first.
+pub fn tickets_of(db: &mut impl Read, environment: EnvironmentId) -> Result<Vec<Ticket>, StoreError> {
+    let now = db.now();
+    let rows = db.rows(&TICKETS, &[text(environment), INSIGHT_ROWS_MAX.into()])?;
+    rows.iter().map(|row| ticket::read(row, now)).collect()
+}

@@ -1,0 +1,202 @@
+//! Environments, and everything a decision about one needs: see [`lock`].
+
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Agenda, Condition, Environment, Lock};
+use berth_core::id::{EnvironmentId, PipelineId, UserId};
+use berth_core::name::{CommitId, EnvName, Slug};
+use berth_core::pipeline::model::OnRelease;
+
+use super::{deployment, session, ticket};
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::tx::{Read, Tx};
+use crate::value::{Row, text, to_json};
+
+statements! {
+    Org Read BY_SLUG = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
+          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
+          e.due_at, e.startable_id, e.version, e.created_at,
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+        FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id =
+          (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL) {for_update}";
+    Org Read BY_PIPELINE = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
+          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
+          e.due_at, e.startable_id, e.version, e.created_at,
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+        FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id =
+          (SELECT id FROM pipelines WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL) {for_update}";
+    Org Read BY_ID = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
+          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
+          e.due_at, e.startable_id, e.version, e.created_at,
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+        FROM environments e WHERE e.org_id = $1 AND e.id = $2 {for_update}";
+    Org Read OF_PIPELINE = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
+          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
+          e.due_at, e.startable_id, e.version, e.created_at,
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+        FROM environments e WHERE e.org_id = $1 AND e.pipeline_id = $2 ORDER BY e.name {for_update}";
+    Org Write INSERT = "INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash,
+          is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
+          unfinished, due_at, startable_id, version, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+    Org Write UPDATE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
+          condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
+          startable_id = $14, version = $15
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version = $15 - 1 AND definition_hash = $16
+          AND is_declared = $17";
+    // What a definition says is long and changes seldom: it is written apart.
+    Org Write REDEFINE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
+          condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
+          startable_id = $14, version = $15, definition_hash = $16, is_declared = $17, configuration = $18
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version = $15 - 1";
+    Org Read LAST_FENCE = "SELECT e.fence FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+        WHERE e.org_id = $1 AND p.slug = $2 AND e.name = $3 ORDER BY e.fence DESC LIMIT 1";
+    Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
+        AND environment_id IS NULL AND status = 'succeeded' ORDER BY id DESC LIMIT 1";
+    // Whoever may no longer claim leaves the lines they stand in; the sweep sees to it.
+    Org Upkeep HASTEN_OF_USER = "UPDATE environments SET due_at = $3 WHERE org_id = $1 AND id IN
+        (SELECT environment_id FROM tickets WHERE org_id = $1 AND user_id = $2 AND status = 'waiting')";
+}
+
+pub(crate) fn read(row: &Row) -> Result<Environment, StoreError> {
+    let condition = match row.text(10)? {
+        "clean" => Condition::Clean,
+        "dirty" => Condition::Dirty,
+        _ => Condition::Unknown,
+    };
+    Ok(Environment {
+        id: row.parse(0)?,
+        pipeline: row.parse(1)?,
+        name: row.name(2)?,
+        configuration: row.json(3)?,
+        definition_hash: row.text(4)?.to_owned(),
+        is_declared: row.int(5)? == 1,
+        fence: Fence::from_number(row.int(6)?),
+        sessions: row.int(7)?,
+        tickets: row.int(8)?,
+        deployments: row.int(9)?,
+        condition,
+        deployed_commit: row.maybe(11, Row::name)?,
+        agenda: Agenda {
+            holder: row.maybe(12, Row::parse)?,
+            waiting: row.int(13)?,
+            unfinished: row.int(14)?,
+            due_at: row.maybe(15, Row::time)?,
+            startable: row.maybe(16, Row::parse)?,
+        },
+        version: row.int(17)?,
+        created_at: row.time(18)?,
+    })
+}
+
+const fn word(condition: Condition) -> &'static str {
+    match condition {
+        Condition::Clean => "clean",
+        Condition::Dirty => "dirty",
+        Condition::Unknown => "unknown",
+    }
+}
+
+/// An environment with everything around it. What the environment says is not there is not looked for.
+fn lock(db: &mut impl Read, row: &Row) -> Result<Lock, StoreError> {
+    let environment = read(row)?;
+    let is_paused = row.text(19)? == "stopped";
+    let agenda = &environment.agenda;
+    let session = if agenda.holder.is_some() { session::open_in(db, environment.id)? } else { None };
+    let tickets = if agenda.waiting > 0 { ticket::waiting_for(db, environment.id)? } else { Vec::new() };
+    let deployments =
+        if agenda.unfinished > 0 { deployment::unfinished_in(db, environment.id)? } else { Vec::new() };
+    let tracked = match environment.configuration.on_release {
+        OnRelease::DeployTracked => tracked_commit(db, environment.pipeline)?,
+        OnRelease::None => None,
+    };
+    Ok(Lock { environment, session, tickets, deployments, is_paused, tracked })
+}
+
+/// By the pipeline's id or slug in a URL, and the environment's name.
+pub fn find(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
+    let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
+        (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
+        (_, Ok(slug)) => db.row(&BY_SLUG, &[text(slug), text(name)])?,
+        _ => None,
+    };
+    row.map(|row| lock(db, &row)).transpose()
+}
+
+pub fn by_id(db: &mut impl Read, id: EnvironmentId) -> Result<Option<Lock>, StoreError> {
+    db.row(&BY_ID, &[text(id)])?.map(|row| lock(db, &row)).transpose()
+}
+
+/// All there ever were, by name; also those the definition no longer names.
+pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
+    let rows = db.rows(&OF_PIPELINE, &[text(pipeline)])?;
+    rows.iter().map(|row| lock(db, row)).collect()
+}
+
+/// The highest number an environment of this name has had in any pipeline of this name.
+pub fn last_fence(db: &mut impl Read, pipeline: &Slug, name: &EnvName) -> Result<Fence, StoreError> {
+    let row = db.row(&LAST_FENCE, &[text(pipeline), text(name)])?;
+    row.map_or(Ok(Fence::default()), |row| row.int(0).map(Fence::from_number))
+}
+
+/// What a reset deploys: the last commit that went through the whole pipeline.
+fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
+    db.row(&TRACKED, &[text(pipeline)])?.map(|row| row.name(0)).transpose()
+}
+
+/// `user` may no longer claim, here or with one of their tokens: the lines they stand in are looked at soon.
+pub fn hasten_lines_of(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
+    let agenda = &it.agenda;
+    if it.version == 1 {
+        let params = [
+            text(it.pipeline),
+            text(&it.name),
+            text(it.id),
+            to_json(&it.configuration)?.into(),
+            it.definition_hash.as_str().into(),
+            it.is_declared.into(),
+            it.fence.number().into(),
+            it.sessions.into(),
+            it.tickets.into(),
+            it.deployments.into(),
+            word(it.condition).into(),
+            it.deployed_commit.as_ref().map(text).into(),
+            agenda.holder.map(text).into(),
+            agenda.waiting.into(),
+            agenda.unfinished.into(),
+            agenda.due_at.into(),
+            agenda.startable.map(text).into(),
+            it.version.into(),
+            it.created_at.into(),
+        ];
+        return tx.execute_one(&INSERT, &params);
+    }
+    let mut params = vec![
+        text(it.pipeline),
+        text(&it.name),
+        it.fence.number().into(),
+        it.sessions.into(),
+        it.tickets.into(),
+        it.deployments.into(),
+        word(it.condition).into(),
+        it.deployed_commit.as_ref().map(text).into(),
+        agenda.holder.map(text).into(),
+        agenda.waiting.into(),
+        agenda.unfinished.into(),
+        agenda.due_at.into(),
+        agenda.startable.map(text).into(),
+        it.version.into(),
+        it.definition_hash.as_str().into(),
+        it.is_declared.into(),
+    ];
+    if tx.execute(&UPDATE, &params)? == 1 {
+        return Ok(());
+    }
+    params.push(to_json(&it.configuration)?.into());
+    tx.execute_one(&REDEFINE, &params)
+}

@@ -1,0 +1,29 @@
+//! What concerns the whole installation: the epoch of its fences, and a clock that was set.
+
+use crate::error::StoreError;
+use crate::sql::{Conn, statements};
+
+statements! {
+    Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
+    Instance Upkeep PUT_OFF_SESSIONS = "UPDATE sessions SET expires_at = expires_at + $1, active_at = active_at + $1,
+          warned_of = warned_of + $1 WHERE ended_at IS NULL";
+    Instance Upkeep PUT_OFF_TICKETS = "UPDATE tickets SET expires_at = expires_at + $1,
+          takeover_at = takeover_at + $1 WHERE status = 'waiting'";
+    Instance Upkeep PUT_OFF_ENVIRONMENTS = "UPDATE environments SET due_at = due_at + $1, version = version + 1
+        WHERE due_at IS NOT NULL";
+}
+
+pub(crate) fn epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {
+    match conn.query(&EPOCH, &[])?.first() {
+        Some(row) => row.int(0),
+        None => Err(StoreError::Bug("the instance has no row".into())),
+    }
+}
+
+/// The clock was set forward by so many microseconds: nobody loses that time.
+pub(crate) fn put_off(conn: &mut dyn Conn, micros: i64) -> Result<(), StoreError> {
+    for statement in [&PUT_OFF_SESSIONS, &PUT_OFF_TICKETS, &PUT_OFF_ENVIRONMENTS] {
+        conn.execute(statement, &[micros.into()])?;
+    }
+    Ok(())
+}
