@@ -1,6 +1,7 @@
 //! The real server under load, killed and started again: every answer of every client fits one order of events.
 
 use std::path::Path;
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -34,13 +35,15 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
     for kill in 0..=KILLS {
         let goal = board.answered() + random.within(ROUND) as usize;
         std::thread::scope(|scope| {
-            for _ in 0..CLIENTS {
-                let mut random = Random::seeded(random.next());
+            let play = |mut random: Random| {
                 let (board, mut service) = (&board, Http::connect(&server));
                 let goes_on = move |board: &Board| kill < KILLS || board.answered() < goal;
-                scope.spawn(move || board.play(&mut service, &mut random, goes_on));
-            }
-            until(ROUND_MAX, "round of answers", || (board.answered() >= goal).then_some(()));
+                scope.spawn(move || board.play(&mut service, &mut random, goes_on))
+            };
+            let clients: Vec<_> = (0..CLIENTS).map(|_| play(Random::seeded(random.next()))).collect();
+            // A client that ends before has failed, and the scope will say how.
+            let is_over = || board.answered() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+            until(ROUND_MAX, "round of answers", || is_over().then_some(()));
             if kill < KILLS {
                 server.process.kill();
             }
