@@ -3,6 +3,8 @@
 //! Wire types are copies of domain types on purpose. A field reaches clients only when somebody writes it here.
 
 pub mod auth;
+pub mod deployment;
+pub mod environment;
 pub mod event;
 pub mod member;
 pub mod organization;
@@ -10,6 +12,7 @@ pub mod page;
 pub mod pipeline;
 pub mod problem;
 pub mod secret;
+pub mod session;
 pub mod token;
 
 use serde::Serialize;

@@ -50,6 +50,11 @@ impl Principal {
         Actor { kind, id: Some(self.user), name: self.name.to_string(), token }
     }
 
+    /// The API token it came with, if it was one.
+    pub fn token(&self) -> Option<TokenId> {
+        self.actor().token
+    }
+
     /// Whose idempotency keys these are: the token's, or the user's behind a cookie.
     pub fn key_scope(&self) -> String {
         match &self.via {
@@ -147,6 +152,11 @@ impl<P> Authorized<P> {
     /// For rules that depend on more than the route's own action.
     pub fn may(&self, action: Action) -> bool {
         self.membership.role.may(action)
+    }
+
+    /// The proof for another action, where one request needs two.
+    pub fn also<Q: Permit>(&self) -> Result<Authorized<Q>, AppError> {
+        authorize(&self.principal, Q::ACTION, Resource::Organization(&self.membership))?.typed()
     }
 
     pub fn context(&self) -> Context {

@@ -60,7 +60,7 @@ impl AppError {
     }
 
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, AppError::Problem(problem) if problem.code == Code::Forbidden.as_str())
+        matches!(self, AppError::Problem(problem) if problem.status == Code::Forbidden.status())
     }
 
     /// What the caller gets to see.

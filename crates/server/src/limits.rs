@@ -11,6 +11,8 @@ pub const HEADER_READ_MAX: Duration = Duration::from_secs(10);
 pub const BODY_IDLE_MAX: Duration = Duration::from_secs(15);
 /// A client that takes nothing of its answer for so long is let go.
 pub const WRITE_IDLE_MAX: Duration = Duration::from_secs(30);
+/// A long poll ends before its request would.
+pub const WAIT_S_MAX: i64 = 50;
 pub const REQUEST_MAX: Duration = Duration::from_secs(60);
 pub const SHUTDOWN_MAX: Duration = Duration::from_secs(8);
 pub const CONNECTIONS_MAX: usize = 16_384;
@@ -53,6 +55,10 @@ pub const PASSWORD_HASHES_WAITING_MAX: usize = 32;
 /// Definitions can be large: so many are checked at once, so many wait.
 pub const DEFINITIONS_AT_ONCE: usize = 2;
 pub const DEFINITIONS_WAITING_MAX: usize = 64;
+
+/// How far back insights into an environment look.
+pub const INSIGHT_DAYS_DEFAULT: i64 = 30;
+pub const INSIGHT_DAYS_MAX: i64 = 366;
 
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;

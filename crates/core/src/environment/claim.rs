@@ -2,7 +2,8 @@
 
 use super::draft::{Draft, Moment};
 use super::limits::TICKETS_WAITING_MAX;
-use super::state::{Holder, Lock, Locked, Session, Ticket, Wish};
+use super::lock::Lock;
+use super::state::{Holder, Locked, Session, Ticket, Wish};
 use crate::decision::{Refusal, Ruling};
 use crate::id::{DeploymentId, TokenId};
 use crate::plant::{Plant, planted};

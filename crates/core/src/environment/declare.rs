@@ -2,8 +2,9 @@
 
 use super::draft::{Draft, Moment};
 use super::fence::Fence;
+use super::lock::Lock;
 use super::moves::Ending;
-use super::state::{Agenda, Condition, EndReason, Environment, Lock, TicketCause};
+use super::state::{Agenda, Condition, EndReason, Environment, TicketCause};
 use super::telling;
 use crate::decision::{Change, Decision, Record};
 use crate::event::{Actor, EventKind};

@@ -2,7 +2,8 @@
 
 use super::draft::{Draft, Moment};
 use super::limits::DEPLOYMENTS_UNFINISHED_MAX;
-use super::state::{Condition, Holder, Lock};
+use super::lock::Lock;
+use super::state::{Condition, Holder};
 use super::{Named, telling};
 use crate::decision::{Refusal, Ruling};
 use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};

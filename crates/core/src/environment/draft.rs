@@ -1,8 +1,9 @@
 //! A decision in the making: a copy of the lock, what left it, and what there is to tell.
 
 use super::fence::Fence;
+use super::lock::Lock;
 use super::settle;
-use super::state::{Agenda, Lock, Session, Ticket, TicketStatus};
+use super::state::{Agenda, Session, Ticket, TicketStatus};
 use crate::decision::{Change, Decision, Record, Refusal, Ruling};
 use crate::deployment::{self, Deployment, Status};
 use crate::event::{Actor, NewEvent};

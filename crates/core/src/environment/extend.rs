@@ -1,7 +1,8 @@
 //! Extend: the holder goes on.
 
 use super::draft::{Draft, Moment};
-use super::state::{Holder, Lock, Session};
+use super::lock::Lock;
+use super::state::{Holder, Session};
 use super::{Named, telling};
 use crate::decision::Ruling;
 use crate::event::EventKind;

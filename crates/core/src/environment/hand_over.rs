@@ -1,8 +1,9 @@
 //! Hand over: the holder gives the lock to somebody else. A takeover with consent: one step, a higher fence.
 
 use super::draft::{Draft, Moment};
+use super::lock::Lock;
 use super::moves::Ending;
-use super::state::{EndReason, Holder, Lock, Session, Wish};
+use super::state::{EndReason, Holder, Session, Wish};
 use super::{Named, telling};
 use crate::decision::Ruling;
 use crate::event::EventKind;

@@ -15,6 +15,7 @@ pub mod fence;
 pub mod force;
 pub mod hand_over;
 pub mod limits;
+mod lock;
 mod moves;
 pub mod queue;
 pub mod release;
@@ -24,10 +25,11 @@ mod telling;
 
 pub(crate) use draft::Draft;
 pub use draft::Moment;
+pub use lock::Lock;
 pub use settle::{ends_at, settle};
 pub use state::{
-    Agenda, Condition, Drain, End, EndReason, Environment, Holder, Lock, Locked, NotActive, Session,
-    SessionStatus, State, Takeover, Ticket, TicketCause, TicketStatus, Wish,
+    Agenda, Condition, Drain, End, EndReason, Environment, Holder, Locked, NotActive, Session, SessionStatus,
+    State, Takeover, Ticket, TicketCause, TicketStatus, Wish,
 };
 
 use crate::decision::Refusal;

@@ -3,9 +3,9 @@
 use super::draft::Draft;
 use super::fence::Fence;
 use super::limits::RUNNER_LOST_S;
+use super::lock::Lock;
 use super::state::{
-    Condition, Drain, End, EndReason, Holder, Lock, Session, Takeover, Ticket, TicketCause, TicketStatus,
-    Wish,
+    Condition, Drain, End, EndReason, Holder, Session, Takeover, Ticket, TicketCause, TicketStatus, Wish,
 };
 use super::telling;
 use crate::decision::Record;

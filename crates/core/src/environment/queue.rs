@@ -1,7 +1,8 @@
 //! Leaving the line.
 
 use super::draft::{Draft, Moment};
-use super::state::{Holder, Lock, Ticket, TicketCause, TicketStatus};
+use super::lock::Lock;
+use super::state::{Holder, Ticket, TicketCause, TicketStatus};
 use super::telling;
 use crate::decision::{Refusal, Ruling};
 use crate::event::EventKind;

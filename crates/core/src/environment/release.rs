@@ -1,8 +1,9 @@
 //! Release: the named session ends, or nothing does.
 
 use super::draft::{Draft, Moment};
+use super::lock::Lock;
 use super::moves::Ending;
-use super::state::{EndReason, Holder, Lock, Session, SessionStatus};
+use super::state::{EndReason, Holder, Session, SessionStatus};
 use super::{Named, check_fence, settle, telling};
 use crate::decision::{Refusal, Ruling};
 use crate::event::EventKind;

@@ -2,8 +2,9 @@
 
 use super::draft::{Draft, Moment};
 use super::limits::WARNING_S_MAX;
+use super::lock::Lock;
 use super::moves::Ending;
-use super::state::{EndReason, Lock, Session, Ticket, TicketCause, TicketStatus};
+use super::state::{EndReason, Session, Ticket, TicketCause, TicketStatus};
 use super::telling;
 use crate::decision::Decision;
 use crate::event::{Actor, EventKind};

@@ -1,32 +1,13 @@
-//! An environment, the session that holds it, the tickets that wait for it, and the work that is under way in it.
-//!
-//! A [`Lock`] is everything one decision about an environment needs to see, and all it can change. Its root is the
-//! environment: whatever changes, the environment's version rises.
+//! The records: an environment, its sessions, and the tickets of those who wait.
 
 use serde::{Deserialize, Serialize};
 
 use super::fence::Fence;
-use crate::deployment::{Deployment, Status, Work};
 use crate::event::{Actor, ActorKind};
 use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::pipeline::model::Environment as Configuration;
 use crate::time::Timestamp;
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Lock {
-    pub environment: Environment,
-    /// The active one.
-    pub session: Option<Session>,
-    /// Those who wait, in the order in which they will be granted.
-    pub tickets: Vec<Ticket>,
-    /// Deployments that have not ended, in the order in which they were asked for.
-    pub deployments: Vec<Deployment>,
-    /// The pipeline is stopped: nothing starts.
-    pub is_paused: bool,
-    /// What a reset deploys, if that is known.
-    pub tracked: Option<CommitId>,
-}
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Environment {
@@ -305,72 +286,5 @@ impl Session {
             Some(EndReason::Overridden) => SessionStatus::Overridden,
             Some(EndReason::Expired | EndReason::Idle) => SessionStatus::Expired,
         }
-    }
-}
-
-impl Lock {
-    pub fn state(&self) -> State {
-        match self.environment.condition {
-            Condition::Unknown => State::Unknown,
-            _ if self.is_contested() => State::Contested,
-            _ if self.is_resetting() => State::Resetting,
-            Condition::Dirty => State::Dirty,
-            Condition::Clean => State::Clean,
-        }
-    }
-
-    /// Attempts of ended sessions that may still run. A reset's own do not count: it is not older work.
-    pub fn left_over(&self) -> impl Iterator<Item = &Deployment> {
-        let active = self.session.as_ref().map(|session| session.id);
-        self.deployments.iter().filter(move |deployment| {
-            deployment.status.attempt().is_some()
-                && matches!(deployment.work, Work::Session(id) if Some(id) != active)
-        })
-    }
-
-    pub fn is_contested(&self) -> bool {
-        self.left_over().next().is_some()
-    }
-
-    pub fn is_resetting(&self) -> bool {
-        self.reset().is_some()
-    }
-
-    /// The reset that is due or runs.
-    pub fn reset(&self) -> Option<&Deployment> {
-        self.deployments.iter().find(|deployment| deployment.work == Work::Reset)
-    }
-
-    pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {
-        self.deployments.iter().find(|deployment| deployment.id == id)
-    }
-
-    /// From 1; `None` for a ticket that does not wait.
-    pub fn position(&self, id: TicketId) -> Option<usize> {
-        self.tickets.iter().position(|ticket| ticket.id == id).map(|index| index + 1)
-    }
-
-    /// The takeover the present holder has to expect.
-    pub fn pending_takeover(&self) -> Option<(&Ticket, &Takeover)> {
-        let active = self.session.as_ref()?.id;
-        let pending = |ticket: &'_ Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == active);
-        let ticket = self.tickets.iter().find(|ticket| pending(ticket))?;
-        Some((ticket, ticket.takeover.as_ref()?))
-    }
-
-    /// Whether a deployment of the active session has not ended: then idle time does not run.
-    pub fn is_busy(&self) -> bool {
-        let active = self.session.as_ref().map(|session| session.id);
-        self.deployments
-            .iter()
-            .any(|deployment| matches!(deployment.work, Work::Session(id) if Some(id) == active))
-    }
-
-    /// Whether one of them has started.
-    pub fn is_deploying(&self) -> bool {
-        let active = self.session.as_ref().map(|session| session.id);
-        let is_ours = |work: &Work| matches!(work, Work::Session(id) if Some(*id) == active);
-        let has_begun = |status: &Status| status.attempt().is_some();
-        self.deployments.iter().any(|deployment| is_ours(&deployment.work) && has_begun(&deployment.status))
     }
 }

@@ -1,7 +1,8 @@
 //! What events say about sessions and tickets.
 
 use super::fence::Fence;
-use super::state::{Lock, Session, Ticket};
+use super::lock::Lock;
+use super::state::{Session, Ticket};
 use crate::event::{EventKind, NewEvent, Subject};
 
 fn about(kind: EventKind, lock: &Lock) -> NewEvent {

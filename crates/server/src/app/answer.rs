@@ -28,6 +28,11 @@ impl<T> Answer<T> {
         Self { status: 201, location: Some(location), version: None, variant: None, body }
     }
 
+    /// Work has been started.
+    pub fn accepted(location: String, body: T) -> Self {
+        Self { status: 202, ..Self::created(location, body) }
+    }
+
     #[must_use]
     pub fn at_version(self, version: i64) -> Self {
         Self { version: Some(version), ..self }
@@ -39,11 +44,14 @@ impl<T> Answer<T> {
         Self { variant: Some(variant.to_string()), ..self }
     }
 
+    pub fn etag(&self) -> Option<String> {
+        let variant = self.variant.iter().map(|variant| format!(".{variant}")).collect::<String>();
+        self.version.map(|version| format!("\"{version}{variant}\""))
+    }
+
     pub fn headers(&self) -> Vec<(String, String)> {
         let location = self.location.iter().map(|place| ("location".to_owned(), place.clone()));
-        let variant = self.variant.iter().map(|variant| format!(".{variant}")).collect::<String>();
-        let etag = self.version.iter().map(|version| ("etag".to_owned(), format!("\"{version}{variant}\"")));
-        location.chain(etag).collect()
+        location.chain(self.etag().map(|tag| ("etag".to_owned(), tag))).collect()
     }
 }
 

@@ -59,7 +59,7 @@ impl App {
         Ok(futures_util::stream::unfold(following, Following::next))
     }
 
-    pub(super) fn take_stream(&self, who: &Authorized<permit::EventsRead>) -> Result<Place, AppError> {
+    pub(super) fn take_stream<P>(&self, who: &Authorized<P>) -> Result<Place, AppError> {
         self.streams.take(who.principal().key_scope()).ok_or_else(|| {
             let most = self.config.streams_per_token_max;
             let text = format!("this token has {most} streams open, and may not have more; end one first");

@@ -2,6 +2,8 @@
 
 mod answer;
 mod declared;
+mod deployments;
+mod environments;
 mod events;
 mod follow;
 mod history;
@@ -11,10 +13,12 @@ mod pipelines;
 mod secrets;
 mod sign_in;
 mod tokens;
+mod wait;
 mod wire;
 
 pub use answer::{Answer, Outcome, Page};
 pub(crate) use declared::{adopt, declare as declare_environments};
+pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
 pub use members::NewMember;
 pub(crate) use members::default_name;
@@ -97,6 +101,20 @@ impl App {
         P: Permit,
         T: Replay + Send + 'static,
     {
+        self.rule(who, once, |tx, standing| work(tx, standing).map(Ruled::Yes)).await
+    }
+
+    /// As [`App::change`], for rules that may say no and still have changed something.
+    async fn rule<P, T>(
+        &self,
+        who: &Authorized<P>,
+        once: Option<OnceKey>,
+        work: impl FnOnce(&mut Tx<'_>, &Standing) -> Result<Ruled<T>, AppError> + Send + 'static,
+    ) -> Result<Outcome<T>, AppError>
+    where
+        P: Permit,
+        T: Replay + Send + 'static,
+    {
         let principal = who.principal().clone();
         let done = self.transact(who.context(), once, move |tx| {
             let standing = access::standing(tx, &principal)?;
@@ -116,25 +134,33 @@ impl App {
         &self,
         context: Context,
         once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<Answer<T>, AppError> + Send + 'static,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<Ruled<T>, AppError> + Send + 'static,
     ) -> Result<Outcome<T>, AppError>
     where
         T: Replay + Send + 'static,
     {
-        self.store
-            .transact(context, move |tx| {
-                let Some(once) = once else { return work(tx).map(Outcome::Fresh) };
-                match idempotency::find(tx, &once)? {
-                    Earlier::Same(answer) => return Ok(Outcome::Replayed(answer)),
+        let done = self.store.transact(context, move |tx| {
+            if let Some(once) = &once {
+                match idempotency::find(tx, once)? {
+                    Earlier::Same(answer) => return Ok(Ok(Outcome::Replayed(answer))),
                     Earlier::Different => return Err(answer::key_reused()),
                     Earlier::None => {}
                 }
-                let answer = work(tx)?;
-                idempotency::remember(tx, &once, &answer.stored()?)?;
-                Ok(Outcome::Fresh(answer))
-            })
-            .await
+            }
+            match (work(tx)?, once) {
+                (Ruled::No(refusal), _) => Ok(Err(refusal)),
+                (Ruled::Yes(answer), None) => Ok(Ok(Outcome::Fresh(answer))),
+                (Ruled::Yes(answer), Some(once)) => {
+                    idempotency::remember(tx, &once, &answer.stored()?)?;
+                    Ok(Ok(Outcome::Fresh(answer)))
+                }
+            }
+        });
+        done.await?
     }
+
+    /// Something may be there to start or to stop.
+    pub(crate) fn nudge(&self) {}
 
     /// The answer an earlier request with this key got, for use cases that must know before they begin.
     async fn earlier(&self, once: Option<OnceKey>) -> Result<Option<StoredAnswer>, AppError> {
@@ -156,6 +182,12 @@ impl App {
     ) -> Result<T, AppError> {
         self.store.read(Some(who.org()), work).await
     }
+}
+
+/// What a rule answered. A "no" is committed too: with it may have come what time had made due.
+enum Ruled<T> {
+    Yes(Answer<T>),
+    No(AppError),
 }
 
 /// `If-Match` for records that are not part of a machine.

@@ -12,7 +12,7 @@ use berth_store::records::user::{self, Account, User};
 use berth_store::records::{member, sign_in, token};
 use berth_store::{Context, Tx};
 
-use super::{Answer, App, Outcome};
+use super::{Answer, App, Outcome, Ruled};
 use crate::access::{Membership, Principal, Via};
 use crate::credential::token::{TokenKind, hash, is_well_formed, make};
 use crate::credential::{Redacted, password};
@@ -172,7 +172,7 @@ impl App {
                 Via::Token { .. } => sign_in::end_all(tx, user.id)?,
             }
             record_at_home(tx, &user, EventKind::PasswordChanged)?;
-            Ok(Answer::ok(me))
+            Ok(Ruled::Yes(Answer::ok(me)))
         })
         .await
     }

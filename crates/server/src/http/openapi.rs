@@ -46,6 +46,10 @@ pub fn pretty(app: &Arc<App>) -> String {
 const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("orgId", "id or slug of the organization"),
     ("pipelineId", "id or slug of the pipeline"),
+    ("envName", "name of the environment"),
+    ("sessionId", "id of the session"),
+    ("ticketId", "id of the ticket"),
+    ("deploymentId", "id of the deployment"),
     ("userId", "id of the user"),
     ("tokenId", "id of the token"),
     ("secretId", "id of the secret, or its name if the whole organization has it"),

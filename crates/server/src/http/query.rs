@@ -2,18 +2,21 @@
 
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::extract::{FromRequestParts, Query};
+use axum::response::IntoResponse;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use berth_api::environment::{Numbered, PageNumbers};
 use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Pagination};
 use berth_store::query::From as Start;
 use http::header;
 use http::request::Parts;
 
-use crate::app::Page;
+use crate::app::{NumberedPage, Page};
 use crate::error::AppError;
-use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX};
+use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX, WAIT_S_MAX};
 
 /// The query of a request; unknown parameters are simply not asked for.
 pub(super) struct Params(Vec<Param>);
@@ -66,6 +69,12 @@ impl Params {
         text.parse().map(Some).map_err(|error: T::Err| AppError::invalid_parameter(name, error.to_string()))
     }
 
+    /// `wait`: how long an answer may wait for something new.
+    pub(super) fn wait(&self) -> Result<Duration, AppError> {
+        let seconds = self.whole("wait", 0, WAIT_S_MAX)?.unwrap_or(0);
+        Ok(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    }
+
     pub(super) fn one_of(&self, name: &str, words: &[&str]) -> Result<Option<String>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         if words.contains(&text) {
@@ -74,12 +83,46 @@ impl Params {
         Err(AppError::invalid_parameter(name, format!("must be one of {}", words.join(", "))))
     }
 
-    fn whole(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, AppError> {
+    pub(super) fn whole(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|value| digits && (least..=most).contains(value));
         let range = format!("must be a whole number from {least} to {most}");
         value.map(Some).ok_or_else(|| AppError::invalid_parameter(name, range))
+    }
+}
+
+/// `page` with `limit`.
+pub(super) struct PageNumber {
+    pub(super) page: i64,
+    pub(super) limit: i64,
+    path: String,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for PageNumber {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
+        let params = Params::from_request_parts(parts, state).await?;
+        let limit = params.whole("limit", 1, i64::MAX)?.unwrap_or(PAGE_SIZE_DEFAULT).min(PAGE_SIZE_MAX);
+        let page = params.whole("page", 1, OFFSET_MAX)?.unwrap_or(1);
+        Ok(Self { page, limit, path: parts.uri.path().to_owned() })
+    }
+}
+
+impl PageNumber {
+    pub(super) fn list<T: serde::Serialize>(&self, page: NumberedPage<T>) -> impl IntoResponse {
+        let total_pages = (page.total + self.limit - 1) / self.limit;
+        let has_more = self.page < total_pages;
+        let to =
+            |rel: &str, page: i64| format!("<{}?page={page}&limit={}>; rel=\"{rel}\"", self.path, self.limit);
+        let mut links = vec![to("first", 1)];
+        links.extend((self.page > 1).then(|| to("prev", self.page - 1)));
+        links.extend(has_more.then(|| to("next", self.page + 1)));
+        links.push(to("last", total_pages.max(1)));
+        let pagination =
+            PageNumbers { page: self.page, limit: self.limit, total: page.total, total_pages, has_more };
+        ([("link", links.join(", "))], axum::Json(Numbered { data: page.items, pagination }))
     }
 }
 

@@ -84,7 +84,10 @@ impl Routes {
 
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
-    use routes::{auth, events, health, members, organizations, pipelines, secrets, tokens};
+    use routes::{
+        auth, deployments, environments, events, health, members, organizations, pipelines, queue, secrets,
+        sessions, tokens,
+    };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
@@ -118,6 +121,23 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(PipelinesWrite, routes!(pipelines::put_definition))
         .route(PipelinesOperate, routes!(pipelines::stop_pipeline))
         .route(PipelinesOperate, routes!(pipelines::resume_pipeline))
+        .route(EnvironmentsClaim, routes!(sessions::claim_any))
+        .route(EnvironmentsRead, routes!(environments::list_environments))
+        .route(EnvironmentsRead, routes!(environments::view_environment))
+        .route(EnvironmentsRead, routes!(environments::view_history))
+        .route(EnvironmentsRead, routes!(environments::view_insights))
+        .route(EnvironmentsClaim, routes!(sessions::claim_session))
+        .route(EnvironmentsForceClaim, routes!(sessions::force_claim))
+        .route(EnvironmentsRead, routes!(sessions::view_session))
+        .route(EnvironmentsClaim, routes!(sessions::release_session))
+        .route(EnvironmentsClaim, routes!(sessions::deploy_commit))
+        .route(EnvironmentsClaim, routes!(sessions::extend_session))
+        .route(EnvironmentsClaim, routes!(sessions::hand_over_session))
+        .route(EnvironmentsRead, routes!(queue::view_queue))
+        .route(EnvironmentsRead, routes!(queue::view_ticket))
+        .route(EnvironmentsClaim, routes!(queue::leave_queue))
+        .route(DeploymentsRead, routes!(deployments::view_deployment))
+        .route(DeploymentsOperate, routes!(deployments::cancel_deployment))
         .route(SecretsRead, routes!(secrets::list_secrets))
         .route(SecretsWrite, routes!(secrets::create_secret))
         .route(SecretsRead, routes!(secrets::view_secret))

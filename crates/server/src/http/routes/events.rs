@@ -64,7 +64,7 @@ pub(crate) async fn list_events(
     Ok(paging.list(page).into_response())
 }
 
-async fn follow(
+pub(super) async fn follow(
     app: &Arc<App>,
     who: Authorized<permit::EventsRead>,
     filter: EventFilter,
@@ -80,14 +80,14 @@ async fn follow(
     Ok(([(header::CONTENT_TYPE.as_str(), EVENT_STREAM), ("x-accel-buffering", "no")], body).into_response())
 }
 
-fn wants_stream(headers: &HeaderMap) -> bool {
+pub(super) fn wants_stream(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut ranges = accepted.flat_map(|value| value.split(',')).filter_map(|range| range.split(';').next());
     ranges.any(|range| range.trim().eq_ignore_ascii_case(EVENT_STREAM))
 }
 
 /// A browser that reconnects sends the header beside the address it began with: the header is newer.
-fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Option<i64>, AppError> {
+pub(super) fn last_event_id(headers: &HeaderMap, params: &Params) -> Result<Option<i64>, AppError> {
     let mut sent = headers.get_all("last-event-id").iter();
     let text = match (sent.next(), sent.next()) {
         (None, _) => params.get("lastEventId")?,

@@ -1,10 +1,14 @@
 //! Handlers, a file per noun: extract, call the use case, convert.
 
 pub(super) mod auth;
+pub(super) mod deployments;
+pub(super) mod environments;
 pub(super) mod events;
 pub(super) mod health;
 pub(super) mod members;
 pub(super) mod organizations;
 pub(super) mod pipelines;
+pub(super) mod queue;
 pub(super) mod secrets;
+pub(super) mod sessions;
 pub(super) mod tokens;

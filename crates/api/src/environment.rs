@@ -1,0 +1,213 @@
+//! Ephemeral environments: who holds them, how they are used, and by whom they were.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::event::Actor;
+use crate::session::{EndReason, SessionStatus};
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Environment {
+    #[schema(example = "env_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "qa-1")]
+    pub env_name: String,
+    /// The same as `envName`.
+    pub name: String,
+    pub pipeline_id: String,
+    pub configuration: Configuration,
+    pub lock_status: LockStatus,
+    /// Who holds it; null while nobody does.
+    pub lock: Option<Lock>,
+    pub state: EnvironmentState,
+    /// The last commit that was deployed here with success.
+    pub deployed_commit_id: Option<String>,
+    /// Rises at every change of holder and never falls.
+    pub fence: i64,
+    pub queue_length: usize,
+}
+
+impl Replay for Environment {}
+
+/// What the pipeline's definition says about it.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Configuration {
+    pub triggers: Vec<Trigger>,
+    pub release: Vec<ReleaseRule>,
+    pub on_release: OnRelease,
+    pub vars: BTreeMap<String, serde_json::Value>,
+    /// Steps that are left out here.
+    pub skip: Vec<String>,
+    pub labels: Vec<String>,
+    /// How long a session lasts that names no end of its own; null: without end.
+    pub ttl_seconds: Option<i64>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Trigger {
+    #[schema(example = "api")]
+    pub on: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_branches: Option<Vec<String>>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ReleaseRule {
+    #[schema(example = "api")]
+    pub on: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after_idle_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnRelease {
+    None,
+    DeployTracked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LockStatus {
+    Unlocked,
+    Locked,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EnvironmentState {
+    /// Reset, or never used.
+    Clean,
+    /// A session has deployed.
+    Dirty,
+    /// A reset is due or runs.
+    Resetting,
+    /// Work of an ended session may still run.
+    Contested,
+    /// Nobody knows what is in it.
+    Unknown,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Lock {
+    pub status: LockStatus,
+    pub session_id: String,
+    pub holder: Holder,
+    pub commit_id: Option<String>,
+    pub context: Option<String>,
+    pub claimed_at: String,
+    /// When it ends by itself; null: not as things stand.
+    pub expires_at: Option<String>,
+    pub fence: i64,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Holder {
+    #[serde(rename = "type")]
+    pub kind: HolderKind,
+    pub id: String,
+    #[schema(example = "Ada")]
+    pub name: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HolderKind {
+    User,
+    Service,
+}
+
+/// One session in an environment's history.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HistoryEntry {
+    pub session_id: String,
+    pub holder: Holder,
+    pub context: Option<String>,
+    pub commit_id: Option<String>,
+    pub status: SessionStatus,
+    pub claimed_at: String,
+    /// Null while it is active.
+    pub ended_at: Option<String>,
+    pub end_reason: Option<EndReason>,
+    pub ended_by: Option<Actor>,
+    /// Up to now while it is active.
+    pub duration_seconds: i64,
+    pub deployment_count: i64,
+    pub fence: i64,
+}
+
+/// How an environment was used in the last days.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Insights {
+    pub env_name: String,
+    pub from: String,
+    pub to: String,
+    pub sessions: usize,
+    /// The part of the time in which somebody held it, from 0 to 1.
+    pub utilisation: f64,
+    /// How long sessions lasted.
+    pub hold_seconds: Spread,
+    /// How long those in line waited for their turn.
+    pub wait_seconds: Spread,
+    pub takeovers: usize,
+    /// Ended by time, not by their holder.
+    pub expired: usize,
+    /// Left the line without a turn.
+    pub gave_up: usize,
+    /// Who held it longest, at most 10.
+    pub holders: Vec<HolderShare>,
+}
+
+impl Replay for Insights {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Spread {
+    pub median: Option<i64>,
+    pub p90: Option<i64>,
+    pub max: Option<i64>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderShare {
+    pub holder: Holder,
+    pub sessions: usize,
+    pub seconds: i64,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Numbered<T> {
+    pub data: Vec<T>,
+    pub pagination: PageNumbers,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PageNumbers {
+    /// From 1.
+    #[schema(example = 1)]
+    pub page: i64,
+    #[schema(example = 50)]
+    pub limit: i64,
+    pub total: i64,
+    pub total_pages: i64,
+    pub has_more: bool,
+}
+
+/// All of a short list.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct All<T> {
+    pub data: Vec<T>,
+}

@@ -1,0 +1,261 @@
+//! Sessions in environments, the line of those who wait, and how both are asked for.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::deployment::Deployment;
+use crate::environment::{Holder, Lock, LockStatus};
+use crate::event::Actor;
+
+/// One holding of an environment's lock.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Session {
+    #[schema(example = "ses_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub session_id: String,
+    /// The same as `sessionId`.
+    pub id: String,
+    pub env_name: String,
+    pub environment_id: String,
+    pub pipeline_id: String,
+    pub status: SessionStatus,
+    /// Somebody took the environment over.
+    pub overridden: bool,
+    pub overridden_by: Option<Actor>,
+    pub overridden_at: Option<String>,
+    pub override_reason: Option<String>,
+    pub holder: Holder,
+    pub commit_id: Option<String>,
+    pub context: Option<String>,
+    pub fence: i64,
+    pub claimed_at: String,
+    pub extended_at: Option<String>,
+    pub expires_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub end_reason: Option<EndReason>,
+    pub ended_by: Option<Actor>,
+    /// A takeover that has been announced and has not happened yet.
+    pub takeover: Option<Takeover>,
+    /// What it had to wait for when it began: work of former sessions that was still running.
+    pub drain: Option<Drain>,
+    /// Those of the environment, now.
+    pub lock_status: LockStatus,
+    pub lock: Option<Lock>,
+    /// Newest first, at most 100.
+    pub deployment_history: Vec<Deployment>,
+    /// The same as `deploymentHistory`.
+    pub deployments: Vec<Deployment>,
+    /// The deployment this request started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment_id: Option<String>,
+    /// In the answer to a release: whether it was this one that ended the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub released: Option<bool>,
+}
+
+impl Replay for Session {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    Active,
+    Released,
+    Overridden,
+    Expired,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EndReason {
+    Released,
+    HandedOver,
+    EnvironmentDeleted,
+    Overridden,
+    Expired,
+    /// Nothing was deployed for as long as the definition allows.
+    Idle,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Takeover {
+    pub by: Holder,
+    /// Null: when the running deployment has ended.
+    pub at: Option<String>,
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Drain {
+    /// Deployments that are not known to have stopped.
+    pub pending: Vec<String>,
+    /// Work outside Berth that cannot be stopped.
+    pub possibly_running: Vec<String>,
+    /// By then they count as stopped.
+    pub deadline: String,
+    pub completed_at: Option<String>,
+}
+
+/// A place in line.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ticket {
+    #[schema(example = "tkt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub ticket_id: String,
+    /// The same as `ticketId`.
+    pub id: String,
+    pub env_name: String,
+    pub status: TicketStatus,
+    /// From 1; null once it no longer waits.
+    pub position: Option<usize>,
+    /// When its turn comes at the latest, where that is known.
+    pub eta_seconds: Option<i64>,
+    pub holder: Holder,
+    pub commit_id: Option<String>,
+    pub context: Option<String>,
+    pub created_at: String,
+    pub expires_at: String,
+    pub ended_at: Option<String>,
+    /// Why it was cancelled.
+    pub cause: Option<String>,
+    /// What it was granted.
+    pub session_id: Option<String>,
+    pub deployment_id: Option<String>,
+    /// When it takes the environment over, if it is a takeover with a time.
+    pub takeover_at: Option<String>,
+}
+
+impl Replay for Ticket {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TicketStatus {
+    Waiting,
+    Granted,
+    Cancelled,
+    Expired,
+}
+
+/// The answer to a claim: the lock, or a place in line.
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
+pub enum Claimed {
+    Session(Box<Session>),
+    Ticket(Box<Ticket>),
+}
+
+impl Replay for Claimed {}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SessionNew {
+    /// Deployed at once, unless `deploy` is false.
+    #[schema(example = "9fceb02", max_length = 255)]
+    pub commit_id: Option<String>,
+    /// What for: shown to everybody who looks.
+    #[schema(max_length = 1000)]
+    pub context: Option<String>,
+    /// Ends by itself after so long; without it, as the definition says.
+    #[schema(minimum = 60, maximum = 2_592_000)]
+    pub ttl_seconds: Option<i64>,
+    pub deploy: Option<bool>,
+    /// Held by somebody: wait in line.
+    pub queue: Option<bool>,
+    /// How long to wait in line: an hour unless given.
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub wait_seconds: Option<i64>,
+}
+
+/// A claim of any free environment with a label.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct AnySessionNew {
+    #[schema(example = "small")]
+    pub label: String,
+    #[schema(max_length = 255)]
+    pub commit_id: Option<String>,
+    #[schema(max_length = 1000)]
+    pub context: Option<String>,
+    #[schema(minimum = 60, maximum = 2_592_000)]
+    pub ttl_seconds: Option<i64>,
+    pub deploy: Option<bool>,
+    /// All held: wait in the shortest line.
+    pub queue: Option<bool>,
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub wait_seconds: Option<i64>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct ForceClaim {
+    #[schema(max_length = 255)]
+    pub commit_id: Option<String>,
+    #[schema(max_length = 1000)]
+    pub context: Option<String>,
+    /// Shown to whoever loses the environment; `context` unless given.
+    #[schema(max_length = 1000)]
+    pub reason: Option<String>,
+    #[schema(minimum = 60, maximum = 2_592_000)]
+    pub ttl_seconds: Option<i64>,
+    pub deploy: Option<bool>,
+    pub mode: Option<ForceMode>,
+    /// For `grace`: how long the holder has; 5 minutes unless given.
+    #[schema(minimum = 1, maximum = 86_400)]
+    pub grace_seconds: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ForceMode {
+    Now,
+    /// When the running deployment has ended; at once if none runs.
+    AfterCurrentDeployment,
+    /// After `graceSeconds`.
+    Grace,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct DeployNew {
+    #[schema(example = "9fceb02", max_length = 255)]
+    pub commit_id: String,
+    pub on_conflict: Option<OnConflict>,
+    /// Do not wait for the work of former sessions; needs `drain:override`.
+    pub override_drain: Option<OverrideDrain>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OnConflict {
+    /// After the others: the default.
+    Queue,
+    /// In place of those that have not started.
+    Supersede,
+    /// Refuse while one has not ended.
+    Reject,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct OverrideDrain {
+    #[schema(min_length = 1, max_length = 1000)]
+    pub reason: String,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Extend {
+    /// From now; the session's own length unless given. Never makes it shorter.
+    #[schema(minimum = 60, maximum = 2_592_000)]
+    pub ttl_seconds: Option<i64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct HandOver {
+    /// Id or e-mail address of a member who may claim environments.
+    #[schema(example = "grace@acme.test")]
+    pub to: String,
+}

@@ -1,0 +1,146 @@
+//! Who held an environment, and what can be learned from it.
+
+use std::collections::BTreeMap;
+
+use berth_api::environment::{HistoryEntry, HolderShare, Insights, Spread};
+use berth_core::access::permit;
+use berth_core::environment::{EndReason, Session, Ticket, TicketStatus};
+use berth_core::time::Timestamp;
+use berth_store::query::environments::{self, INSIGHT_ROWS_MAX};
+
+use super::{Place, shown};
+use crate::access::Authorized;
+use crate::app::wire::actor;
+use crate::app::{Answer, App};
+use crate::error::AppError;
+
+const HOLDERS_SHOWN_MAX: usize = 10;
+const DAY_S: i64 = 24 * 60 * 60;
+
+/// A page by its number, from 1.
+pub struct NumberedPage<T> {
+    pub items: Vec<T>,
+    pub total: i64,
+}
+
+impl App {
+    /// Newest first.
+    pub async fn view_history(
+        &self,
+        who: &Authorized<permit::EnvironmentsRead>,
+        place: Place,
+        page: i64,
+        limit: i64,
+    ) -> Result<NumberedPage<HistoryEntry>, AppError> {
+        self.read(who, move |db| {
+            let environment = place.find_any(db)?.environment;
+            let total = environment.sessions;
+            let from = total.saturating_sub((page - 1).saturating_mul(limit));
+            let sessions =
+                if from > 0 { environments::history(db, environment.id, from, limit)? } else { Vec::new() };
+            let now = db.now();
+            Ok(NumberedPage { items: sessions.iter().map(|session| entry(session, now)).collect(), total })
+        })
+        .await
+    }
+
+    pub async fn view_insights(
+        &self,
+        who: &Authorized<permit::EnvironmentsRead>,
+        place: Place,
+        days: i64,
+    ) -> Result<Answer<Insights>, AppError> {
+        self.read(who, move |db| {
+            let environment = place.find_any(db)?.environment;
+            let now = db.now();
+            let sessions = environments::history(db, environment.id, environment.sessions, INSIGHT_ROWS_MAX)?;
+            let tickets = environments::tickets_of(db, environment.id)?;
+            let from = now.plus_seconds(-days * DAY_S).max(environment.created_at);
+            let insights = learned(&sessions, &tickets, from, now);
+            Ok(Answer::ok(Insights { env_name: environment.name.to_string(), ..insights }))
+        })
+        .await
+    }
+}
+
+fn entry(it: &Session, now: Timestamp) -> HistoryEntry {
+    let end = it.end.as_ref();
+    HistoryEntry {
+        session_id: it.id.to_string(),
+        holder: shown::holder(&it.holder),
+        context: it.context.as_ref().map(ToString::to_string),
+        commit_id: it.commit.as_ref().map(ToString::to_string),
+        status: shown::status(it.status()),
+        claimed_at: it.claimed_at.to_string(),
+        ended_at: end.map(|end| end.at.to_string()),
+        end_reason: end.map(|end| shown::end_reason(end.reason)),
+        ended_by: end.map(|end| actor(&end.by)),
+        duration_seconds: end.map_or(now, |end| end.at).seconds_since(it.claimed_at),
+        deployment_count: it.deployments,
+        fence: it.fence.number(),
+    }
+}
+
+/// From sessions and tickets, newest first, what happened since `from`.
+fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Timestamp) -> Insights {
+    let end_of = |session: &Session| session.end.as_ref().map_or(now, |end| end.at);
+    let recent: Vec<_> = sessions.iter().filter(|session| end_of(session) >= from).collect();
+    let ended = |reasons: &[EndReason]| {
+        let reason =
+            |session: &&&Session| session.end.as_ref().is_some_and(|end| reasons.contains(&end.reason));
+        recent.iter().filter(reason).count()
+    };
+    let held: i64 = recent.iter().map(|it| end_of(it).seconds_since(it.claimed_at.max(from))).sum();
+    let holds = recent.iter().filter(|it| it.end.is_some());
+    let lines = tickets.iter().filter(|ticket| ticket.created_at >= from);
+    let waited = lines.clone().filter_map(|ticket| match &ticket.status {
+        TicketStatus::Granted { at, .. } => Some(at.seconds_since(ticket.created_at)),
+        _ => None,
+    });
+    let gave_up = lines.clone().filter(|ticket| {
+        matches!(ticket.status, TicketStatus::Cancelled { .. } | TicketStatus::Expired { .. })
+    });
+    let period = now.seconds_since(from).max(1);
+    Insights {
+        env_name: String::new(),
+        from: from.to_string(),
+        to: now.to_string(),
+        sessions: recent.len(),
+        utilisation: ratio(held, period),
+        hold_seconds: spread(holds.map(|it| end_of(it).seconds_since(it.claimed_at)).collect()),
+        wait_seconds: spread(waited.collect()),
+        takeovers: ended(&[EndReason::Overridden]),
+        expired: ended(&[EndReason::Expired, EndReason::Idle]),
+        gave_up: gave_up.count(),
+        holders: shares(&recent, &end_of),
+    }
+}
+
+fn shares(sessions: &[&Session], end_of: &dyn Fn(&Session) -> Timestamp) -> Vec<HolderShare> {
+    let mut shares = BTreeMap::new();
+    for session in sessions {
+        let share = shares.entry(session.holder.id).or_insert_with(|| HolderShare {
+            holder: shown::holder(&session.holder),
+            sessions: 0,
+            seconds: 0,
+        });
+        share.sessions += 1;
+        share.seconds += end_of(session).seconds_since(session.claimed_at);
+    }
+    let mut shares: Vec<_> = shares.into_values().collect();
+    shares.sort_by_key(|share| std::cmp::Reverse(share.seconds));
+    shares.truncate(HOLDERS_SHOWN_MAX);
+    shares
+}
+
+/// In thousandths: enough to draw.
+fn ratio(part: i64, whole: i64) -> f64 {
+    let thousandths = (part.max(0) * 1_000 / whole).min(1_000);
+    f64::from(i32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0
+}
+
+fn spread(mut seconds: Vec<i64>) -> Spread {
+    seconds.sort_unstable();
+    let at = |percent: usize| seconds.get((seconds.len().saturating_sub(1)) * percent / 100).copied();
+    Spread { median: at(50), p90: at(90), max: seconds.last().copied() }
+}

@@ -1,0 +1,71 @@
+//! Ephemeral environments: list, view, claim, force-claim, history, and everything that happens in a session.
+
+mod claim;
+mod history;
+mod queue;
+mod session;
+pub(super) mod shown;
+mod view;
+
+pub use claim::{ClaimAsked, ForceAsked};
+pub use history::NumberedPage;
+pub use session::DeployAsked;
+
+use berth_core::decision::{Refusal, Ruling};
+use berth_core::environment::{Holder, Lock, Moment};
+use berth_core::event::ActorKind;
+use berth_core::id::OrgId;
+use berth_core::name::EnvName;
+use berth_store::records::environment;
+use berth_store::{Read, Tx};
+
+use crate::access::Principal;
+use crate::error::AppError;
+
+/// An environment as a URL names it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// Id or slug.
+    pub pipeline: String,
+    pub env_name: String,
+}
+
+impl Place {
+    /// Declared, or still held: an environment that left the definition is there for its session alone.
+    fn find(&self, db: &mut impl Read) -> Result<Lock, AppError> {
+        let lock = self.find_any(db)?;
+        let is_there = lock.environment.is_declared || lock.session.is_some();
+        if is_there { Ok(lock) } else { Err(AppError::not_found("environment")) }
+    }
+
+    /// Also one that has left the definition: its sessions stay readable.
+    fn find_any(&self, db: &mut impl Read) -> Result<Lock, AppError> {
+        let name = EnvName::parse(&self.env_name).map_err(|_| AppError::not_found("environment"))?;
+        environment::find(db, &self.pipeline, &name)?.ok_or_else(|| AppError::not_found("environment"))
+    }
+}
+
+/// Where an environment is found: the base of everything below it.
+fn location(org: OrgId, lock: &Lock) -> String {
+    let environment = &lock.environment;
+    format!(
+        "/api/v1/organizations/{org}/pipelines/{}/ephemeral-environments/{}",
+        environment.pipeline, environment.name
+    )
+}
+
+fn holder(who: &Principal) -> Holder {
+    let kind = if who.is_service { ActorKind::Service } else { ActorKind::User };
+    Holder { kind, id: who.user, name: who.name.to_string() }
+}
+
+/// Decides and writes; hands out the lock as it is then.
+fn decide<A>(
+    tx: &mut Tx<'_>,
+    lock: &Lock,
+    rule: impl FnOnce(&Lock, &Moment) -> Ruling<A>,
+) -> Result<(Lock, Result<A, Refusal>), AppError> {
+    let ruling = rule(lock, &tx.moment()?);
+    let after = lock.after(&ruling);
+    Ok((after, tx.commit(ruling)?))
+}

@@ -1,0 +1,210 @@
+//! What a session can do: show itself, deploy, go on, pass to somebody else, end.
+
+use berth_api::deployment::Deployment as WireDeployment;
+use berth_api::session as wire;
+use berth_core::access::{Action, permit};
+use berth_core::environment::deploy::{self, Deploy, OnConflict};
+use berth_core::environment::fence::Fence;
+use berth_core::environment::release::{self, Release};
+use berth_core::environment::{Holder, Lock, Named, Session, extend, hand_over};
+use berth_core::event::ActorKind;
+use berth_core::id::{SessionId, UserId};
+use berth_core::name::{CommitId, Email, Reason};
+use berth_store::idempotency::OnceKey;
+use berth_store::query::environments;
+use berth_store::query::members;
+use berth_store::records::{session, user};
+use berth_store::{Read, Tx};
+
+use super::view::tagged;
+use super::{Place, decide, holder, location, shown};
+use crate::access::Authorized;
+use crate::app::{Answer, App, Outcome, Ruled, deployments};
+use crate::error::AppError;
+
+pub struct DeployAsked {
+    pub commit: CommitId,
+    pub on_conflict: OnConflict,
+    pub override_drain: Option<Reason>,
+}
+
+impl App {
+    pub async fn view_session(
+        &self,
+        who: &Authorized<permit::EnvironmentsRead>,
+        place: Place,
+        id: String,
+    ) -> Result<Answer<wire::Session>, AppError> {
+        self.read(who, move |db| {
+            let lock = place.find_any(db)?;
+            let found = find(db, &lock, &id)?;
+            let deployments = history(db, &found, &lock)?;
+            Ok(answer(shown::session(&found, &lock, deployments), &found, &lock))
+        })
+        .await
+    }
+
+    pub async fn deploy(
+        &self,
+        who: &Authorized<permit::EnvironmentsClaim>,
+        place: Place,
+        id: String,
+        asked: DeployAsked,
+        expected: Option<Fence>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<WireDeployment>, AppError> {
+        let (org, by) = (who.org(), holder(who.principal()));
+        let done = self.rule(who, once, move |tx, standing| {
+            if asked.override_drain.is_some() && !standing.role.may(Action::DrainOverride) {
+                return Err(AppError::forbidden(Action::DrainOverride));
+            }
+            let lock = place.find_any(tx)?;
+            let found = find(tx, &lock, &id)?;
+            let named = Named { session: &found, expected };
+            let DeployAsked { commit, on_conflict, override_drain } = asked;
+            let cmd = Deploy { by, commit, on_conflict, override_drain };
+            let (after, deployed) =
+                decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
+            Ok(match deployed {
+                Ok(deployment) => {
+                    let location = deployments::location(org, deployment.id);
+                    let body = deployments::shown(&deployment, Some(&after));
+                    Ruled::Yes(Answer::accepted(location, body).at_version(after.environment.version))
+                }
+                Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
+            })
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+
+    pub async fn extend_session(
+        &self,
+        who: &Authorized<permit::EnvironmentsClaim>,
+        place: Place,
+        id: String,
+        ttl_seconds: Option<i64>,
+        expected: Option<Fence>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Session>, AppError> {
+        let (org, by) = (who.org(), holder(who.principal()));
+        self.rule(who, once, move |tx, _| {
+            let lock = place.find_any(tx)?;
+            let found = find(tx, &lock, &id)?;
+            let named = Named { session: &found, expected };
+            let (after, extended) =
+                decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
+            match extended {
+                Ok(session) => Ok(Ruled::Yes(full(tx, &session, &after)?)),
+                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+            }
+        })
+        .await
+    }
+
+    pub async fn release_session(
+        &self,
+        who: &Authorized<permit::EnvironmentsClaim>,
+        place: Place,
+        id: String,
+        expected: Option<Fence>,
+    ) -> Result<Outcome<wire::Session>, AppError> {
+        let (org, by) = (who.org(), holder(who.principal()));
+        let done = self.rule(who, None, move |tx, standing| {
+            let lock = place.find_any(tx)?;
+            let found = find(tx, &lock, &id)?;
+            let named = Named { session: &found, expected };
+            let cmd = Release { by, may_force: standing.role.may(Action::EnvironmentsForceClaim) };
+            let (after, released) =
+                decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
+            match released {
+                Ok(done) => {
+                    let mut answer = full(tx, &done.session, &after)?;
+                    answer.body.released = Some(done.released);
+                    Ok(Ruled::Yes(answer))
+                }
+                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+            }
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+
+    /// `to`: id or e-mail address of somebody who may claim.
+    pub async fn hand_over_session(
+        &self,
+        who: &Authorized<permit::EnvironmentsClaim>,
+        place: Place,
+        id: String,
+        to: String,
+        expected: Option<Fence>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Session>, AppError> {
+        let (org, by) = (who.org(), holder(who.principal()));
+        let done = self.rule(who, once, move |tx, _| {
+            let lock = place.find_any(tx)?;
+            let found = find(tx, &lock, &id)?;
+            let to = receiver(tx, &to)?;
+            let named = Named { session: &found, expected };
+            let (after, opened) =
+                decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
+            match opened {
+                Ok(session) => {
+                    let mut answer = full(tx, &session, &after)?;
+                    answer.location = Some(format!("{}/sessions/{}", location(org, &after), session.id));
+                    Ok(Ruled::Yes(answer))
+                }
+                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+            }
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+}
+
+/// Only by its own environment: the id of another one's session is not found here.
+fn find(db: &mut impl Read, lock: &Lock, id: &str) -> Result<Session, AppError> {
+    let missing = || AppError::not_found("session");
+    let id: SessionId = id.parse().map_err(|_| missing())?;
+    if let Some(active) = lock.session.as_ref().filter(|active| active.id == id) {
+        return Ok(active.clone());
+    }
+    session::by_id(db, id)?.filter(|found| found.environment == lock.environment.id).ok_or_else(missing)
+}
+
+fn history(db: &mut impl Read, session: &Session, lock: &Lock) -> Result<Vec<WireDeployment>, AppError> {
+    if session.deployments == 0 {
+        return Ok(Vec::new());
+    }
+    let found = environments::deployments_of(db, session.id)?;
+    Ok(found.iter().map(|deployment| deployments::shown(deployment, Some(lock))).collect())
+}
+
+fn full(tx: &mut Tx<'_>, session: &Session, lock: &Lock) -> Result<Answer<wire::Session>, AppError> {
+    let deployments = history(tx, session, lock)?;
+    Ok(answer(shown::session(session, lock, deployments), session, lock))
+}
+
+/// A session's tag begins with its own fence, which is what a holder compares.
+fn answer(body: wire::Session, session: &Session, lock: &Lock) -> Answer<wire::Session> {
+    Answer { version: Some(session.fence.number()), ..tagged(Answer::ok(body), lock) }
+}
+
+fn receiver(tx: &mut Tx<'_>, to: &str) -> Result<Holder, AppError> {
+    let refused = |text: &str| AppError::invalid_member("/to", text);
+    let id = match (to.parse::<UserId>(), Email::parse(to)) {
+        (Ok(id), _) => Some(id),
+        (_, Ok(email)) => user::by_email(tx, &email)?.map(|user| user.id),
+        _ => return Err(refused("must be the id or the e-mail address of a member")),
+    };
+    let member = id.map(|id| members::one(tx, id)).transpose()?.flatten();
+    let member = member.ok_or_else(|| refused("is not a member of this organization"))?;
+    if !member.role.may(Action::EnvironmentsClaim) {
+        return Err(refused("may not claim environments; their role would have to be deployer or higher"));
+    }
+    let kind = if member.is_service { ActorKind::Service } else { ActorKind::User };
+    Ok(Holder { kind, id: member.user, name: member.name.to_string() })
+}

@@ -1,0 +1,301 @@
+//! What clients see of environments, sessions and tickets.
+
+use berth_api::deployment::Deployment as WireDeployment;
+use berth_api::environment as wire;
+use berth_api::problem::{Code, Problem};
+use berth_api::session as wire_session;
+use berth_core::decision::Refusal;
+use berth_core::environment::{
+    Drain, EndReason, Holder, Lock, Locked, NotActive, Session, SessionStatus, State, Ticket, TicketStatus,
+    ends_at,
+};
+use berth_core::event::ActorKind;
+use berth_core::id::OrgId;
+use berth_core::pipeline::model::{Environment as Configuration, OnRelease, ReleaseRule, Scalar, Trigger};
+use berth_core::time::Timestamp;
+
+use super::location;
+use crate::app::wire::actor;
+use crate::error::AppError;
+
+pub(super) fn environment(lock: &Lock) -> wire::Environment {
+    let environment = &lock.environment;
+    wire::Environment {
+        id: environment.id.to_string(),
+        env_name: environment.name.to_string(),
+        name: environment.name.to_string(),
+        pipeline_id: environment.pipeline.to_string(),
+        configuration: configuration(&environment.configuration),
+        lock_status: lock_status(lock),
+        lock: held(lock),
+        state: match lock.state() {
+            State::Clean => wire::EnvironmentState::Clean,
+            State::Dirty => wire::EnvironmentState::Dirty,
+            State::Resetting => wire::EnvironmentState::Resetting,
+            State::Contested => wire::EnvironmentState::Contested,
+            State::Unknown => wire::EnvironmentState::Unknown,
+        },
+        deployed_commit_id: environment.deployed_commit.as_ref().map(ToString::to_string),
+        fence: environment.fence.number(),
+        queue_length: lock.tickets.len(),
+    }
+}
+
+fn configuration(it: &Configuration) -> wire::Configuration {
+    let trigger = |trigger: &Trigger| match trigger {
+        Trigger::PullRequest { target_branches } => {
+            wire::Trigger { on: "pull_request".into(), target_branches: Some(target_branches.clone()) }
+        }
+    };
+    let rule = |rule: &ReleaseRule| match rule {
+        ReleaseRule::PrClosed => wire::ReleaseRule { on: "pr_closed".into(), after_idle_seconds: None },
+        ReleaseRule::Timeout { after_idle } => {
+            wire::ReleaseRule { on: "timeout".into(), after_idle_seconds: Some(after_idle.as_secs()) }
+        }
+    };
+    let scalar = |value: &Scalar| match value {
+        Scalar::Bool(it) => (*it).into(),
+        Scalar::Number(it) => it.clone().into(),
+        Scalar::Text(it) => it.clone().into(),
+    };
+    // Always possible, so nobody has to write it.
+    let (by_api, ends_by_api) = (
+        wire::Trigger { on: "api".into(), target_branches: None },
+        wire::ReleaseRule { on: "api".into(), after_idle_seconds: None },
+    );
+    wire::Configuration {
+        triggers: std::iter::once(by_api).chain(it.triggers.iter().map(trigger)).collect(),
+        release: std::iter::once(ends_by_api).chain(it.release.iter().map(rule)).collect(),
+        on_release: match it.on_release {
+            OnRelease::None => wire::OnRelease::None,
+            OnRelease::DeployTracked => wire::OnRelease::DeployTracked,
+        },
+        vars: it.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect(),
+        skip: it.skip.iter().map(ToString::to_string).collect(),
+        labels: it.labels.iter().map(ToString::to_string).collect(),
+        ttl_seconds: it.ttl.and_then(|ttl| i64::try_from(ttl.as_secs()).ok()),
+    }
+}
+
+fn lock_status(lock: &Lock) -> wire::LockStatus {
+    if lock.session.is_some() { wire::LockStatus::Locked } else { wire::LockStatus::Unlocked }
+}
+
+fn held(lock: &Lock) -> Option<wire::Lock> {
+    let session = lock.session.as_ref()?;
+    Some(wire::Lock {
+        status: wire::LockStatus::Locked,
+        session_id: session.id.to_string(),
+        holder: holder(&session.holder),
+        commit_id: session.commit.as_ref().map(ToString::to_string),
+        context: session.context.as_ref().map(ToString::to_string),
+        claimed_at: session.claimed_at.to_string(),
+        expires_at: ends_at(lock).map(|(at, _)| at.to_string()),
+        fence: session.fence.number(),
+    })
+}
+
+pub(super) fn holder(it: &Holder) -> wire::Holder {
+    wire::Holder {
+        kind: match it.kind {
+            ActorKind::Service => wire::HolderKind::Service,
+            ActorKind::User | ActorKind::System => wire::HolderKind::User,
+        },
+        id: it.id.to_string(),
+        name: it.name.clone(),
+    }
+}
+
+pub(super) fn status(it: SessionStatus) -> wire_session::SessionStatus {
+    match it {
+        SessionStatus::Active => wire_session::SessionStatus::Active,
+        SessionStatus::Released => wire_session::SessionStatus::Released,
+        SessionStatus::Overridden => wire_session::SessionStatus::Overridden,
+        SessionStatus::Expired => wire_session::SessionStatus::Expired,
+    }
+}
+
+pub(super) fn end_reason(it: EndReason) -> wire_session::EndReason {
+    match it {
+        EndReason::Released => wire_session::EndReason::Released,
+        EndReason::HandedOver => wire_session::EndReason::HandedOver,
+        EndReason::EnvironmentDeleted => wire_session::EndReason::EnvironmentDeleted,
+        EndReason::Overridden => wire_session::EndReason::Overridden,
+        EndReason::Expired => wire_session::EndReason::Expired,
+        EndReason::Idle => wire_session::EndReason::Idle,
+    }
+}
+
+/// `lock` is the environment's, now; `deployments` those of the session, newest first.
+pub(super) fn session(it: &Session, lock: &Lock, deployments: Vec<WireDeployment>) -> wire_session::Session {
+    let is_active = lock.session.as_ref().is_some_and(|active| active.id == it.id);
+    let override_end = it.end.as_ref().filter(|end| end.reason == EndReason::Overridden);
+    // Of an ended session: what it would have been.
+    let expires_at = if is_active { ends_at(lock).map(|(at, _)| at) } else { it.expires_at };
+    let takeover = lock.pending_takeover().filter(|_| is_active);
+    wire_session::Session {
+        session_id: it.id.to_string(),
+        id: it.id.to_string(),
+        env_name: lock.environment.name.to_string(),
+        environment_id: lock.environment.id.to_string(),
+        pipeline_id: lock.environment.pipeline.to_string(),
+        status: status(it.status()),
+        overridden: override_end.is_some(),
+        overridden_by: override_end.map(|end| actor(&end.by)),
+        overridden_at: override_end.map(|end| end.at.to_string()),
+        override_reason: override_end.and_then(|end| end.why.as_ref()).map(ToString::to_string),
+        holder: holder(&it.holder),
+        commit_id: it.commit.as_ref().map(ToString::to_string),
+        context: it.context.as_ref().map(ToString::to_string),
+        fence: it.fence.number(),
+        claimed_at: it.claimed_at.to_string(),
+        extended_at: it.extended_at.map(|at| at.to_string()),
+        expires_at: expires_at.map(|at| at.to_string()),
+        ended_at: it.end.as_ref().map(|end| end.at.to_string()),
+        end_reason: it.end.as_ref().map(|end| end_reason(end.reason)),
+        ended_by: it.end.as_ref().map(|end| actor(&end.by)),
+        takeover: takeover.map(|(ticket, takeover)| wire_session::Takeover {
+            by: holder(&ticket.holder),
+            at: takeover.at.map(|at| at.to_string()),
+            reason: takeover.why.as_ref().map(ToString::to_string),
+        }),
+        drain: it.drain.as_ref().map(|it| drain(it, lock)),
+        lock_status: lock_status(lock),
+        lock: held(lock),
+        deployment_history: deployments.clone(),
+        deployments,
+        deployment_id: None,
+        released: None,
+    }
+}
+
+/// What is still pending of it.
+fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
+    let runs = |id: &&berth_core::id::DeploymentId| lock.left_over().any(|deployment| deployment.id == **id);
+    wire_session::Drain {
+        pending: it.pending.iter().filter(runs).map(ToString::to_string).collect(),
+        possibly_running: Vec::new(),
+        deadline: it.deadline.to_string(),
+        completed_at: it.completed_at.map(|at| at.to_string()),
+    }
+}
+
+pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::Ticket {
+    let (status, ended_at, cause, session, deployment) = match &it.status {
+        TicketStatus::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
+        TicketStatus::Granted { at, session, deployment } => {
+            (wire_session::TicketStatus::Granted, Some(at), None, Some(session), deployment.as_ref())
+        }
+        TicketStatus::Cancelled { at, cause } => {
+            (wire_session::TicketStatus::Cancelled, Some(at), Some(cause.as_str()), None, None)
+        }
+        TicketStatus::Expired { at } => (wire_session::TicketStatus::Expired, Some(at), None, None, None),
+    };
+    let position = lock.position(it.id);
+    let takeover_at = it.takeover.as_ref().and_then(|takeover| takeover.at);
+    // Only the next one can know when its turn comes.
+    let turn = ends_at(lock).map(|(at, _)| at).into_iter().chain(takeover_at).min();
+    let eta_seconds = turn.filter(|_| position == Some(1)).map(|at| at.seconds_since(now).max(0));
+    wire_session::Ticket {
+        ticket_id: it.id.to_string(),
+        id: it.id.to_string(),
+        env_name: lock.environment.name.to_string(),
+        status,
+        position,
+        eta_seconds,
+        holder: holder(&it.holder),
+        commit_id: it.wish.commit.as_ref().map(ToString::to_string),
+        context: it.wish.context.as_ref().map(ToString::to_string),
+        created_at: it.created_at.to_string(),
+        expires_at: it.expires_at.to_string(),
+        ended_at: ended_at.map(ToString::to_string),
+        cause: cause.map(str::to_owned),
+        session_id: session.map(ToString::to_string),
+        deployment_id: deployment.map(ToString::to_string),
+        takeover_at: takeover_at.map(|at| at.to_string()),
+    }
+}
+
+/// A refusal with everything that helps: who holds it, since when, why, until when, and what to do.
+pub(super) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
+    match refusal {
+        Refusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),
+        Refusal::SessionNotActive(not_active) => session_not_active(&not_active).into(),
+        Refusal::NotSessionHolder(by) => {
+            let text = format!("the session is held by {}; only they may do this", by.name);
+            Problem::new(Code::NotSessionHolder, text).with("holder", json(&holder(&by))).into()
+        }
+        Refusal::FenceMoved { current } => {
+            let text = refusal.to_string();
+            let current = current.map(berth_core::environment::fence::Fence::number);
+            Problem::new(Code::PreconditionFailed, text).with("currentFence", current).into()
+        }
+        other => other.into(),
+    }
+}
+
+fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) -> Problem {
+    let session = &locked.session;
+    let name = &lock.environment.name;
+    let until = ends_at(lock).map(|(at, _)| at);
+    let why = session.context.as_ref().map(|why| format!(" (\"{why}\")")).unwrap_or_default();
+    let end = until.map(|at| format!(", until {at}")).unwrap_or_default();
+    let text = if locked.is_self {
+        format!(
+            "you hold environment \"{name}\" yourself since {}: session {}",
+            session.claimed_at, session.id
+        )
+    } else {
+        format!(
+            "environment \"{name}\" is held by {} since {}{why}{end}. Wait in line with \"queue\": true, \
+             or take over with force-claim.",
+            session.holder.name, session.claimed_at
+        )
+    };
+    let base = location(org, lock);
+    let problem = Problem::new(Code::EnvironmentLocked, text)
+        .with("holder", json(&holder(&session.holder)))
+        .with("since", session.claimed_at.to_string())
+        .with("context", session.context.as_ref().map(ToString::to_string))
+        .with("commitId", session.commit.as_ref().map(ToString::to_string))
+        .with("expiresAt", until.map(|at| at.to_string()))
+        .with("sessionId", session.id.to_string())
+        .with("fence", session.fence.number())
+        .with("queueLength", locked.queue_length)
+        .with("self", locked.is_self)
+        .with(
+            "links",
+            json(
+                &[("queue", format!("{base}/queue")), ("forceClaim", format!("{base}/force-claim"))]
+                    .map(|(name, to)| serde_json::json!({ "rel": name, "href": to })),
+            ),
+        );
+    match until {
+        Some(at) => problem.with("retryAfterSeconds", at.seconds_since(now).max(1)),
+        None => problem,
+    }
+}
+
+fn session_not_active(it: &NotActive) -> Problem {
+    let session = &it.session;
+    let end = session.end.as_ref();
+    let by = end.filter(|end| end.reason == EndReason::Overridden);
+    let text = match (by, end) {
+        (Some(end), _) => {
+            let why = end.why.as_ref().map(|why| format!(": \"{why}\"")).unwrap_or_default();
+            format!("{} took the environment over at {}{why}", end.by.name, end.at)
+        }
+        (None, Some(end)) => format!("the session ended at {}: {}", end.at, end.reason.as_str()),
+        (None, None) => "the session is not active".to_owned(),
+    };
+    Problem::new(Code::SessionNotActive, text)
+        .with("sessionStatus", session.status().as_str())
+        .with("overriddenBy", by.map(|end| json(&actor(&end.by))))
+        .with("overriddenAt", by.map(|end| end.at.to_string()))
+        .with("overrideReason", by.and_then(|end| end.why.as_ref()).map(ToString::to_string))
+        .with("currentFence", it.current_fence.number())
+}
+
+fn json(value: &impl serde::Serialize) -> serde_json::Value {
+    serde_json::to_value(value).unwrap_or_default()
+}

@@ -1,0 +1,55 @@
+//! Looking at environments.
+
+use berth_api::environment as wire;
+use berth_core::access::permit;
+use berth_core::environment::Lock;
+use berth_core::id::EnvironmentId;
+use berth_store::records::{environment, pipeline};
+
+use super::{Place, shown};
+use crate::access::Authorized;
+use crate::app::{Answer, App};
+use crate::error::AppError;
+
+impl App {
+    pub async fn list_environments(
+        &self,
+        who: &Authorized<permit::EnvironmentsRead>,
+        key: String,
+    ) -> Result<Vec<wire::Environment>, AppError> {
+        self.read(who, move |db| {
+            let found = pipeline::find(db, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+            let locks = environment::of_pipeline(db, found.id)?;
+            let there = locks.iter().filter(|lock| lock.environment.is_declared || lock.session.is_some());
+            Ok(there.map(shown::environment).collect())
+        })
+        .await
+    }
+
+    pub async fn view_environment(
+        &self,
+        who: &Authorized<permit::EnvironmentsRead>,
+        place: Place,
+    ) -> Result<Answer<wire::Environment>, AppError> {
+        self.read(who, move |db| {
+            let lock = place.find(db)?;
+            Ok(tagged(Answer::ok(shown::environment(&lock)), &lock))
+        })
+        .await
+    }
+
+    /// For those who follow one environment.
+    pub async fn environment_id(
+        &self,
+        who: &Authorized<permit::EnvironmentsRead>,
+        place: Place,
+    ) -> Result<EnvironmentId, AppError> {
+        self.read(who, move |db| Ok(place.find(db)?.environment.id)).await
+    }
+}
+
+/// The tag of everything that shows an environment: who holds it, and what has changed since.
+pub(super) fn tagged<T>(answer: Answer<T>, lock: &Lock) -> Answer<T> {
+    let fence = lock.session.as_ref().map_or(lock.environment.fence, |session| session.fence);
+    answer.at_version(fence.number()).varying_by(lock.environment.version)
+}

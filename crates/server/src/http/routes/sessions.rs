@@ -1,0 +1,308 @@
+//! Sessions: claim an environment, use it, give it back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::deployment::Deployment;
+use berth_api::session::{
+    AnySessionNew, Claimed, DeployNew, Extend, ForceClaim, ForceMode, HandOver, OnConflict, Session,
+    SessionNew, SessionStatus, Ticket,
+};
+use berth_core::access::{Permit, permit};
+use berth_core::environment::Wish;
+use berth_core::environment::deploy;
+use berth_core::environment::fence::Fence;
+use berth_core::environment::force::Mode;
+use berth_core::environment::limits::{
+    GRACE_S_DEFAULT, GRACE_S_MAX, GRACE_S_MIN, TTL_S_MAX, TTL_S_MIN, WAIT_S_DEFAULT, WAIT_S_MAX, WAIT_S_MIN,
+};
+use berth_core::name::{CommitId, Reason};
+use http::header::{self, HeaderMap};
+
+use super::deployments::is_final;
+use crate::access::Authorized;
+use crate::app::{Answer, App, ClaimAsked, DeployAsked, ForceAsked, Outcome, Place};
+use crate::error::AppError;
+use crate::http::body::Posted;
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Params};
+
+/// Organization, pipeline, environment, and what is in it.
+pub(super) type In = (String, String, String, String);
+
+/// Claim an environment. Held by somebody else, it is a 409 that says by whom; with `queue`, a place in line.
+#[utoipa::path(post,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions",
+    tag = "environments", request_body = Option<SessionNew>,
+    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
+pub(crate) async fn claim_session(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name)): Path<(String, String, String)>,
+    params: Params,
+    posted: Posted<SessionNew>,
+) -> Result<Outcome<Claimed>, AppError> {
+    let (wait, body) = (params.wait()?, posted.body);
+    let mut check = Check::default();
+    let wish =
+        wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wait_seconds = line(&mut check, body.queue, body.wait_seconds);
+    let asked = check.done(Some(ClaimAsked { wish, wait_seconds }))?;
+    let place = Place { pipeline, env_name };
+    let claimed = app.claim_session(&who, place, asked, posted.once).await?;
+    deployed(&app, &who, wait, claimed).await
+}
+
+/// Claim the first free environment that has a label.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
+    request_body = AnySessionNew,
+    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
+pub(crate) async fn claim_any(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    Path((_, pipeline)): Path<(String, String)>,
+    params: Params,
+    posted: Posted<AnySessionNew>,
+) -> Result<Outcome<Claimed>, AppError> {
+    let (wait, body) = (params.wait()?, posted.body);
+    let mut check = Check::default();
+    let wish =
+        wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let wait_seconds = line(&mut check, body.queue, body.wait_seconds);
+    let asked = check.done(Some(ClaimAsked { wish, wait_seconds }))?;
+    let claimed = app.claim_any(&who, pipeline, body.label, asked, posted.once).await?;
+    deployed(&app, &who, wait, claimed).await
+}
+
+/// Take an environment over from whoever holds it. `If-Match` with its tag: only from the holder you have seen.
+#[utoipa::path(post,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/force-claim",
+    tag = "environments", request_body = Option<ForceClaim>,
+    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
+pub(crate) async fn force_claim(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsForceClaim>,
+    Path((_, pipeline, env_name)): Path<(String, String, String)>,
+    IfMatch(expected): IfMatch,
+    params: Params,
+    posted: Posted<ForceClaim>,
+) -> Result<Outcome<Claimed>, AppError> {
+    let (wait, body) = (params.wait()?, posted.body);
+    let mut check = Check::default();
+    let wish =
+        wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
+    let why = check.optional("/reason", body.reason.as_deref(), Reason::parse);
+    let grace = ranged(&mut check, "/graceSeconds", body.grace_seconds, GRACE_S_MIN, GRACE_S_MAX);
+    let mode = match body.mode {
+        Some(ForceMode::Grace) => Mode::Grace { seconds: grace.unwrap_or(GRACE_S_DEFAULT) },
+        Some(ForceMode::AfterCurrentDeployment) => Mode::AfterCurrentDeployment,
+        None | Some(ForceMode::Now) => Mode::Now,
+    };
+    if grace.is_some() && body.mode != Some(ForceMode::Grace) {
+        check.required::<(), _>("/graceSeconds", Err("goes with \"mode\": \"grace\""));
+    }
+    let expected = expected.map(Fence::from_number);
+    let asked = check.done(Some(ForceAsked { wish, why, mode, expected }))?;
+    let claimed = app.force_claim(&who, Place { pipeline, env_name }, asked, posted.once).await?;
+    deployed(&app, &who, wait, claimed).await
+}
+
+/// View a session: whether it still holds the lock, what it deployed, and whether it was overridden.
+#[utoipa::path(get,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
+    tag = "environments",
+    params(("wait" = Option<i64>, Query, description = "seconds to wait for something new, at most 50")),
+    responses((status = 200, body = Data<Session>)))]
+pub(crate) async fn view_session(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsRead>,
+    Path((_, pipeline, env_name, id)): Path<In>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Answer<Session>, AppError> {
+    let place = Place { pipeline, env_name };
+    let mut waiting = app.wait(&who, params.wait()?)?;
+    // Whoever waits while former work is being stopped waits for that.
+    let mut was_draining = false;
+    loop {
+        let seen = app.view_session(&who, place.clone(), id.clone()).await?;
+        let drains = seen.body.drain.as_ref().is_some_and(|drain| drain.completed_at.is_none());
+        let is_over = seen.body.status != SessionStatus::Active || (was_draining && !drains);
+        was_draining |= drains;
+        if !waiting.look_again(is_news(&headers, &seen, is_over)).await {
+            return Ok(seen);
+        }
+    }
+}
+
+/// Deploy a commit in a session you hold.
+#[utoipa::path(post,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/deploy",
+    tag = "environments", request_body = DeployNew,
+    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    responses((status = 202, body = Data<Deployment>)))]
+pub(crate) async fn deploy_commit(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<In>,
+    IfMatch(expected): IfMatch,
+    params: Params,
+    posted: Posted<DeployNew>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let (wait, body) = (params.wait()?, posted.body);
+    let mut check = Check::default();
+    let commit = check.required("/commitId", CommitId::parse(&body.commit_id));
+    let overrides = body.override_drain.as_ref().map(|given| given.reason.as_str());
+    let override_drain = check.optional("/overrideDrain/reason", overrides, said);
+    let on_conflict = match body.on_conflict {
+        None | Some(OnConflict::Queue) => deploy::OnConflict::Queue,
+        Some(OnConflict::Supersede) => deploy::OnConflict::Supersede,
+        Some(OnConflict::Reject) => deploy::OnConflict::Reject,
+    };
+    let commit = check.done(commit)?;
+    let asked = DeployAsked { commit, on_conflict, override_drain };
+    let place = Place { pipeline, env_name };
+    let expected = expected.map(Fence::from_number);
+    let mut waiting = app.wait(&who, wait)?;
+    let outcome = app.deploy(&who, place, id, asked, expected, posted.once).await?;
+    let Outcome::Fresh(answer) = outcome else { return Ok(outcome) };
+    if wait.is_zero() {
+        return Ok(Outcome::Fresh(answer));
+    }
+    let (may_read, Answer { status, location, body, .. }) = (who.also()?, answer);
+    loop {
+        let seen = app.view_deployment(&may_read, body.id.clone()).await?;
+        if !waiting.look_again(is_final(seen.body.status)).await {
+            return Ok(Outcome::Fresh(Answer { status, location, ..seen }));
+        }
+    }
+}
+
+/// Go on: put off the session's end.
+#[utoipa::path(post,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/extend",
+    tag = "environments", request_body = Option<Extend>, responses((status = 200, body = Data<Session>)))]
+pub(crate) async fn extend_session(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<In>,
+    IfMatch(expected): IfMatch,
+    posted: Posted<Extend>,
+) -> Result<Outcome<Session>, AppError> {
+    let mut check = Check::default();
+    let ttl = ranged(&mut check, "/ttlSeconds", posted.body.ttl_seconds, TTL_S_MIN, TTL_S_MAX);
+    let ttl = check.done(Some(ttl))?;
+    let expected = expected.map(Fence::from_number);
+    app.extend_session(&who, Place { pipeline, env_name }, id, ttl, expected, posted.once).await
+}
+
+/// Hand the environment over to another member. The answer is their new session.
+#[utoipa::path(post,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/hand-over",
+    tag = "environments", request_body = HandOver, responses((status = 200, body = Data<Session>)))]
+pub(crate) async fn hand_over_session(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<In>,
+    IfMatch(expected): IfMatch,
+    posted: Posted<HandOver>,
+) -> Result<Outcome<Session>, AppError> {
+    let expected = expected.map(Fence::from_number);
+    let place = Place { pipeline, env_name };
+    app.hand_over_session(&who, place, id, posted.body.to, expected, posted.once).await
+}
+
+/// Release the lock. Releasing a session that has ended changes nothing, and says how it ended.
+#[utoipa::path(delete,
+    path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
+    tag = "environments", responses((status = 200, body = Data<Session>)))]
+pub(crate) async fn release_session(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::EnvironmentsClaim>,
+    Path((_, pipeline, env_name, id)): Path<In>,
+    IfMatch(expected): IfMatch,
+) -> Result<Outcome<Session>, AppError> {
+    let expected = expected.map(Fence::from_number);
+    app.release_session(&who, Place { pipeline, env_name }, id, expected).await
+}
+
+/// A long poll has its answer: something is new to the caller, or nothing new will come.
+pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -> bool {
+    match headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok()) {
+        Some(known) => seen.etag().is_none_or(|tag| !known.contains(&tag)),
+        None => is_over,
+    }
+}
+
+/// With `wait`, a claim is answered when its deployment has ended.
+async fn deployed<P: Permit>(
+    app: &App,
+    who: &Authorized<P>,
+    wait: Duration,
+    claimed: Outcome<Claimed>,
+) -> Result<Outcome<Claimed>, AppError> {
+    let Outcome::Fresh(answer) = claimed else { return Ok(claimed) };
+    let Claimed::Session(session) = &answer.body else { return Ok(Outcome::Fresh(answer)) };
+    let Some(deployment) = session.deployment_id.clone().filter(|_| !wait.is_zero()) else {
+        return Ok(Outcome::Fresh(answer));
+    };
+    let place = Place { pipeline: session.pipeline_id.clone(), env_name: session.env_name.clone() };
+    let (may_read, id) = (who.also()?, session.session_id.clone());
+    let mut waiting = app.wait(who, wait)?;
+    loop {
+        let mut seen = app.view_session(&may_read, place.clone(), id.clone()).await?;
+        let ended = seen.body.deployments.iter().any(|it| it.id == deployment && is_final(it.status));
+        if waiting.look_again(ended).await {
+            continue;
+        }
+        seen.body.deployment_id = Some(deployment);
+        let (status, location) = (answer.status, answer.location);
+        let (version, variant) = (seen.version, seen.variant);
+        let body = Claimed::Session(Box::new(seen.body));
+        return Ok(Outcome::Fresh(Answer { status, location, version, variant, body }));
+    }
+}
+
+fn wish(
+    check: &mut Check,
+    commit: Option<&str>,
+    context: Option<&str>,
+    ttl_seconds: Option<i64>,
+    deploy: Option<bool>,
+) -> Wish {
+    Wish {
+        commit: check.optional("/commitId", commit, CommitId::parse),
+        context: check.optional("/context", context, Reason::parse),
+        ttl_seconds: ranged(check, "/ttlSeconds", ttl_seconds, TTL_S_MIN, TTL_S_MAX),
+        deploy: deploy.unwrap_or(true),
+    }
+}
+
+/// Whether to wait in line, and for how long.
+fn line(check: &mut Check, queue: Option<bool>, wait_seconds: Option<i64>) -> Option<i64> {
+    let seconds = ranged(check, "/waitSeconds", wait_seconds, WAIT_S_MIN, WAIT_S_MAX);
+    let waits = queue.unwrap_or(false);
+    if seconds.is_some() && !waits {
+        check.required::<(), _>("/waitSeconds", Err("goes with \"queue\": true"));
+    }
+    waits.then(|| seconds.unwrap_or(WAIT_S_DEFAULT))
+}
+
+fn ranged(check: &mut Check, pointer: &str, given: Option<i64>, least: i64, most: i64) -> Option<i64> {
+    let value = given?;
+    let is_in_range = (least..=most).contains(&value);
+    let wanted = || format!("must be a whole number from {least} to {most}");
+    check.required(pointer, is_in_range.then_some(value).ok_or_else(wanted))
+}
+
+/// A reason that says something.
+fn said(text: &str) -> Result<Reason, String> {
+    let reason = Reason::parse(text).map_err(|error| error.to_string())?;
+    if reason.as_str().is_empty() { Err("must say why".into()) } else { Ok(reason) }
+}
