@@ -8,7 +8,8 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 use serde_json::json;
 
 use super::history::Hold;
-use super::served::{PER_PIPELINE, create_pipeline, hold, path};
+use super::people::{Person, invite};
+use super::served::{PER_PIPELINE, create_pipeline, hold, id_of, path};
 use crate::client::{Api, Client};
 use crate::harness::{Home, Server};
 
@@ -29,10 +30,15 @@ fn l03_of_a_thousand_claims_at_once_one_wins_and_the_others_name_it() {
     let home = Home::new();
     let server = start(&home);
     create_pipeline(&server.api, 0);
+    let people = invite(&server.api, THREADS);
     let everybody_is_ready = Barrier::new(THREADS);
     let answers: Vec<_> = std::thread::scope(|scope| {
-        let claimants: Vec<_> = (0..THREADS)
-            .map(|_| scope.spawn(|| claim_together(&server, CLAIMS / THREADS, &everybody_is_ready)))
+        let (server, everybody_is_ready) = (&server, &everybody_is_ready);
+        let claimants: Vec<_> = people
+            .iter()
+            .map(|person| {
+                scope.spawn(move || claim_together(server, person, CLAIMS / THREADS, everybody_is_ready))
+            })
             .collect();
         claimants.into_iter().flat_map(|claimant| claimant.join().expect("its answers")).collect()
     });
@@ -61,8 +67,13 @@ struct Claimed {
 }
 
 /// Every request is sent but for its last byte; those follow together.
-fn claim_together(server: &Server, count: usize, everybody_is_ready: &Barrier) -> Vec<Claimed> {
-    let request = server.api.request("POST", &format!("{}/sessions", path(0))).json(&json!({}));
+fn claim_together(
+    server: &Server,
+    person: &Person,
+    count: usize,
+    everybody_is_ready: &Barrier,
+) -> Vec<Claimed> {
+    let request = person.api(server).request("POST", &format!("{}/sessions", path(0))).json(&json!({}));
     let bytes = request.bytes();
     let (most, last) = bytes.split_at(bytes.len() - 1);
     let mut clients: Vec<_> = (0..count).map(|_| Client::connect(server.address)).collect();
@@ -88,15 +99,9 @@ fn ten_thousand_environments_are_held_at_once() {
     let home = Home::new();
     let server = start(&home);
     let begin = Instant::now();
-    let held: Vec<Hold> = std::thread::scope(|scope| {
-        let holders: Vec<_> = (0..THREADS)
-            .map(|thread| {
-                let (share, server) = ((thread..PIPELINES).step_by(THREADS), &server);
-                scope.spawn(move || share.flat_map(|pipeline| hold_all(server, pipeline)).collect::<Vec<_>>())
-            })
-            .collect();
-        holders.into_iter().flat_map(|holder| holder.join().expect("its sessions")).collect()
-    });
+    shared(|pipeline| vec![create_pipeline(&server.api, pipeline)]);
+    println!("{PIPELINES} pipelines made after {:?}", begin.elapsed());
+    let held = shared(|pipeline| hold_all(&server, pipeline));
     println!("{} environments held after {:?}", held.len(), begin.elapsed());
     let sessions: HashSet<_> = held.iter().map(|hold| hold.session.clone()).collect();
     assert_eq!(sessions.len(), PIPELINES * PER_PIPELINE);
@@ -111,8 +116,19 @@ fn ten_thousand_environments_are_held_at_once() {
     server.stop();
 }
 
+/// Does this for every pipeline, on several threads.
+fn shared<T: Send>(work: impl Fn(usize) -> Vec<T> + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let work = &work;
+        let share = |thread| {
+            scope.spawn(move || (thread..PIPELINES).step_by(THREADS).flat_map(work).collect::<Vec<_>>())
+        };
+        let shares: Vec<_> = (0..THREADS).map(share).collect();
+        shares.into_iter().flat_map(|share| share.join().expect("its share")).collect()
+    })
+}
+
 fn hold_all(server: &Server, pipeline: usize) -> Vec<Hold> {
-    create_pipeline(&server.api, pipeline);
     let mut client = Client::connect(server.address);
     let first = pipeline * PER_PIPELINE;
     let claims = (first..first + PER_PIPELINE).map(|environment| {
@@ -140,7 +156,7 @@ fn check_one(api: &Api, environment: usize) {
     let seen = hold(&api.get(&at).json()["data"]["lock"]);
     let refused = api.post(&format!("{at}/sessions"), &json!({}));
     assert_eq!((refused.status, hold(&refused.json())), (409, seen.clone()));
-    let released = api.ask(&api.request("DELETE", &format!("{at}/sessions/{}", seen.session)));
+    let released = api.ask(&api.request("DELETE", &format!("{at}/sessions/{}", id_of(&seen.session))));
     assert_eq!((released.status, &released.json()["data"]["released"]), (200, &json!(true)));
     assert_eq!(api.get(&at).json()["data"]["lockStatus"], "unlocked");
     assert_eq!(api.get(&beside).json()["data"]["lockStatus"], "locked");

@@ -11,6 +11,7 @@ mod intervals;
 mod known;
 mod lock;
 mod naive;
+mod people;
 mod search;
 mod served;
 

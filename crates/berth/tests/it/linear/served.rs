@@ -9,11 +9,13 @@ use serde_json::{Value, json};
 use super::board::{Board, Service};
 use super::check_history;
 use super::history::{Answer, Call, Hold, print};
+use super::people::{Person, invite};
 use crate::client::{Api, Client, Request, Response};
 use crate::harness::{Home, Server, until};
 use crate::random::Random;
 
 const CLIENTS: usize = 32;
+const PEOPLE: usize = 4;
 const KILLS: usize = 7;
 /// Answers between two kills.
 const ROUND: std::ops::Range<u64> = 1_500..3_500;
@@ -31,16 +33,18 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
     for number in 0..2 {
         create_pipeline(&server.api, number);
     }
+    let people = invite(&server.api, PEOPLE);
     let board = Board::new(WIDTH);
     for kill in 0..=KILLS {
         let goal = board.answered() + random.within(ROUND) as usize;
         std::thread::scope(|scope| {
-            let play = |mut random: Random| {
-                let (board, mut service) = (&board, Http::connect(&server));
+            let play = |number: usize| {
+                let mut random = Random::seeded(random.next());
+                let (board, mut service) = (&board, Http::connect(&server, &people[number % PEOPLE]));
                 let goes_on = move |board: &Board| kill < KILLS || board.answered() < goal;
                 scope.spawn(move || board.play(&mut service, &mut random, goes_on))
             };
-            let clients: Vec<_> = (0..CLIENTS).map(|_| play(Random::seeded(random.next()))).collect();
+            let clients: Vec<_> = (0..CLIENTS).map(play).collect();
             // A client that ends before has failed, and the scope will say how.
             let is_over = || board.answered() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
             until(ROUND_MAX, "round of answers", || is_over().then_some(()));
@@ -51,7 +55,7 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
         if kill < KILLS {
             server = start(&home);
         }
-        board.look_at_all(&mut Http::connect(&server));
+        board.look_at_all(&mut Http::connect(&server, &people[0]));
     }
     server.stop();
 
@@ -98,13 +102,15 @@ pub(super) fn path(environment: usize) -> String {
 
 /// One client with one connection. It never asks twice.
 struct Http {
+    me: String,
     api: Api,
     client: Client,
 }
 
 impl Http {
-    fn connect(server: &Server) -> Self {
-        Self { api: server.api.clone(), client: Client::connect(server.address) }
+    fn connect(server: &Server, person: &Person) -> Self {
+        let client = Client::connect(server.address);
+        Self { me: person.id.clone(), api: person.api(server), client }
     }
 
     fn request(&self, environment: usize, call: &Call) -> Request {
@@ -119,8 +125,37 @@ impl Http {
                     None => request,
                 }
             }
-            Call::Release { session } => self.api.request("DELETE", &format!("{path}/sessions/{session}")),
+            Call::Release { session } => {
+                self.api.request("DELETE", &format!("{path}/sessions/{}", id_of(session)))
+            }
             Call::Get => self.api.request("GET", &path),
+        }
+    }
+
+    fn answer(&self, call: &Call, response: &Response) -> Answer {
+        let body = response.json();
+        let data = &body["data"];
+        match (call, response.status) {
+            (Call::Claim | Call::Force { .. }, 201) => {
+                assert_eq!((&data["status"], &data["holder"]["id"]), (&json!("active"), &json!(self.me)));
+                Answer::Opened(hold(data))
+            }
+            (Call::Claim, 409) => {
+                let is_mine = body["holder"]["id"] == self.me;
+                assert_eq!((&body["code"], &body["self"]), (&json!("environment_locked"), &json!(is_mine)));
+                Answer::Held(hold(&body))
+            }
+            (Call::Force { only: Some(_) }, 412) => Answer::Moved,
+            (Call::Release { session }, 200) => {
+                assert_eq!(hold(data).session, *session, "{body}");
+                assert_ne!(data["status"], "active", "{body}");
+                match data["released"].as_bool().expect("whether it was released") {
+                    true => Answer::Released,
+                    false => Answer::NotActive,
+                }
+            }
+            (Call::Get, 200) => shown(data),
+            (_, status) => panic!("{call:?} was answered {status}: {body}"),
         }
     }
 }
@@ -130,33 +165,7 @@ impl Service for Http {
         let request = self.request(environment, call);
         let response = self.client.ask(&request).ok()?;
         // 503: the server itself does not know.
-        (response.status != 503).then(|| answer(call, &response))
-    }
-}
-
-fn answer(call: &Call, response: &Response) -> Answer {
-    let body = response.json();
-    let data = &body["data"];
-    match (call, response.status) {
-        (Call::Claim | Call::Force { .. }, 201) => {
-            assert_eq!(data["status"], "active", "{body}");
-            Answer::Opened(hold(data))
-        }
-        (Call::Claim, 409) => {
-            assert_eq!(body["code"], "environment_locked", "{body}");
-            Answer::Held(hold(&body))
-        }
-        (Call::Force { only: Some(_) }, 412) => Answer::Moved,
-        (Call::Release { session }, 200) => {
-            assert_eq!(data["sessionId"].as_str(), Some(&**session), "{body}");
-            assert_ne!(data["status"], "active", "{body}");
-            match data["released"].as_bool().expect("whether it was released") {
-                true => Answer::Released,
-                false => Answer::NotActive,
-            }
-        }
-        (Call::Get, 200) => shown(data),
-        (_, status) => panic!("{call:?} was answered {status}: {body}"),
+        (response.status != 503).then(|| self.answer(call, &response))
     }
 }
 
@@ -176,9 +185,16 @@ fn shown(environment: &Value) -> Answer {
     }
 }
 
-/// The session that an answer names.
+/// The session that an answer names, together with its holder: both must be right.
 pub(super) fn hold(body: &Value) -> Hold {
-    let session = body["sessionId"].as_str().unwrap_or_else(|| panic!("no session in {body}"));
+    let text =
+        |value: &Value| value.as_str().unwrap_or_else(|| panic!("a text is missing: {body}")).to_owned();
+    let session = format!("{}@{}", text(&body["sessionId"]), text(&body["holder"]["id"]));
     let fence = body["fence"].as_u64().unwrap_or_else(|| panic!("no fence in {body}"));
     Hold { session: session.into(), fence }
+}
+
+/// The session's own id.
+pub(super) fn id_of(session: &str) -> &str {
+    session.split_once('@').map_or(session, |(id, _)| id)
 }
