@@ -220,7 +220,9 @@ fn rendered(mut problem: Problem, before: &HeaderMap, asked: &Asked, id: &str) -
                 HeaderValue::from_str(&left).map(|left| headers.insert("ratelimit", left)).ok();
             }
         }
-        _ => {}
+        _ => {
+            retry_after.map(|seconds| headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds)));
+        }
     }
     response
 }

@@ -1,27 +1,27 @@
 //! The SQLite driver: one thread writes, a few read, and every connection is set up and checked the same way.
 
 mod clock;
+mod conn;
 mod reader;
 mod writer;
 
-use std::collections::HashMap;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use berth_core::time::Timestamp;
 use rusqlite::config::DbConfig;
-use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub(crate) use clock::Clock;
+use conn::SqliteConn;
 pub(crate) use reader::Readers;
 pub(crate) use writer::{Job, Ran, Writer};
 
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
 use crate::records::instance;
-use crate::sql::{self, Conn, Engine, Statement};
-use crate::value::{Row, Value};
+use crate::sql::Engine;
 
 /// Below this, two connections can lose a committed write; 3.52.0 was withdrawn.
 const VERSION_MIN: i32 = 3_051_003;
@@ -29,13 +29,6 @@ const VERSION_WITHDRAWN: i32 = 3_052_000;
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 const CACHE_KIB: i64 = 8 * 1024;
 const STATEMENTS_KEPT: usize = 256;
-
-pub(crate) struct SqliteConn {
-    db: Connection,
-    /// The disk failed under a statement; the writer looks here after every job.
-    broken: Option<StoreError>,
-    rendered: HashMap<&'static str, String>,
-}
 
 pub(crate) fn check_version() -> Result<(), OpenError> {
     let version = rusqlite::version_number();
@@ -55,8 +48,7 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
         let applied = applied(&db).map_err(StoreError::from)?;
         let Some(next) = migrations::pending(&applied)?.first() else {
             db.execute_batch("COMMIT").map_err(StoreError::from)?;
-            let mut conn = SqliteConn { db, broken: None, rendered: HashMap::new() };
-            return Ok(instance::epoch(&mut conn)?);
+            return Ok(instance::epoch(&mut SqliteConn::on(&db))?);
         };
         db.execute_batch(&next.rendered(Engine::Sqlite)).map_err(StoreError::from)?;
         let params = rusqlite::params![next.number, next.name, next.checksum(), now.as_micros()];
@@ -107,87 +99,6 @@ fn shown(value: ValueRef<'_>) -> String {
     }
 }
 
-impl SqliteConn {
-    fn open(path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
-        Ok(Self { db: connect(path, flags)?, broken: None, rendered: HashMap::new() })
-    }
-
-    fn batch(&self, text: &str) -> Result<(), StoreError> {
-        self.db
-            .prepare_cached(text)
-            .and_then(|mut statement| statement.raw_execute())
-            .map_err(StoreError::from)
-            .map(drop)
-    }
-
-    fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
-        match StoreError::from(error) {
-            StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
-            StoreError::Broken(text) => {
-                self.broken = Some(StoreError::Broken(text.clone()));
-                StoreError::Broken(text)
-            }
-            other => other,
-        }
-    }
-
-    fn render(&mut self, statement: &Statement) -> String {
-        debug_assert!(
-            sql::all().any(|known| known.name == statement.name),
-            "{} is missing in sql::all()",
-            statement.name
-        );
-        self.rendered
-            .entry(statement.name)
-            .or_insert_with(|| sql::render(statement.text, Engine::Sqlite))
-            .clone()
-    }
-}
-
-impl Conn for SqliteConn {
-    fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let text = self.render(statement);
-        let rows = (|| {
-            let mut prepared = self.db.prepare_cached(&text)?;
-            let columns = prepared.column_count();
-            let read = |row: &rusqlite::Row<'_>| {
-                (0..columns).map(|column| row.get_ref(column).map(owned)).collect::<Result<_, _>>().map(Row)
-            };
-            prepared.query_map(rusqlite::params_from_iter(params), read)?.collect::<Result<Vec<_>, _>>()
-        })();
-        rows.map_err(|error| self.noted(statement, error))
-    }
-
-    fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
-        let text = self.render(statement);
-        let changed = self
-            .db
-            .prepare_cached(&text)
-            .and_then(|mut prepared| prepared.execute(rusqlite::params_from_iter(params)));
-        changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
-    }
-}
-
-impl rusqlite::ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Value::Null => ValueRef::Null,
-            Value::Int(number) => ValueRef::Integer(*number),
-            Value::Text(text) => ValueRef::Text(text.as_bytes()),
-            Value::Bytes(bytes) => ValueRef::Blob(bytes),
-        }))
-    }
-}
-
-fn owned(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null | ValueRef::Real(_) => Value::Null,
-        ValueRef::Integer(number) => Value::Int(number),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-    }
-}
-
 impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
@@ -208,17 +119,4 @@ impl From<rusqlite::Error> for StoreError {
             _ => StoreError::Bug(error.to_string()),
         }
     }
-}
-
-/// Ends reads that run too long.
-fn limit_reads(
-    conn: &mut SqliteConn,
-    started: &std::sync::Arc<std::sync::Mutex<Instant>>,
-) -> Result<(), StoreError> {
-    const CHECK_EVERY_OPERATIONS: i32 = 20_000;
-    let started = started.clone();
-    let too_long = move || {
-        started.lock().is_ok_and(|started| started.elapsed() > Duration::from_secs(reader::READ_S_MAX))
-    };
-    conn.db.progress_handler(CHECK_EVERY_OPERATIONS, Some(too_long)).map_err(StoreError::from)
 }

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use berth_core::time::Timestamp;
-use rusqlite::OpenFlags;
+use rusqlite::{Connection, OpenFlags};
 
-use super::{Clock, SqliteConn, limit_reads};
+use super::{Clock, SqliteConn, connect};
 use crate::error::StoreError;
 use crate::sql::Conn;
 
@@ -41,12 +41,12 @@ impl Readers {
         let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
         let mut readers = Self { shared, threads: Vec::with_capacity(count) };
         for number in 0..count {
-            let mut conn = SqliteConn::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-            conn.db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
+            let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+            db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
             let shared = readers.shared.clone();
             let thread = std::thread::Builder::new()
                 .name(format!("store-reader-{number}"))
-                .spawn(move || run(&mut conn, &shared))
+                .spawn(move || run(&mut db, &shared))
                 .map_err(|error| StoreError::Unavailable(format!("cannot start a reader: {error}")))?;
             readers.threads.push(thread);
         }
@@ -75,17 +75,17 @@ impl Drop for Readers {
     }
 }
 
-fn run(conn: &mut SqliteConn, shared: &Shared) {
+fn run(db: &mut Connection, shared: &Shared) {
     let started = Arc::new(Mutex::new(Instant::now()));
-    if let Err(error) = limit_reads(conn, &started) {
+    if let Err(error) = limit_reads(db, &started) {
         tracing::error!(%error, "reads have no time limit");
     }
-    let mut clock = Clock::new();
+    let (mut clock, mut conn) = (Clock::new(), SqliteConn::on(db));
     while let Some(read) = next(shared) {
         *started.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         // One snapshot for the whole read, so that a page and its total agree.
         let begun = conn.batch("BEGIN");
-        read(conn, clock.now());
+        read(&mut conn, clock.now());
         if begun.is_ok() {
             let _ = conn.batch("COMMIT");
         }
@@ -103,4 +103,13 @@ fn next(shared: &Shared) -> Option<Read> {
         }
         queue = shared.wake.wait(queue).unwrap_or_else(PoisonError::into_inner);
     }
+}
+
+/// Ends reads that run too long.
+fn limit_reads(db: &mut Connection, started: &Arc<Mutex<Instant>>) -> Result<(), StoreError> {
+    const CHECK_EVERY_OPERATIONS: i32 = 20_000;
+    let started = started.clone();
+    let too_long =
+        move || started.lock().is_ok_and(|started| started.elapsed() > Duration::from_secs(READ_S_MAX));
+    db.progress_handler(CHECK_EVERY_OPERATIONS, Some(too_long)).map_err(StoreError::from)
 }

@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 
 use berth_core::event::Event;
 use berth_core::time::Timestamp;
-use rusqlite::OpenFlags;
+use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::{Clock, SqliteConn};
+use super::{Clock, SqliteConn, connect};
 use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::records::instance;
@@ -45,19 +45,19 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn start(path: &Path, publisher: Publisher) -> Result<Self, StoreError> {
-        let mut conn = SqliteConn::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let pages = Arc::new(AtomicI32::new(0));
         let seen = pages.clone();
         let note_pages = move |_: &mut rusqlite::hooks::Wal, pages| {
             seen.store(pages, Ordering::Relaxed);
             Ok(())
         };
-        conn.db.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
+        db.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&mut conn, queue, &publisher, &pages, &broke))
+            .spawn(move || run(&db, queue, &publisher, &pages, &broke))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { jobs: Some(jobs), broken, thread: Some(thread) })
     }
@@ -93,32 +93,32 @@ fn closed() -> StoreError {
 }
 
 fn run(
-    conn: &mut SqliteConn,
+    db: &Connection,
     mut queue: mpsc::Receiver<Job>,
     publisher: &Publisher,
     pages: &AtomicI32,
     broke: &watch::Sender<Option<StoreError>>,
 ) {
-    let mut clock = Clock::new();
+    let (mut clock, mut conn) = (Clock::new(), SqliteConn::on(db));
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
-        if let Err(error) = commit_batch(conn, &mut clock, publisher, batch.drain(..)) {
+        if let Err(error) = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..)) {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
             let _ = broke.send(Some(error));
             return;
         }
         if pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
-            checkpoint(conn, "PASSIVE");
+            checkpoint(db, "PASSIVE");
             pages.store(0, Ordering::Relaxed);
         }
     }
-    checkpoint(conn, "TRUNCATE");
+    checkpoint(db, "TRUNCATE");
 }
 
 /// `Err` only when the disk failed; then nothing of the batch was acknowledged as done.
 fn commit_batch(
-    conn: &mut SqliteConn,
+    conn: &mut SqliteConn<'_>,
     clock: &mut Clock,
     publisher: &Publisher,
     jobs: impl Iterator<Item = Job>,
@@ -166,7 +166,7 @@ fn commit_batch(
 
 type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
-fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<(Answer, Vec<Event>), StoreError> {
+fn run_job(conn: &mut SqliteConn<'_>, now: Timestamp, job: Job) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.batch("SAVEPOINT job")?;
     let ran = job(conn, now);
     if let Some(broken) = conn.broken.take() {
@@ -185,8 +185,8 @@ fn run_job(conn: &mut SqliteConn, now: Timestamp, job: Job) -> Result<(Answer, V
     Ok((ran.answer, ran.events))
 }
 
-fn checkpoint(conn: &SqliteConn, mode: &str) {
-    let done = conn.db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
+fn checkpoint(db: &Connection, mode: &str) {
+    let done = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
     if let Err(error) = done {
         tracing::warn!(%error, "checkpoint failed; it is tried again later");
     }

@@ -89,7 +89,7 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
         id: PipelineId::from_parts(at, tx.entropy()?),
         slug: Slug::parse(slug).unwrap(),
         name: None,
-        definition: Defined { hash: "h".into(), outline },
+        definition: Defined { hash: "h".into(), outline, environments: std::collections::BTreeMap::new() },
     };
     pipeline::put_definition(tx, "h", "version: 1")?;
     let decision = state::create(command, None, tx.now()).unwrap();

@@ -265,10 +265,7 @@ fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) 
         .with("self", locked.is_self)
         .with(
             "links",
-            json(
-                &[("queue", format!("{base}/queue")), ("forceClaim", format!("{base}/force-claim"))]
-                    .map(|(name, to)| serde_json::json!({ "rel": name, "href": to })),
-            ),
+            serde_json::json!({ "queue": format!("{base}/queue"), "forceClaim": format!("{base}/force-claim") }),
         );
     match until {
         Some(at) => problem.with("retryAfterSeconds", at.seconds_since(now).max(1)),

@@ -1,0 +1,99 @@
+//! A connection of one thread: statements are prepared once and kept.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+
+use crate::error::StoreError;
+use crate::sql::{self, Conn, Engine, Statement};
+use crate::value::{Row, Value};
+
+pub(super) struct SqliteConn<'db> {
+    pub(super) db: &'db Connection,
+    /// The disk failed under a statement; the writer looks here after every job.
+    pub(super) broken: Option<StoreError>,
+    /// By name. Looking them up by their text would cost as much as running them.
+    prepared: HashMap<&'static str, rusqlite::Statement<'db>>,
+}
+
+impl<'db> SqliteConn<'db> {
+    pub(super) fn on(db: &'db Connection) -> Self {
+        Self { db, broken: None, prepared: HashMap::new() }
+    }
+
+    pub(super) fn batch(&self, text: &str) -> Result<(), StoreError> {
+        self.db
+            .prepare_cached(text)
+            .and_then(|mut statement| statement.raw_execute())
+            .map_err(StoreError::from)
+            .map(drop)
+    }
+
+    fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
+        match StoreError::from(error) {
+            StoreError::Bug(text) => StoreError::Bug(format!("{}: {text}", statement.name)),
+            StoreError::Broken(text) => {
+                self.broken = Some(StoreError::Broken(text.clone()));
+                StoreError::Broken(text)
+            }
+            other => other,
+        }
+    }
+
+    fn prepared(&mut self, statement: &Statement) -> rusqlite::Result<&mut rusqlite::Statement<'db>> {
+        match self.prepared.entry(statement.name) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(free) => {
+                debug_assert!(
+                    sql::all().any(|known| known.name == statement.name),
+                    "{} is missing in sql::all()",
+                    statement.name
+                );
+                Ok(free.insert(self.db.prepare(&sql::render(statement.text, Engine::Sqlite))?))
+            }
+        }
+    }
+
+    fn run_query(&mut self, statement: &Statement, params: &[Value]) -> rusqlite::Result<Vec<Row>> {
+        let prepared = self.prepared(statement)?;
+        let columns = prepared.column_count();
+        let read = |row: &rusqlite::Row<'_>| {
+            (0..columns).map(|column| row.get_ref(column).map(owned)).collect::<Result<_, _>>().map(Row)
+        };
+        prepared.query_map(params_from_iter(params), read)?.collect()
+    }
+}
+
+impl Conn for SqliteConn<'_> {
+    fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+        self.run_query(statement, params).map_err(|error| self.noted(statement, error))
+    }
+
+    fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
+        let changed =
+            self.prepared(statement).and_then(|prepared| prepared.execute(params_from_iter(params)));
+        changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Value::Null => ValueRef::Null,
+            Value::Int(number) => ValueRef::Integer(*number),
+            Value::Text(text) => ValueRef::Text(text.as_bytes()),
+            Value::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+fn owned(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null | ValueRef::Real(_) => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+    }
+}
