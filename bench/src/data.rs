@@ -24,7 +24,11 @@ const APART_MICROS: i64 = 1_000;
 
 pub(crate) fn fill(store: &Store, org: OrgId, rows: usize) -> anyhow::Result<()> {
     let definition = parse(DEFINITION).definition.context("the benchmark's definition has errors")?;
-    let defined = Defined { hash: DEFINITION_HASH.into(), outline: Outline::of(&definition) };
+    let defined = Defined {
+        hash: DEFINITION_HASH.into(),
+        outline: Outline::of(&definition),
+        environments: definition.ephemeral_environments,
+    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
     let first = i64::try_from(now)? - i64::try_from(rows)? * APART_MICROS;
     for start in (0..rows).step_by(ROWS_PER_TRANSACTION) {

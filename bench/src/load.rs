@@ -1,4 +1,5 @@
-//! The load generator: kept connections that send one GET after the other. Just enough HTTP/1.1 for our own server.
+//! The load generator: kept connections that send one request after the other. Just enough HTTP/1.1 for the servers
+//! measured here.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,35 +102,44 @@ impl Connection {
 
     /// Status and body of one request.
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<(u16, &[u8])> {
-        let asked = tokio::time::timeout(ANSWER_WAIT_MAX, self.exchange(path)).await;
-        let (status, start) =
-            asked.with_context(|| format!("no answer in {ANSWER_WAIT_MAX:?}: {path}"))??;
+        let mut request = std::mem::take(&mut self.request);
+        request.clear();
+        request.extend(["GET ", path, &self.lines]);
+        let asked = tokio::time::timeout(ANSWER_WAIT_MAX, self.exchange(request.as_bytes())).await;
+        self.request = request;
+        let (status, start) = asked
+            .with_context(|| format!("no answer in {ANSWER_WAIT_MAX:?}: {path}"))?
+            .with_context(|| format!("GET {path}"))?;
+        Ok((status, &self.answer[start..]))
+    }
+
+    /// Status and body of a request that is written out in full. It waits for ever: a timer for each request costs.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> anyhow::Result<(u16, &[u8])> {
+        let (status, start) = self.exchange(request).await?;
         Ok((status, &self.answer[start..]))
     }
 
     /// Status, and where in the answer the body starts.
-    async fn exchange(&mut self, path: &str) -> anyhow::Result<(u16, usize)> {
-        self.request.clear();
-        self.request.extend(["GET ", path, &self.lines]);
-        self.stream.write_all(self.request.as_bytes()).await?;
+    async fn exchange(&mut self, request: &[u8]) -> anyhow::Result<(u16, usize)> {
+        self.stream.write_all(request).await?;
         self.answer.clear();
         let head_bytes = loop {
-            self.read_some(path).await?;
+            self.read_some().await?;
             if let Some(end) = self.answer.windows(4).position(|four| four == b"\r\n\r\n") {
                 break end + 4;
             }
         };
         let (status, body_bytes) = read_head(&self.answer[..head_bytes])?;
-        ensure!(body_bytes <= ANSWER_BYTES_MAX, "an answer of {body_bytes} bytes: {path}");
+        ensure!(body_bytes <= ANSWER_BYTES_MAX, "an answer of {body_bytes} bytes");
         while self.answer.len() < head_bytes + body_bytes {
-            self.read_some(path).await?;
+            self.read_some().await?;
         }
         Ok((status, head_bytes))
     }
 
-    async fn read_some(&mut self, path: &str) -> anyhow::Result<()> {
+    async fn read_some(&mut self) -> anyhow::Result<()> {
         match self.stream.read_buf(&mut self.answer).await? {
-            0 => bail!("the server closed the connection: {path}"),
+            0 => bail!("the server closed the connection"),
             _ => Ok(()),
         }
     }

@@ -4,6 +4,7 @@ mod data;
 mod events;
 mod lists;
 mod load;
+mod locks;
 mod options;
 mod report;
 mod site;
@@ -21,8 +22,9 @@ fn main() -> ExitCode {
         Some((name, rest)) if name == "events" && !rest.iter().any(|arg| arg == "--help") => {
             events::run(rest)
         }
-        Some((name, _)) if ["lists", "events", "--help", "help"].contains(&name.as_str()) => {
-            print!("{USAGE}\n{}", events::USAGE);
+        Some((name, rest)) if name == "locks" && !rest.iter().any(|arg| arg == "--help") => locks::run(rest),
+        Some((name, _)) if ["lists", "events", "locks", "--help", "help"].contains(&name.as_str()) => {
+            print!("{USAGE}\n{}\n{}", events::USAGE, locks::USAGE);
             Ok(())
         }
         _ => Err(anyhow::anyhow!("name a benchmark\n\n{USAGE}")),

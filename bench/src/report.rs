@@ -94,7 +94,7 @@ fn ratio(these: &[Round], those: &[Round]) -> f64 {
     median(these.iter().zip(those).map(|(this, that)| this.per_second() / that.per_second()))
 }
 
-fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = numbers.collect();
     sorted.sort_unstable_by(f64::total_cmp);
     let (low, high) = (sorted.len().saturating_sub(1) / 2, sorted.len() / 2);
@@ -130,7 +130,7 @@ pub(crate) fn grouped(number: usize) -> String {
     out
 }
 
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = memory

@@ -1,6 +1,7 @@
 //! Project tasks. `cargo xtask` alone lists them.
 
 mod demo;
+mod etcd;
 mod postgres;
 mod schemathesis;
 mod served;
@@ -22,6 +23,7 @@ Tasks of this project:
   cargo xtask openapi         write openapi.json again from the handlers
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
+  cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look
 ";
 
 fn main() -> ExitCode {
@@ -61,5 +63,10 @@ fn openapi() -> Done {
 fn bench(args: &[String]) -> Done {
     // Progress goes to stderr: stdout is the report.
     eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
+    if args.first().is_some_and(|name| name == "locks") {
+        // It measures the program itself, which stands beside the benchmark then.
+        run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth"]))?;
+        etcd::prepare();
+    }
     run(cargo(["run", "--quiet", "--profile", "bench", "-p", "berth-bench", "--"]).args(args))
 }

@@ -3,12 +3,13 @@
 //! what was acknowledged last, or that and the one request which got no answer.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::client::{Api, Client, Request, Response};
 use crate::harness::{DEFINITION, Home, Process, Server};
+use crate::random::Random;
 
 const KILLS: usize = 50;
 const WRITERS: usize = 4;
@@ -19,7 +20,7 @@ const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
 fn what_was_acknowledged_survives_fifty_kills_and_nothing_happens_twice() {
-    let mut random = Random::new();
+    let mut random = Random::from_env("CRASH_SEED");
     let home = Home::new();
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
     for round in 0..KILLS {
@@ -118,7 +119,7 @@ struct Writer {
 impl Writer {
     fn new(number: usize, seed: u64) -> Self {
         let (made, touched) = (Vec::new(), BTreeSet::new());
-        Self { number, random: Random(seed), requests: 0, made, touched, last: None }
+        Self { number, random: Random::seeded(seed), requests: 0, made, touched, last: None }
     }
 
     /// Every version of a pipeline is one write.
@@ -222,29 +223,4 @@ fn state(answer: &Response) -> State {
         answer.header("etag").and_then(|tag| tag.trim_matches('"').parse().ok()).expect("a version");
     let status = if answer.json()["data"]["status"] == "active" { "active" } else { "stopped" };
     State { version, status }
-}
-
-/// Small and repeatable: run again with `CRASH_SEED` to get the same choices.
-struct Random(u64);
-
-impl Random {
-    fn new() -> Self {
-        let given = std::env::var("CRASH_SEED").ok().and_then(|seed| seed.parse().ok());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
-        let seed = given.unwrap_or(now.subsec_nanos().into());
-        println!("CRASH_SEED={seed}");
-        Self(seed)
-    }
-
-    /// `SplitMix64`.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
-        range.start + self.next() % (range.end - range.start)
-    }
 }

@@ -7,6 +7,8 @@ mod harness;
 mod history;
 mod hostile;
 mod keys;
+mod linear;
+mod random;
 mod start;
 mod stop;
 mod walk;

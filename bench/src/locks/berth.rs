@@ -1,0 +1,158 @@
+//! Berth's side: the program itself, as an operator starts it, without rate limits.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::process::Server;
+use super::{Client, Rows, Service, quoted};
+use crate::load::{Connection, Target};
+
+const DEFINITION: &str = include_str!("../pipeline.yaml");
+const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
+
+pub(super) struct Berth {
+    server: Server,
+    target: Target,
+}
+
+impl Berth {
+    /// With an environment for each client.
+    pub(super) async fn start(dir: &Path, clients: usize) -> anyhow::Result<Self> {
+        let program = program()?;
+        let mut init =
+            command(&program, &["init", "--org", "acme", "--email", "ada@acme.test", "--json"], dir);
+        let made = init.output().with_context(|| format!("cannot run {}", program.display()))?;
+        ensure!(made.status.success(), "berth init failed: {}", String::from_utf8_lossy(&made.stderr));
+        let made: Value = serde_json::from_slice(&made.stdout).context("berth init does not print JSON")?;
+        let token = made["apiToken"].as_str().context("berth init prints no token")?.to_owned();
+
+        let args = ["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"];
+        let mut server = Server::start(command(&program, &args, dir).env("BERTH_LOG__LEVEL", "warn"))?;
+        let mut line = String::new();
+        let stdout = server.child.stdout.take().context("berth serve has no output")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        let address =
+            line.trim().strip_prefix("berth is serving at http://").context("berth did not start")?;
+        let target = Target { address: address.parse()?, token };
+        create_pipeline(&target, clients).await?;
+        Ok(Self { server, target })
+    }
+
+    /// Every pair that was counted has left its mark: the fence counts the claims of an environment.
+    pub(super) async fn check_history(&self, rows: &[Rows]) -> anyhow::Result<()> {
+        let counted: usize = rows.iter().flat_map(|row| &row.berth).map(|round| round.latencies.len()).sum();
+        let mut connection = Connection::open(&self.target).await?;
+        let list = format!("{PIPELINES}/locks/ephemeral-environments");
+        let (status, body) = connection.get(&list).await?;
+        ensure!(status == 200, "{list} answered {status}: {}", String::from_utf8_lossy(body));
+        let list: Value = serde_json::from_slice(body)?;
+        let environments = list["data"].as_array().context("a list without environments")?;
+        let claims: u64 = environments.iter().filter_map(|environment| environment["fence"].as_u64()).sum();
+        ensure!(claims == counted as u64, "{counted} pairs were counted, {claims} claims have happened");
+        Ok(())
+    }
+}
+
+/// It stands beside the benchmark, built with the same profile.
+fn program() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name("berth");
+    ensure!(
+        program.is_file(),
+        "{} is missing; `cargo xtask bench locks` builds it with optimisation",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// With no settings of the person who measures.
+fn command(program: &Path, args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
+        command.env_remove(name);
+    }
+    command.args(args).arg("--data-dir").arg(dir);
+    command
+}
+
+async fn create_pipeline(target: &Target, environments: usize) -> anyhow::Result<()> {
+    let environments: String = (0..environments).map(|number| format!("    e{number}: {{}}\n")).collect();
+    let (head, _) = DEFINITION.split_once("    qa-1").context("the definition has other environments")?;
+    let body = json!({ "slug": "locks", "definition": format!("{head}{environments}") }).to_string();
+    let mut request = Vec::new();
+    write!(request, "POST {PIPELINES} HTTP/1.1\r\n{}", lines(target))?;
+    write!(request, "content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())?;
+    let mut connection = Connection::open(target).await?;
+    let (status, answer) = connection.ask(&request).await?;
+    ensure!(status == 201, "the pipeline was answered {status}: {}", String::from_utf8_lossy(answer));
+    Ok(())
+}
+
+fn lines(Target { address, token }: &Target) -> String {
+    format!("host: {address}\r\nauthorization: Bearer {token}\r\n")
+}
+
+impl Service for Berth {
+    fn name(&self) -> &'static str {
+        "Berth"
+    }
+
+    fn target(&self) -> Target {
+        self.target.clone()
+    }
+
+    fn process_id(&self) -> u32 {
+        self.server.id()
+    }
+
+    fn client(&self, number: usize) -> anyhow::Result<Box<dyn Client>> {
+        let environment = format!("{PIPELINES}/locks/ephemeral-environments/e{number}/sessions");
+        let lines = lines(&self.target);
+        Ok(Box::new(Claimant {
+            claim: format!(
+                "POST {environment} HTTP/1.1\r\n{lines}content-type: application/json\r\ncontent-length: 2\r\n\
+                 idempotency-key: "
+            ),
+            release: format!("DELETE {environment}/"),
+            lines: format!(" HTTP/1.1\r\n{lines}\r\n"),
+            key: fresh_keys(self.target.address, number)?,
+        }))
+    }
+}
+
+/// No two clients and no two rounds may use the same key.
+fn fresh_keys(address: SocketAddr, number: usize) -> anyhow::Result<u128> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?.as_nanos();
+    Ok((now << 24) | ((number as u128) << 16) | u128::from(address.port() & 0xff))
+}
+
+struct Claimant {
+    claim: String,
+    release: String,
+    lines: String,
+    key: u128,
+}
+
+impl Client for Claimant {
+    fn acquire(&mut self, request: &mut Vec<u8>) {
+        self.key += 1 << 24;
+        request.extend_from_slice(self.claim.as_bytes());
+        // Writing into memory does not fail.
+        let _ = write!(request, "{:x}\r\n\r\n{{}}", self.key);
+    }
+
+    fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()> {
+        request.extend_from_slice(self.release.as_bytes());
+        request.extend_from_slice(quoted(answer, "\"sessionId\":\"")?);
+        request.extend_from_slice(self.lines.as_bytes());
+        Ok(())
+    }
+
+    fn expects(&self) -> (u16, u16) {
+        (201, 200)
+    }
+}

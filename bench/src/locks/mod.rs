@@ -1,0 +1,219 @@
+//! `locks`: claim and release over HTTP, side by side with etcd's lock service.
+//!
+//! Both run as processes of their own on this machine, with their data on the same disk, and are asked by the same
+//! clients: every client has its own environment and takes it and gives it back, again and again. A *pair* is one of
+//! each, two requests that are answered when they are on disk. In every round each is measured right after the
+//! other, and only the ratios within a round are compared.
+
+mod berth;
+mod etcd;
+mod process;
+mod report;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::load::{Connection, Target};
+use berth::Berth;
+use etcd::Etcd;
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench locks [options]
+
+  --clients N,N,…  connections at once, the first of them counts [default: 64,16,1]
+  --rounds N       rounds; each side is measured once in each [default: 5]
+  --seconds N      measured time of each side in each round [default: 2]
+  --short          the same as --seconds 0.4
+  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --check          fail unless Berth does 4 times as many pairs as etcd, with a third of its p99
+";
+
+const CLIENTS_MAX: usize = 200;
+/// A round that takes so much longer than it should hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(60);
+
+struct Options {
+    clients: Vec<usize>,
+    rounds: usize,
+    length: Duration,
+    dir: PathBuf,
+    check: bool,
+}
+
+fn options(args: &[String]) -> anyhow::Result<Options> {
+    let (mut clients, mut rounds, mut seconds) = (vec![64, 16, 1], 5, 2.0f64);
+    let (mut dir, mut check) = (std::env::temp_dir(), false);
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
+        match name.as_str() {
+            "--clients" => {
+                let numbers = value()?.split(',').map(str::parse).collect::<Result<_, _>>();
+                clients = numbers.context("--clients must be whole numbers")?;
+            }
+            "--rounds" => rounds = value()?.parse().context("--rounds must be a whole number")?,
+            "--seconds" => seconds = value()?.parse().context("--seconds must be a number")?,
+            "--short" => seconds = 0.4,
+            "--dir" => dir = value()?.into(),
+            "--check" => check = true,
+            other => bail!("there is no option {other}\n\n{USAGE}"),
+        }
+    }
+    ensure!(clients.iter().all(|count| (1..=CLIENTS_MAX).contains(count)), "--clients: 1 to {CLIENTS_MAX}");
+    ensure!((1..=100).contains(&rounds), "--rounds must be 1 to 100");
+    ensure!((0.1..=600.0).contains(&seconds), "--seconds must be 0.1 to 600");
+    Ok(Options { clients, rounds, length: Duration::from_secs_f64(seconds), dir, check })
+}
+
+/// One side: a running server, and how to ask it.
+trait Service {
+    fn name(&self) -> &'static str;
+
+    fn target(&self) -> Target;
+
+    fn process_id(&self) -> u32;
+
+    /// The client with this number, which has a key of its own.
+    fn client(&self, number: usize) -> anyhow::Result<Box<dyn Client>>;
+}
+
+/// Writes requests and reads answers; everything that stays the same is prepared.
+trait Client {
+    fn acquire(&mut self, request: &mut Vec<u8>);
+
+    /// From the answer to `acquire`.
+    fn release(&mut self, answer: &[u8], request: &mut Vec<u8>) -> anyhow::Result<()>;
+
+    /// Statuses that mean success of the two.
+    fn expects(&self) -> (u16, u16);
+}
+
+/// What one round of one side gave.
+struct Round {
+    /// Of each pair, sorted.
+    latencies: Vec<Duration>,
+    took: Duration,
+    /// CPU time of the server.
+    cpu: Duration,
+}
+
+impl Round {
+    fn per_second(&self) -> f64 {
+        self.latencies.len() as f64 / self.took.as_secs_f64()
+    }
+}
+
+/// The rounds of one number of clients.
+struct Rows {
+    clients: usize,
+    berth: Vec<Round>,
+    /// Empty without etcd.
+    etcd: Vec<Round>,
+}
+
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
+    let most = options.clients.iter().copied().max().unwrap_or(1);
+    // The clients share one thread: they shall take little from the servers, which run on the same cores.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let berth = runtime.block_on(Berth::start(&temp.path().join("berth"), most))?;
+    let etcd = match etcd::is_installed() {
+        true => Some(runtime.block_on(Etcd::start(&temp.path().join("etcd"), most))?),
+        false => None,
+    };
+    let rows = runtime.block_on(measure(&options, &berth, etcd.as_ref()))?;
+    runtime.block_on(berth.check_history(&rows))?;
+    print!("{}", report::render(options.rounds, options.length, &rows));
+    if options.check { report::check(&rows) } else { Ok(()) }
+}
+
+async fn measure(options: &Options, berth: &Berth, etcd: Option<&Etcd>) -> anyhow::Result<Vec<Rows>> {
+    let empty = |clients: &usize| Rows { clients: *clients, berth: Vec::new(), etcd: Vec::new() };
+    let mut rows: Vec<_> = options.clients.iter().map(empty).collect();
+    for number in 0..options.rounds {
+        eprintln!("round {} of {}", number + 1, options.rounds);
+        for row in &mut rows {
+            row.berth.push(round(berth, row.clients, options.length).await?);
+            if let Some(etcd) = etcd {
+                row.etcd.push(round(etcd, row.clients, options.length).await?);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// Every client goes on for so long. What is under way at the end is waited for, and counts with its time.
+async fn round(service: &impl Service, clients: usize, length: Duration) -> anyhow::Result<Round> {
+    let mut ready = Vec::with_capacity(clients);
+    for number in 0..clients {
+        ready.push((Connection::open(&service.target()).await?, service.client(number)?));
+    }
+    let (cpu, start) = (process::cpu_time(service.process_id())?, Instant::now());
+    let local = tokio::task::LocalSet::new();
+    let tasks: Vec<_> = ready
+        .into_iter()
+        .map(|(connection, client)| local.spawn_local(pairs(connection, client, start + length)))
+        .collect();
+    let all = async {
+        let mut latencies = Vec::new();
+        for task in tasks {
+            latencies.extend(task.await??);
+        }
+        Ok::<_, anyhow::Error>(latencies)
+    };
+    let all = local.run_until(tokio::time::timeout(length + HANGS_AFTER, all)).await;
+    let mut latencies = all.with_context(|| format!("{} hangs", service.name()))?.context(service.name())?;
+    let took = start.elapsed();
+    latencies.sort_unstable();
+    Ok(Round { latencies, took, cpu: process::cpu_time(service.process_id())?.saturating_sub(cpu) })
+}
+
+async fn pairs(
+    mut connection: Connection,
+    mut client: Box<dyn Client>,
+    until: Instant,
+) -> anyhow::Result<Vec<Duration>> {
+    let (mut latencies, mut request) = (Vec::new(), Vec::with_capacity(1024));
+    let expected = client.expects();
+    let mut sent = Instant::now();
+    while sent < until {
+        request.clear();
+        client.acquire(&mut request);
+        let (status, answer) = connection.ask(&request).await?;
+        ensure!(status == expected.0, "acquire: {status} {}", String::from_utf8_lossy(answer));
+        request.clear();
+        client.release(answer, &mut request)?;
+        let (status, answer) = connection.ask(&request).await?;
+        ensure!(status == expected.1, "release: {status} {}", String::from_utf8_lossy(answer));
+        let answered = Instant::now();
+        latencies.push(answered - sent);
+        sent = answered;
+    }
+    Ok(latencies)
+}
+
+/// The text after `before`, up to the next quotation mark.
+fn quoted<'a>(answer: &'a [u8], before: &str) -> anyhow::Result<&'a [u8]> {
+    let start = answer.windows(before.len()).position(|part| part == before.as_bytes());
+    let rest = start.map(|start| &answer[start + before.len()..]);
+    let end = rest.and_then(|rest| rest.iter().position(|byte| *byte == b'"'));
+    match (rest, end) {
+        (Some(rest), Some(end)) => Ok(&rest[..end]),
+        _ => bail!("no {before} in {}", String::from_utf8_lossy(answer)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_cut_out_of_an_answer() {
+        let answer = br#"{"data":{"id":"ses_1","sessionId":"ses_1","fence":7}}"#;
+        assert_eq!(quoted(answer, "\"sessionId\":\"").unwrap(), b"ses_1");
+        assert!(quoted(answer, "\"key\":\"").is_err());
+    }
+}

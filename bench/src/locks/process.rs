@@ -1,0 +1,64 @@
+//! A server in a process of its own. It is ended when the value goes.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+pub(super) struct Server {
+    pub(super) child: Child,
+}
+
+impl Server {
+    /// With its standard output to read from.
+    pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
+        let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let program = command.get_program().to_string_lossy().into_owned();
+        Ok(Self { child: started.with_context(|| format!("cannot start {program}"))? })
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address nobody listens on, for programs that cannot choose one themselves.
+pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
+    Ok(listener.local_addr()?)
+}
+
+/// User and system time of a process so far.
+pub(super) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
+    let path = format!("/proc/{process}/stat");
+    let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    ticks(&stat).map(|ticks| Duration::from_millis(10 * ticks)).with_context(|| format!("{path}: {stat}"))
+}
+
+/// Hundredths of a second, which is what Linux tells on every usual machine.
+fn ticks(stat: &str) -> Option<u64> {
+    // The second field is the program's name, which may hold spaces and brackets.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut times = rest.split(' ').skip(11).map(str::parse::<u64>);
+    Some(times.next()?.ok()? + times.next()?.ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_is_read_behind_the_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 0 0";
+        assert_eq!(ticks(stat), Some(300));
+        assert!(cpu_time(std::process::id()).is_ok());
+    }
+}

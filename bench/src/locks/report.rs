@@ -1,0 +1,152 @@
+//! The table, the ratios, and the goals that `--check` holds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::{Round, Rows};
+use crate::report::{grouped, machine, median, millis, rate};
+
+/// At least so many times etcd's pairs.
+const PAIRS_TIMES_MIN: f64 = 4.0;
+/// At most this part of etcd's p99.
+const P99_PART_MAX: f64 = 1.0 / 3.0;
+
+/// Ours against theirs, round by round.
+struct Ratio {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Ratio {
+    fn of(row: &Rows, figure: impl Fn(&Round) -> f64) -> Option<Self> {
+        let ratios: Vec<_> =
+            row.berth.iter().zip(&row.etcd).map(|(ours, theirs)| figure(ours) / figure(theirs)).collect();
+        let (least, most) =
+            (ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?);
+        Some(Self { median: median(ratios.into_iter()), least, most })
+    }
+
+    fn pairs(row: &Rows) -> Option<Self> {
+        Self::of(row, Round::per_second)
+    }
+
+    fn p99(row: &Rows) -> Option<Self> {
+        Self::of(row, |round| percentile(&round.latencies, 99).as_secs_f64())
+    }
+}
+
+fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
+    sorted.get(place).copied().unwrap_or(Duration::MAX)
+}
+
+pub(super) fn render(rounds: usize, length: Duration, rows: &[Rows]) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "Claim and release over HTTP, {rounds} rounds of {} ms each; clients and servers share {}.\n\
+         A pair is two requests, each answered when it is on disk; every client has an environment of its own.\n",
+        length.as_millis(),
+        machine(),
+    );
+    let _ = writeln!(out, "| clients | server | pairs/s | p50 ms | p99 ms | pairs | server CPU µs/pair |");
+    let _ = writeln!(out, "|--:|---|--:|--:|--:|--:|--:|");
+    for row in rows {
+        for (name, measured) in [("Berth", &row.berth), ("etcd", &row.etcd)] {
+            if !measured.is_empty() {
+                let _ = writeln!(out, "| {} | {name} | {} |", row.clients, figures(measured));
+            }
+        }
+    }
+    out.push('\n');
+    for row in rows {
+        if let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) {
+            let _ = writeln!(
+                out,
+                "{} clients: {:.1} times etcd's pairs/s ({:.1} to {:.1}), {:.2} of its p99 ({:.2} to {:.2}).",
+                row.clients, pairs.median, pairs.least, pairs.most, p99.median, p99.least, p99.most
+            );
+        }
+    }
+    match rows.iter().all(|row| row.etcd.is_empty()) {
+        true => out.push_str(
+            "etcd is not installed, so there is nothing to compare with: `apt-get install etcd-server`.\n",
+        ),
+        false => out.push_str(
+            "\nThey do not do the same: etcd writes no history and no audit event. Berth does, in the transaction of \
+             each request: the session stays as a record, each change is an event in a hash-chained history, and the \
+             claim's idempotency key is kept with its answer.\n",
+        ),
+    }
+    out
+}
+
+fn figures(rounds: &[Round]) -> String {
+    let mut latencies: Vec<_> = rounds.iter().flat_map(|round| &round.latencies).copied().collect();
+    latencies.sort_unstable();
+    let cpu: Duration = rounds.iter().map(|round| round.cpu).sum();
+    format!(
+        "{} | {} | {} | {} | {:.0}",
+        rate(median(rounds.iter().map(Round::per_second))),
+        millis(&latencies, 50),
+        millis(&latencies, 99),
+        grouped(latencies.len()),
+        cpu.as_secs_f64() * 1e6 / latencies.len().max(1) as f64,
+    )
+}
+
+/// Fails with every goal that is missed with the first number of clients.
+pub(super) fn check(rows: &[Rows]) -> anyhow::Result<()> {
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (Some(pairs), Some(p99)) = (Ratio::pairs(row), Ratio::p99(row)) else {
+        anyhow::bail!("there is nothing to check without etcd")
+    };
+    ensure!(
+        pairs.median >= PAIRS_TIMES_MIN && p99.median <= P99_PART_MAX,
+        "with {} clients {:.1} times etcd's pairs/s, at least {PAIRS_TIMES_MIN}; {:.2} of its p99, at most \
+         {P99_PART_MAX:.2}",
+        row.clients,
+        pairs.median,
+        p99.median
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rounds(pairs: usize, millis: u64) -> Vec<Round> {
+        let round = || Round {
+            latencies: vec![Duration::from_millis(millis); pairs],
+            took: Duration::from_secs(1),
+            cpu: Duration::from_millis(10),
+        };
+        vec![round(), round(), round()]
+    }
+
+    #[test]
+    fn goals_are_checked_against_rounds_of_the_same_time() {
+        let row = |ours, theirs| vec![Rows { clients: 64, berth: ours, etcd: theirs }];
+        assert!(check(&row(rounds(400, 3), rounds(100, 9))).is_ok());
+        assert!(check(&row(rounds(399, 3), rounds(100, 9))).is_err());
+        assert!(check(&row(rounds(400, 4), rounds(100, 9))).is_err());
+        assert!(check(&row(rounds(400, 3), Vec::new())).is_err());
+    }
+
+    #[test]
+    fn the_report_says_what_is_compared() {
+        let both = [Rows { clients: 64, berth: rounds(400, 3), etcd: rounds(100, 9) }];
+        let text = render(3, Duration::from_secs(1), &both);
+        assert!(
+            text.contains("64 clients: 4.0 times etcd's pairs/s (4.0 to 4.0), 0.33 of its p99"),
+            "{text}"
+        );
+        assert!(text.contains("etcd writes no history and no audit event"), "{text}");
+        let alone = [Rows { clients: 1, berth: rounds(4, 3), etcd: Vec::new() }];
+        assert!(render(3, Duration::from_secs(1), &alone).contains("apt-get install etcd-server"));
+    }
+}

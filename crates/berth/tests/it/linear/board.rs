@@ -1,0 +1,158 @@
+//! The environments in use, the record of what happens to each, and clients that choose at random what to ask next.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::history::{Answer, Call, Hold, Operation, Outcome, Tick};
+use crate::random::Random;
+
+/// An environment is left alone after so many operations, or so many without an answer: the search stays small.
+const OPERATIONS_MAX: usize = 200;
+const LOST_MAX: usize = 6;
+/// Holders that clients remember, to name an old one now and then.
+const HOLDS_MAX: usize = 4;
+
+/// Asks a service; `None` when no answer came.
+pub(super) trait Service {
+    fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer>;
+}
+
+pub(super) struct Environment {
+    number: usize,
+    record: Mutex<Record>,
+}
+
+#[derive(Default)]
+struct Record {
+    history: Vec<Operation>,
+    lost: usize,
+    /// The highest fences seen, newest first.
+    holds: VecDeque<Hold>,
+}
+
+pub(super) struct Board {
+    start: Instant,
+    open: Vec<Mutex<Arc<Environment>>>,
+    all: Mutex<Vec<Arc<Environment>>>,
+    answered: AtomicUsize,
+}
+
+impl Board {
+    /// With so many environments in use at a time.
+    pub(super) fn new(width: usize) -> Self {
+        let all: Vec<_> = (0..width).map(Environment::new).collect();
+        let open = all.iter().cloned().map(Mutex::new).collect();
+        Self { start: Instant::now(), open, all: Mutex::new(all), answered: AtomicUsize::new(0) }
+    }
+
+    /// Answers so far.
+    pub(super) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
+    /// One client, until it gets no answer or is told to stop.
+    pub(super) fn play(
+        &self,
+        service: &mut impl Service,
+        random: &mut Random,
+        goes_on: impl Fn(&Self) -> bool,
+    ) {
+        while goes_on(self) {
+            let environment = self.pick(random);
+            let call = environment.next_call(random);
+            if self.ask(service, &environment, call).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Every environment in use is looked at once: after a crash, before anybody moves it again.
+    pub(super) fn look_at_all(&self, service: &mut impl Service) {
+        for open in &self.open {
+            let environment = open.lock().expect("unpoisoned").clone();
+            let seen = self.ask(service, &environment, Call::Get);
+            assert!(seen.is_some(), "no answer from a server that nobody has killed");
+        }
+    }
+
+    /// The record of each environment, by number.
+    pub(super) fn histories(self) -> Vec<Vec<Operation>> {
+        let all = self.all.into_inner().expect("unpoisoned");
+        let taken = |environment: &Arc<Environment>| {
+            std::mem::take(&mut environment.record.lock().expect("unpoisoned").history)
+        };
+        all.iter().map(taken).collect()
+    }
+
+    fn pick(&self, random: &mut Random) -> Arc<Environment> {
+        let mut open = random.pick(&self.open).lock().expect("unpoisoned");
+        if open.is_used_up() {
+            let mut all = self.all.lock().expect("unpoisoned");
+            let next = Environment::new(all.len());
+            all.push(next.clone());
+            *open = next;
+        }
+        open.clone()
+    }
+
+    fn ask(&self, service: &mut impl Service, environment: &Environment, call: Call) -> Option<Answer> {
+        let invoked = self.now();
+        let answer = service.ask(environment.number, &call);
+        let returned = self.now();
+        let outcome = answer.clone().map(|answer| Outcome { returned, answer });
+        environment.record(Operation { call, invoked, outcome });
+        if answer.is_some() {
+            self.answered.fetch_add(1, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    fn now(&self) -> Tick {
+        self.start.elapsed().as_nanos().try_into().expect("less than five hundred years")
+    }
+}
+
+impl Environment {
+    fn new(number: usize) -> Arc<Self> {
+        Arc::new(Self { number, record: Mutex::default() })
+    }
+
+    fn is_used_up(&self) -> bool {
+        let record = self.record.lock().expect("unpoisoned");
+        record.history.len() >= OPERATIONS_MAX || record.lost >= LOST_MAX
+    }
+
+    /// Mostly what a well-behaved client would ask, with what was seen last.
+    fn next_call(&self, random: &mut Random) -> Call {
+        let record = self.record.lock().expect("unpoisoned");
+        let old = random.within(0..2 * HOLDS_MAX as u64) as usize;
+        let Some(newest) = record.holds.front() else { return Call::Claim };
+        let hold = record.holds.get(old).unwrap_or(newest);
+        match random.within(0..100) {
+            0..40 => Call::Claim,
+            40..70 => Call::Release { session: hold.session.clone() },
+            70..77 => Call::Force { only: None },
+            77..86 => Call::Force { only: Some(hold.fence) },
+            _ => Call::Get,
+        }
+    }
+
+    fn record(&self, operation: Operation) {
+        let mut record = self.record.lock().expect("unpoisoned");
+        match operation.answer() {
+            // A look that nobody saw says nothing.
+            None if operation.call == Call::Get => return,
+            None => record.lost += 1,
+            Some(Answer::Opened(hold) | Answer::Held(hold)) => {
+                if record.holds.front().is_none_or(|newest| newest.fence < hold.fence) {
+                    record.holds.push_front(hold.clone());
+                    record.holds.truncate(HOLDS_MAX);
+                }
+            }
+            Some(_) => {}
+        }
+        record.history.push(operation);
+    }
+}

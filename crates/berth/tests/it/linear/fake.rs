@@ -1,0 +1,254 @@
+//! A fake lock in memory, with mistakes that can be switched on. It is no part of the product: it shows that clients,
+//! record and checks together find such mistakes when threads race for real.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::board::{Board, Service};
+use super::check_history;
+use super::history::{Answer, Call, Hold};
+use crate::random::Random;
+
+const CLIENTS: u64 = 8;
+const ENVIRONMENTS: usize = 3;
+const OPERATIONS: usize = 3_000;
+const CRASHES: usize = 2;
+/// A race needs luck. So many runs without finding it are no bad luck any more.
+const RUNS_MAX: u64 = 40;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mistake {
+    None,
+    /// Looks whether it is free, and takes it a moment later.
+    ChecksThenActs,
+    ForcesThroughFree,
+    ForgetsIfMatch,
+    ReleasesTheCurrent,
+    KeepsTheFence,
+    SkipsAFence,
+    /// A refusal names whoever held it before the present holder.
+    NamesThePrevious,
+    ReadsACopy,
+    /// The last change before a crash was acknowledged, but not kept.
+    LosesTheLastChange,
+    FenceRestartsWithCrash,
+}
+
+#[derive(Debug, Clone, Default)]
+struct State {
+    holder: Option<Hold>,
+    fence: u64,
+    /// As it was one change ago.
+    before: Option<Box<State>>,
+    previous: Option<Hold>,
+    /// Every session ever.
+    sessions: u64,
+}
+
+impl State {
+    fn open(&mut self, mistake: Mistake) -> Answer {
+        self.fence += match mistake {
+            Mistake::KeepsTheFence if self.fence == 7 => 0,
+            Mistake::SkipsAFence if self.fence == 7 => 2,
+            _ => 1,
+        };
+        self.sessions += 1;
+        let hold = Hold { session: format!("s{}", self.sessions).into(), fence: self.fence };
+        self.previous = self.holder.replace(hold.clone());
+        Answer::Opened(hold)
+    }
+
+    fn shown(&self) -> Answer {
+        match &self.holder {
+            Some(hold) => Answer::Held(hold.clone()),
+            None => Answer::Free { fence: self.fence },
+        }
+    }
+}
+
+struct FakeLocks {
+    mistake: Mistake,
+    states: Vec<Mutex<State>>,
+    is_down: AtomicBool,
+}
+
+impl FakeLocks {
+    fn change<T>(&self, environment: usize, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.states[environment].lock().expect("unpoisoned");
+        let before = State { before: None, ..state.clone() };
+        let told = change(&mut state);
+        if state.shown() != before.shown() {
+            state.before = Some(Box::new(before));
+        }
+        told
+    }
+
+    fn look(&self, environment: usize) -> State {
+        self.states[environment].lock().expect("unpoisoned").clone()
+    }
+
+    fn claim(&self, environment: usize) -> Answer {
+        if self.mistake == Mistake::ChecksThenActs {
+            let seen = self.look(environment);
+            std::thread::yield_now();
+            return match seen.holder {
+                Some(hold) => Answer::Held(hold),
+                None => self.change(environment, |state| state.open(self.mistake)),
+            };
+        }
+        self.change(environment, |state| match (&state.holder, &state.previous) {
+            (Some(_), Some(previous)) if self.mistake == Mistake::NamesThePrevious => {
+                Answer::Held(previous.clone())
+            }
+            (Some(hold), _) => Answer::Held(hold.clone()),
+            (None, _) => state.open(self.mistake),
+        })
+    }
+
+    fn force(&self, environment: usize, only: Option<u64>) -> Answer {
+        if self.mistake == Mistake::ForcesThroughFree && only.is_none() {
+            self.change(environment, |state| state.holder = None);
+            std::thread::yield_now();
+        }
+        self.change(environment, |state| {
+            let holds = state.holder.as_ref().map(|hold| hold.fence);
+            if only.is_some() && only != holds && self.mistake != Mistake::ForgetsIfMatch {
+                return Answer::Moved;
+            }
+            state.open(self.mistake)
+        })
+    }
+
+    fn release(&self, environment: usize, session: &str) -> Answer {
+        self.change(environment, |state| {
+            let is_meant =
+                |hold: &Hold| &*hold.session == session || self.mistake == Mistake::ReleasesTheCurrent;
+            match state.holder.take_if(|hold| is_meant(hold)) {
+                Some(_) => Answer::Released,
+                None => Answer::NotActive,
+            }
+        })
+    }
+
+    /// Nobody is on the way when it comes up again.
+    fn restart(&self) {
+        for state in &self.states {
+            let mut state = state.lock().expect("unpoisoned");
+            let sessions = state.sessions;
+            match self.mistake {
+                Mistake::LosesTheLastChange => {
+                    if let Some(before) = state.before.take() {
+                        *state = State { sessions, ..*before };
+                    }
+                }
+                Mistake::FenceRestartsWithCrash => state.fence = 0,
+                _ => {}
+            }
+        }
+        self.is_down.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Service for &FakeLocks {
+    fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer> {
+        let is_lost = self.is_down.load(Ordering::SeqCst);
+        let answer = match call {
+            // A crash may come before the change or after it.
+            _ if is_lost && environment.is_multiple_of(2) => return None,
+            Call::Claim => self.claim(environment),
+            Call::Force { only } => self.force(environment, *only),
+            Call::Release { session } => self.release(environment, session),
+            Call::Get if self.mistake == Mistake::ReadsACopy => {
+                self.look(environment).before.unwrap_or_default().shown()
+            }
+            Call::Get => self.look(environment).shown(),
+        };
+        // As real answers do, some wait before they arrive.
+        std::thread::yield_now();
+        (!is_lost).then_some(answer)
+    }
+}
+
+/// One run with crashes: what the checks say.
+fn run(mistake: Mistake, seed: u64) -> Result<(), String> {
+    // An environment serves 200 operations, or fewer because of a crash.
+    let count = OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
+    let states = (0..count).map(|_| Mutex::default()).collect();
+    let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };
+    let board = Board::new(ENVIRONMENTS);
+    let mut random = Random::seeded(seed);
+    for crash in 0..=CRASHES {
+        let until = (crash + 1) * OPERATIONS / (CRASHES + 1);
+        std::thread::scope(|scope| {
+            for _ in 0..CLIENTS {
+                let (mut random, mut fake, board) = (Random::seeded(random.next()), &fake, &board);
+                scope.spawn(move || {
+                    board.play(&mut fake, &mut random, |_| true);
+                });
+            }
+            while board.answered() < until {
+                std::thread::yield_now();
+            }
+            fake.is_down.store(true, Ordering::SeqCst);
+        });
+        fake.restart();
+        board.look_at_all(&mut &fake);
+    }
+    board.histories().iter().try_for_each(|history| check_history(history))
+}
+
+#[track_caller]
+fn is_found(mistake: Mistake) {
+    let found = (0..RUNS_MAX).find_map(|seed| run(mistake, seed).err());
+    let found = found.unwrap_or_else(|| panic!("{mistake:?} was not found in {RUNS_MAX} runs"));
+    println!("{mistake:?}: {found}");
+}
+
+#[test]
+fn a_lock_without_mistakes_passes() {
+    for seed in 0..5 {
+        assert_eq!(run(Mistake::None, seed), Ok(()));
+    }
+}
+
+#[test]
+fn a_check_before_the_act_is_found() {
+    is_found(Mistake::ChecksThenActs);
+}
+
+#[test]
+fn a_force_in_two_steps_is_found() {
+    is_found(Mistake::ForcesThroughFree);
+}
+
+#[test]
+fn a_forgotten_if_match_is_found() {
+    is_found(Mistake::ForgetsIfMatch);
+}
+
+#[test]
+fn a_release_of_the_successor_is_found() {
+    is_found(Mistake::ReleasesTheCurrent);
+}
+
+#[test]
+fn a_fence_used_twice_or_left_out_is_found() {
+    is_found(Mistake::KeepsTheFence);
+    is_found(Mistake::SkipsAFence);
+}
+
+#[test]
+fn a_refusal_that_names_another_holder_is_found() {
+    is_found(Mistake::NamesThePrevious);
+}
+
+#[test]
+fn a_read_from_an_old_copy_is_found() {
+    is_found(Mistake::ReadsACopy);
+}
+
+#[test]
+fn a_change_lost_in_a_crash_is_found() {
+    is_found(Mistake::LosesTheLastChange);
+    is_found(Mistake::FenceRestartsWithCrash);
+}

@@ -1,0 +1,169 @@
+//! What clients asked an environment and were told, with the times of both.
+//!
+//! Histories have a notation, so that a wrong one can be written by hand, and a recorded one printed and read again:
+//!
+//! ```text
+//! 10-20 claim -> opened s1 #1
+//! 12-25 claim -> held s1 #1
+//! 30-? force if #1
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Nanoseconds on a monotonic clock.
+pub(super) type Tick = u64;
+
+/// A session, as answers name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Hold {
+    pub(super) session: Arc<str>,
+    pub(super) fence: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Call {
+    Claim,
+    Force {
+        /// `If-Match`: only from the holder with this fence.
+        only: Option<u64>,
+    },
+    Release {
+        session: Arc<str>,
+    },
+    Get,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// To claim and force: the session is mine.
+    Opened(Hold),
+    /// To claim: refused because of this one. To get: this one holds it.
+    Held(Hold),
+    /// To get: nobody holds it, and this was the last fence.
+    Free { fence: u64 },
+    /// To release: it ended now.
+    Released,
+    /// To release: it had ended before.
+    NotActive,
+    /// To force with `If-Match`: that one does not hold it.
+    Moved,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Operation {
+    pub(super) call: Call,
+    pub(super) invoked: Tick,
+    /// `None`: nobody knows whether it has happened, or ever will.
+    pub(super) outcome: Option<Outcome>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) returned: Tick,
+    pub(super) answer: Answer,
+}
+
+impl Operation {
+    pub(super) fn answer(&self) -> Option<&Answer> {
+        self.outcome.as_ref().map(|outcome| &outcome.answer)
+    }
+
+    /// Whether it would open a session.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.call, Call::Claim | Call::Force { .. })
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} #{}", self.session, self.fence)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.outcome {
+            Some(outcome) => write!(f, "{}-{} ", self.invoked, outcome.returned)?,
+            None => write!(f, "{}-? ", self.invoked)?,
+        }
+        match &self.call {
+            Call::Claim => write!(f, "claim")?,
+            Call::Force { only: None } => write!(f, "force")?,
+            Call::Force { only: Some(fence) } => write!(f, "force if #{fence}")?,
+            Call::Release { session } => write!(f, "release {session}")?,
+            Call::Get => write!(f, "get")?,
+        }
+        match self.answer() {
+            None => Ok(()),
+            Some(Answer::Opened(hold)) => write!(f, " -> opened {hold}"),
+            Some(Answer::Held(hold)) => write!(f, " -> held {hold}"),
+            Some(Answer::Free { fence }) => write!(f, " -> free #{fence}"),
+            Some(Answer::Released) => write!(f, " -> released"),
+            Some(Answer::NotActive) => write!(f, " -> not active"),
+            Some(Answer::Moved) => write!(f, " -> moved"),
+        }
+    }
+}
+
+/// One operation per line.
+pub(super) fn print(history: &[Operation]) -> String {
+    history.iter().map(|operation| format!("{operation}\n")).collect()
+}
+
+/// Reads what [`print`] has written, or a person.
+pub(super) fn parse(text: &str) -> Vec<Operation> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.map(|line| parse_line(line).unwrap_or_else(|| panic!("not an operation: {line}"))).collect()
+}
+
+fn parse_line(line: &str) -> Option<Operation> {
+    let (times, what) = line.split_once(' ')?;
+    let (invoked, returned) = times.split_once('-')?;
+    let (call, answer) = match what.split_once(" -> ") {
+        Some((call, answer)) => (call, Some(parse_answer(answer)?)),
+        None => (what, None),
+    };
+    let outcome = match (returned, answer) {
+        ("?", None) => None,
+        (returned, Some(answer)) => Some(Outcome { returned: returned.parse().ok()?, answer }),
+        (_, None) => return None,
+    };
+    Some(Operation { call: parse_call(call)?, invoked: invoked.parse().ok()?, outcome })
+}
+
+fn parse_call(text: &str) -> Option<Call> {
+    Some(match text.split_whitespace().collect::<Vec<_>>()[..] {
+        ["claim"] => Call::Claim,
+        ["force"] => Call::Force { only: None },
+        ["force", "if", fence] => Call::Force { only: Some(parse_fence(fence)?) },
+        ["release", session] => Call::Release { session: session.into() },
+        ["get"] => Call::Get,
+        _ => return None,
+    })
+}
+
+fn parse_answer(text: &str) -> Option<Answer> {
+    let hold = |session: &str, fence| Some(Hold { session: session.into(), fence: parse_fence(fence)? });
+    Some(match text.split_whitespace().collect::<Vec<_>>()[..] {
+        ["opened", session, fence] => Answer::Opened(hold(session, fence)?),
+        ["held", session, fence] => Answer::Held(hold(session, fence)?),
+        ["free", fence] => Answer::Free { fence: parse_fence(fence)? },
+        ["released"] => Answer::Released,
+        ["not", "active"] => Answer::NotActive,
+        ["moved"] => Answer::Moved,
+        _ => return None,
+    })
+}
+
+fn parse_fence(text: &str) -> Option<u64> {
+    text.strip_prefix('#')?.parse().ok()
+}
+
+#[test]
+fn a_printed_history_is_read_back() {
+    let text = "0-1 claim -> opened s1 #1\n2-5 claim -> held s1 #1\n3-4 get -> held s1 #1\n\
+                3-? force\n3-9 force if #1 -> moved\n3-9 release s1 -> released\n\
+                3-9 release s1 -> not active\n9-10 get -> free #1\n";
+    assert_eq!(print(&parse(text)), text);
+}

@@ -1,0 +1,166 @@
+//! The cheap check, for any number of operations: holders come one after the other, as their fences say.
+//!
+//! A lock only ever moves forward: free, held with fence 1, free again or held with fence 2, and so on. Give each such
+//! state its place in this row, and every answer shows that the lock was at a place at some instant between its call
+//! and its return. Nothing may show an earlier place after something has shown a later one. That is L1 (no two
+//! holders), L2 (later means higher) and the order in L7, in one pass.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::history::{Answer, Call, Hold, Operation, Tick};
+
+/// Twice the fence while held, one more when it is free afterwards.
+type Place = u64;
+
+fn held(fence: u64) -> Place {
+    2 * fence
+}
+
+fn free_after(fence: u64) -> Place {
+    2 * fence + 1
+}
+
+/// The answers that show one place.
+#[derive(Default)]
+struct Shown<'a> {
+    /// The lock had come so far when this one returned.
+    first: Option<(Tick, &'a Operation)>,
+    /// The lock had not gone further when this one was sent.
+    last: Option<(Tick, &'a Operation)>,
+}
+
+/// What answers have told of a session.
+struct Named {
+    fence: u64,
+    /// When somebody knew of it.
+    since: Tick,
+}
+
+type Sessions<'a> = HashMap<&'a str, Named>;
+
+/// The first mistake found.
+pub(super) fn check(history: &[Operation]) -> Result<(), String> {
+    let sessions = check_names(history)?;
+    check_once(history)?;
+    check_gaps(history)?;
+    check_order(history, &sessions)
+}
+
+/// A session has one fence, a fence has one session, whoever tells of them.
+fn check_names(history: &[Operation]) -> Result<Sessions<'_>, String> {
+    let (mut sessions, mut by_fence) = (Sessions::new(), HashMap::new());
+    for operation in history {
+        let Some(outcome) = &operation.outcome else { continue };
+        let (Answer::Opened(hold) | Answer::Held(hold)) = &outcome.answer else { continue };
+        let Hold { session, fence } = hold;
+        let since = outcome.returned;
+        let known = sessions.entry(session).or_insert(Named { fence: *fence, since });
+        known.since = known.since.min(since);
+        let owner = *by_fence.entry(*fence).or_insert(session);
+        if known.fence != *fence || owner != session {
+            return Err(format!(
+                "{session} had fence {}, fence {fence} was {owner}: {operation}",
+                known.fence
+            ));
+        }
+    }
+    Ok(sessions)
+}
+
+/// A session is opened once and released once.
+fn check_once(history: &[Operation]) -> Result<(), String> {
+    let mut known = HashMap::new();
+    for operation in history {
+        let what = match (&operation.call, operation.answer()) {
+            (_, Some(Answer::Opened(hold))) => ("opened", &hold.session),
+            (Call::Release { session }, Some(Answer::Released)) => ("released", session),
+            _ => continue,
+        };
+        if let Some(other) = known.insert(what, operation) {
+            return Err(format!("{} was {} twice:\n  {other}\n  {operation}", what.1, what.0));
+        }
+    }
+    Ok(())
+}
+
+/// Fences count the sessions: those missing must be of calls whose answers were lost (L7).
+fn check_gaps(history: &[Operation]) -> Result<(), String> {
+    let (mut highest, mut opened, mut lost) = (0, 0, 0);
+    for operation in history {
+        match operation.answer() {
+            Some(Answer::Opened(hold)) => {
+                opened += 1;
+                highest = highest.max(hold.fence);
+            }
+            Some(Answer::Held(hold)) => highest = highest.max(hold.fence),
+            Some(Answer::Free { fence }) => highest = highest.max(*fence),
+            None if operation.is_opening() => lost += 1,
+            _ => {}
+        }
+    }
+    if highest <= opened + lost {
+        return Ok(());
+    }
+    Err(format!("fence {highest} after {opened} sessions and {lost} calls without an answer"))
+}
+
+fn check_order(history: &[Operation], sessions: &Sessions<'_>) -> Result<(), String> {
+    let mut row: BTreeMap<Place, Shown<'_>> = BTreeMap::new();
+    for operation in history {
+        let Some(outcome) = &operation.outcome else { continue };
+        let Some(shows) = Shows::of(operation, sessions) else { continue };
+        let first = &mut row.entry(shows.reached).or_default().first;
+        if first.is_none_or(|(returned, _)| outcome.returned < returned) {
+            *first = Some((outcome.returned, operation));
+        }
+        if let Some(left) = shows.left {
+            let last = &mut row.entry(left).or_default().last;
+            if last.is_none_or(|(invoked, _)| operation.invoked > invoked) {
+                *last = Some((operation.invoked, operation));
+            }
+        }
+    }
+    let mut later: Option<(Tick, &Operation)> = None;
+    for shown in row.values().rev() {
+        if let (Some((invoked, early)), Some((returned, late))) = (shown.last, later)
+            && invoked > returned
+        {
+            return Err(format!("the lock went back:\n  {late}\nand later\n  {early}"));
+        }
+        later = [later, shown.first].into_iter().flatten().min_by_key(|(returned, _)| *returned);
+    }
+    Ok(())
+}
+
+/// What an answer says about its instant.
+struct Shows {
+    /// The lock had come to this place by the end of it.
+    reached: Place,
+    /// The lock had not gone past this place at the start of it, as far as the answer tells.
+    left: Option<Place>,
+}
+
+impl Shows {
+    fn of(operation: &Operation, sessions: &Sessions<'_>) -> Option<Self> {
+        let at = |place| Some(Self { reached: place, left: Some(place) });
+        match (&operation.call, operation.answer()?) {
+            (_, Answer::Opened(hold)) => {
+                let place = held(hold.fence);
+                Some(Self { reached: place, left: place.checked_sub(1) })
+            }
+            (_, Answer::Held(hold)) => at(held(hold.fence)),
+            (_, Answer::Free { fence }) => at(free_after(*fence)),
+            (Call::Release { session }, answer) => {
+                let Named { fence, since } = sessions.get(&**session)?;
+                let place = free_after(*fence);
+                match answer {
+                    Answer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
+                    // Whoever knew of it before knows now that it has ended.
+                    _ if *since <= operation.invoked => Some(Self { reached: place, left: None }),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}

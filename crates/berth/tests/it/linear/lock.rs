@@ -1,0 +1,101 @@
+//! The lock as it is promised: what may be answered in which state. Numbers like L3 are those of the promises.
+
+use std::sync::Arc;
+
+use super::history::{Answer, Call, Hold, Operation};
+use super::search::Specification;
+
+/// One environment. No reset is ever due in it, so every change of holder raises the fence by exactly one (L7).
+pub(super) struct Lock;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    holder: Holder,
+    /// The highest so far; the holder's, if there is one.
+    fence: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Holder {
+    Nobody,
+    Session(Arc<str>),
+    /// Opened by a call whose answer was lost. The first answer that names it tells who it is.
+    Unnamed,
+}
+
+impl State {
+    fn opened(&self, holder: Holder) -> Self {
+        Self { holder, fence: self.fence + 1 }
+    }
+
+    fn freed(&self) -> Self {
+        Self { holder: Holder::Nobody, fence: self.fence }
+    }
+
+    fn is_free(&self) -> bool {
+        self.holder == Holder::Nobody
+    }
+
+    fn is_held_by(&self, session: &Arc<str>) -> bool {
+        matches!(&self.holder, Holder::Session(holder) if holder == session)
+    }
+
+    /// With a new session that bears the next fence.
+    fn opening(&self, hold: &Hold) -> Option<Self> {
+        (hold.fence == self.fence + 1).then(|| self.opened(Holder::Session(hold.session.clone())))
+    }
+
+    /// The same, seen by somebody who was told this holder.
+    fn showing(&self, hold: &Hold) -> Option<Self> {
+        let fits = self.is_held_by(&hold.session) || self.holder == Holder::Unnamed;
+        let named = || Self { holder: Holder::Session(hold.session.clone()), fence: self.fence };
+        (fits && hold.fence == self.fence).then(named)
+    }
+
+    /// Whether `If-Match` lets a call through.
+    fn lets(&self, only: Option<u64>) -> bool {
+        only.is_none_or(|fence| !self.is_free() && fence == self.fence)
+    }
+}
+
+impl Specification for Lock {
+    type State = State;
+    type Operation = Operation;
+
+    fn start() -> State {
+        State { holder: Holder::Nobody, fence: 0 }
+    }
+
+    fn step(state: &State, operation: &Operation) -> Option<State> {
+        let same = || Some(state.clone());
+        match (&operation.call, operation.answer()) {
+            // L3: a claim succeeds if and only if nobody holds it; a refusal names the holder of that instant.
+            (Call::Claim, Some(Answer::Opened(hold))) if state.is_free() => state.opening(hold),
+            (Call::Claim | Call::Get, Some(Answer::Held(hold))) => state.showing(hold),
+            (Call::Claim, None) if state.is_free() => Some(state.opened(Holder::Unnamed)),
+            (Call::Claim, None) => same(),
+            // L5: with `If-Match` if and only if that one still holds it.
+            (Call::Force { only }, Some(Answer::Opened(hold))) if state.lets(*only) => state.opening(hold),
+            (Call::Force { only }, Some(Answer::Moved)) if !state.lets(*only) => same(),
+            (Call::Force { only }, None) if state.lets(*only) => Some(state.opened(Holder::Unnamed)),
+            (Call::Force { .. }, None) => same(),
+            // L4: the named one ends, or nothing does.
+            (Call::Release { session }, Some(Answer::Released)) if state.is_held_by(session) => {
+                Some(state.freed())
+            }
+            (Call::Release { session }, Some(Answer::NotActive)) if !state.is_held_by(session) => same(),
+            (Call::Release { session }, None) if state.is_held_by(session) => Some(state.freed()),
+            (Call::Release { .. } | Call::Get, None) => same(),
+            (Call::Get, Some(Answer::Free { fence })) if state.is_free() && *fence == state.fence => same(),
+            _ => None,
+        }
+    }
+
+    fn invoked(operation: &Operation) -> u64 {
+        operation.invoked
+    }
+
+    fn returned(operation: &Operation) -> Option<u64> {
+        operation.outcome.as_ref().map(|outcome| outcome.returned)
+    }
+}

@@ -1,0 +1,28 @@
+//! Is the lock linearizable? Many clients at once, a server that is killed in between, and a record of everything they
+//! were told; then a search for one order of events that explains it.
+//!
+//! `known` and `fake` show that the checks see mistakes: in histories made by hand, and in a lock that has them.
+
+mod board;
+mod crowd;
+mod fake;
+mod history;
+mod intervals;
+mod known;
+mod lock;
+mod naive;
+mod people;
+mod search;
+mod served;
+
+use history::Operation;
+use search::Verdict;
+
+/// Both checks of one environment's history; what is wrong, in words.
+fn check_history(history: &[Operation]) -> Result<(), String> {
+    intervals::check(history)?;
+    match search::search::<lock::Lock>(history) {
+        Verdict::Linearizable => Ok(()),
+        verdict => Err(search::explain(history, &verdict)),
+    }
+}

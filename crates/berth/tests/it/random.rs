@@ -1,0 +1,39 @@
+//! Chance that can be had again.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Small and repeatable: the same seed makes the same choices.
+#[derive(Debug, Clone)]
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn seeded(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// From the variable of this name; else from the clock, and the seed is printed.
+    pub(crate) fn from_env(variable: &str) -> Self {
+        let given = std::env::var(variable).ok().and_then(|seed| seed.parse().ok());
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
+        let seed = given.unwrap_or(now.subsec_nanos().into());
+        println!("{variable}={seed}");
+        Self(seed)
+    }
+
+    /// `SplitMix64`.
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn within(&mut self, range: std::ops::Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+
+    /// One of these.
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.within(0..from.len() as u64) as usize]
+    }
+}
