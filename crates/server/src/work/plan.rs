@@ -29,7 +29,7 @@ pub(super) fn plan(source: Option<&str>, environment: &EnvName) -> Result<Vec<Du
     [build, steps]
         .into_iter()
         .flat_map(|phase| in_order(phase.into_iter().filter(kept).collect()))
-        .map(runnable)
+        .map(|step| runnable(&step))
         .collect()
 }
 
@@ -50,7 +50,7 @@ fn in_order(mut left: Vec<Step>) -> Vec<Step> {
     ordered
 }
 
-fn runnable(step: Step) -> Result<Dummy, Failure> {
+fn runnable(step: &Step) -> Result<Dummy, Failure> {
     let (id, kind) = (step.id.as_str(), String::from(step.kind.clone()));
     if step.kind != StepType::Builtin(Builtin::Dummy) {
         let text = format!("step \"{id}\" is of type {kind}; this version runs only dummy steps yet");
@@ -71,5 +71,5 @@ fn runnable(step: Step) -> Result<Dummy, Failure> {
         return Err(refused(text));
     }
     let unreadable = |error| refused(format!("the params of step \"{}\" cannot be read: {error}", step.id));
-    Dummy::of(&step).map_err(unreadable)
+    Dummy::of(step).map_err(unreadable)
 }

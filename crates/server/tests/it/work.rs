@@ -129,7 +129,7 @@ async fn dummy_steps_do_what_they_are_told_and_nothing_else_is_pretended() {
         ),
         (
             "all",
-            "  build:\n    - {name: Build, type: dummy, params: {duration: 0s}}\n  steps:\n    - {name: Deploy, type: dummy, params: {duration: 1s, message: hello}}\n    - {name: Skipped, type: dummy, params: {outcome: fail}}\n",
+            "  build:\n    - {name: Build, type: dummy}\n  steps:\n    - {name: Deploy, type: dummy, params: {duration: 1s, message: hello}}\n    - {name: Skipped, type: dummy, params: {outcome: fail}}\n",
             expect!["succeeded"],
         ),
         (
