@@ -57,7 +57,8 @@ pub async fn run(app: Arc<App>) {
 /// One look at everything, for those who turn the crank by hand.
 pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
-    deploy(app).await
+    deploy(app).await?;
+    renew::renew(app).await
 }
 
 /// A loop that panics harms neither the others nor itself for long.

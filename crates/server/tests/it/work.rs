@@ -14,6 +14,7 @@ use berth_server::config::Config;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_server::work;
 use berth_store::Store;
+use berth_store::query::environments;
 use berth_store::records::{environment, ticket};
 use expect_test::{Expect, expect};
 use serde_json::json;
@@ -129,7 +130,7 @@ async fn dummy_steps_do_what_they_are_told_and_nothing_else_is_pretended() {
         ),
         (
             "all",
-            "  build:\n    - {name: Build, type: dummy, params: {duration: 0s}}\n  steps:\n    - {name: Deploy, type: dummy, params: {duration: 1s, message: hello}}\n    - {name: Skipped, type: dummy, params: {outcome: fail}}\n",
+            "  build:\n    - {name: Build, type: dummy}\n  steps:\n    - {name: Deploy, type: dummy, params: {duration: 1s, message: hello}}\n    - {name: Skipped, type: dummy, params: {outcome: fail}}\n",
             expect!["succeeded"],
         ),
         (
@@ -193,6 +194,13 @@ async fn a_cancelled_deployment_stops_and_is_cancelled_only_then() {
     let id = yard.deploy("shop").await;
     work::tick(&yard.app).await.unwrap();
     assert_eq!(yard.outcome(id).await, "running");
+    let renewal = async || {
+        let running = yard.app.store().read(None, |db| environments::running(db, 10)).await.unwrap();
+        running[0].renewal
+    };
+    let before = renewal().await;
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(renewal().await, before + 1, "a sign of life");
 
     let (found, by) = (yard.deployment(id).await, yard.ada.actor());
     yard.decide("shop", move |lock, moment| cancel(lock, &found, by, None, moment)).await.unwrap();
