@@ -51,6 +51,7 @@ plants! {
     NoEventOnExpiry: "an expiry leaves no event",
     NoEventOnGrant: "a grant to a waiter leaves no event",
     RemovalEndsSession: "removing an environment from the definition ends its session",
+    FenceRestarts: "a name that comes back begins with the first fence",
     VersionNotCompared: "a decision about an outdated state is written",
 }
 

@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crates/api", &["berth-core"]),
     ("crates/core", &[]),
     ("bench", &["berth-server", "berth-store", "berth-api", "berth-core", "berth"]),
+    ("sim", &["berth-core"]),
     ("xtask", &[]),
 ];
 

@@ -26,11 +26,15 @@ pub fn obstacles(lock: &Lock, deployment: &Deployment) -> Vec<Blocked> {
     if !pending.is_empty() && !overrides && !planted(Plant::DeployWhileContested) {
         found.push(Blocked::EnvironmentContested { pending });
     }
-    if let Work::Session(session) = deployment.work {
+    let mut earlier = lock.deployments.iter().take_while(|other| other.id != deployment.id);
+    if deployment.work == Work::Reset {
+        // One that was told to stop may still run.
+        let first = earlier.find(|other| other.work == Work::Reset);
+        found.extend(first.map(|other| Blocked::EnvironmentResetting { reset: other.id }));
+    } else if let Work::Session(session) = deployment.work {
         if let Some(reset) = lock.reset().filter(|_| !overrides && !planted(Plant::DeployWhileResetting)) {
             found.push(Blocked::EnvironmentResetting { reset: reset.id });
         }
-        let mut earlier = lock.deployments.iter().take_while(|other| other.id != deployment.id);
         let first = earlier.find(|other| other.work == Work::Session(session));
         if let Some(other) = first.filter(|_| !planted(Plant::TwoAtOnce)) {
             found.push(Blocked::Queue { behind: other.id });

@@ -121,11 +121,6 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
         let event = telling(EventKind::EnvironmentReset, &draft.lock.environment, &deployment);
         draft.record(event);
     }
-    if let Some(session) = &mut draft.lock.session
-        && deployment.work == Work::Session(session.id)
-    {
-        session.active_at = now;
-    }
     draft.retire(Deployment { status, finished_at: Some(now), ..deployment });
 }
 

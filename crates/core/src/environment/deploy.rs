@@ -87,7 +87,8 @@ fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
         .with("pending", pending)
         .with("reason", reason.as_str());
     draft.record(event);
-    if let Some(reset) = draft.lock.reset().map(|reset| reset.id) {
+    let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
+    for reset in resets {
         let cause = CancelCause::DrainOverridden;
         let cancel = Cancel { by: by.actor(), cause, reason: Some(reason.clone()) };
         deployment::cancel::apply(draft, reset, &cancel);

@@ -4,7 +4,7 @@ use super::fence::Fence;
 use super::settle;
 use super::state::{Agenda, Lock, Session, Ticket, TicketStatus};
 use crate::decision::{Change, Decision, Record, Refusal, Ruling};
-use crate::deployment::{self, Deployment, Status};
+use crate::deployment::{self, Deployment, Status, Work};
 use crate::event::{Actor, NewEvent};
 use crate::id::{Entropy, TicketId};
 use crate::plant::{Plant, planted};
@@ -49,6 +49,7 @@ impl<'a> Draft<'a> {
     /// the next one is opened.
     pub(crate) fn finish<A>(mut self, answer: A) -> Decision<A> {
         settle::run(&mut self);
+        settle::announce(&mut self);
         self.lock.environment.agenda = agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
         let mut changes = std::mem::take(&mut self.gone);
@@ -114,8 +115,14 @@ impl<'a> Draft<'a> {
         next
     }
 
-    /// Takes a deployment out of the lock in its final state.
+    /// Takes a deployment out of the lock in its final state. Idle time begins anew, however it ended.
     pub(crate) fn retire(&mut self, deployment: Deployment) {
+        let now = self.now();
+        if let Some(session) = &mut self.lock.session
+            && deployment.work == Work::Session(session.id)
+        {
+            session.is_seen(now);
+        }
         self.lock.deployments.retain(|other| other.id != deployment.id);
         self.gone.push(Record::Deployment(Box::new(deployment)));
     }

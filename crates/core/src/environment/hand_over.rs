@@ -3,7 +3,7 @@
 use super::draft::{Draft, Moment};
 use super::moves::Ending;
 use super::state::{EndReason, Holder, Lock, Session, Wish};
-use super::{Named, telling};
+use super::{Named, check_declared, telling};
 use crate::decision::Ruling;
 use crate::event::EventKind;
 
@@ -15,6 +15,9 @@ pub fn hand_over(
     moment: &Moment,
 ) -> Ruling<Session> {
     let mut draft = Draft::begin(lock, moment);
+    if let Err(refusal) = check_declared(&draft.lock) {
+        return draft.refuse(refusal);
+    }
     let wish = match named.held_by(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
         // What was agreed for the environment goes with it; its deployments do not.

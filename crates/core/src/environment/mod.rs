@@ -76,6 +76,15 @@ fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusa
     }
 }
 
+/// Once the definition does not name it, nobody new gets in.
+fn check_declared(lock: &Lock) -> Result<(), Refusal> {
+    if lock.environment.is_declared {
+        return Ok(());
+    }
+    let text = "the definition no longer has this environment; whoever holds it keeps it until their session ends";
+    Err(Refusal::InvalidState(text.into()))
+}
+
 pub(crate) fn drained(lock: &Lock) -> crate::event::NewEvent {
     telling::environment(crate::event::EventKind::EnvironmentDrained, lock)
 }

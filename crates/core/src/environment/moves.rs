@@ -171,7 +171,7 @@ impl Draft<'_> {
         let is_wanted = environment.configuration.on_release == OnRelease::DeployTracked
             && environment.condition != Condition::Clean
             && environment.is_declared
-            && !self.lock.is_resetting()
+            && !self.lock.is_being_reset()
             && !planted(Plant::ResetForgotten);
         if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
             let fence = self.next_fence();
@@ -226,7 +226,7 @@ impl Lock {
     /// The active session lives on: its holder did something. An end never comes nearer by this.
     pub(crate) fn prolong(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
-        session.active_at = now;
+        session.is_seen(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
         // Without an expiry there is nothing to put off.
         if let (Some(at), Some(later)) = (session.expires_at, later)

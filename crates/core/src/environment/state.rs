@@ -277,6 +277,11 @@ pub struct NotActive {
 }
 
 impl Session {
+    /// Its holder or a deployment of theirs did something. A clock that was set back does not undo what was later.
+    pub(crate) fn is_seen(&mut self, now: Timestamp) {
+        self.active_at = self.active_at.max(now);
+    }
+
     pub fn status(&self) -> SessionStatus {
         match self.end.as_ref().map(|end| end.reason) {
             None => SessionStatus::Active,
@@ -319,7 +324,18 @@ impl Lock {
 
     /// The reset that is due or runs.
     pub fn reset(&self) -> Option<&Deployment> {
-        self.deployments.iter().find(|deployment| deployment.work == Work::Reset)
+        self.resets().next()
+    }
+
+    /// A second one may wait for one that was told to stop.
+    pub(crate) fn resets(&self) -> impl Iterator<Item = &Deployment> {
+        self.deployments.iter().filter(|deployment| deployment.work == Work::Reset)
+    }
+
+    /// One that will put the environment back: one that was told to stop will not.
+    pub(crate) fn is_being_reset(&self) -> bool {
+        let goes_on = |status: &Status| !matches!(status, Status::Cancelling { .. });
+        self.deployments.iter().any(|deployment| deployment.work == Work::Reset && goes_on(&deployment.status))
     }
 
     pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {

@@ -1,0 +1,1 @@
+//! Clients, runners and servers that crash, pause, repeat themselves and lie.

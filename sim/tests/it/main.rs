@@ -1,0 +1,5 @@
+//! The rules of the lock, under commands nobody thought of.
+
+mod plants;
+mod scan;
+mod sequences;
