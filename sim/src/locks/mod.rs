@@ -9,7 +9,7 @@ pub mod cast;
 mod check;
 mod command;
 mod execute;
-
+mod explore;
 mod generate;
 mod model;
 mod surroundings;
@@ -18,7 +18,7 @@ pub use answer::Answer;
 pub use self::check::{Checker, Violation};
 pub use command::{Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket};
 pub use execute::{Records, Subject, execute, subject};
-
+pub use explore::{Explored, explore};
 pub use generate::generate;
 pub use model::{Failed, Model, Step, check, run, trace};
 pub use surroundings::Surroundings;

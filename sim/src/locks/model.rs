@@ -27,6 +27,8 @@ pub struct Model {
 #[derive(Debug, Clone)]
 pub struct Step {
     pub place: Place,
+    /// The one the name meant when it was asked.
+    pub environment: EnvironmentId,
     pub ask: Ask,
     pub moment: Moment,
     /// As it was loaded; `None` for an environment that was not there yet.
@@ -130,13 +132,17 @@ impl Model {
     /// Loads and decides; writes nothing.
     pub fn look(&mut self, place: Place, ask: &Ask) -> Option<Step> {
         let moment = self.around.moment();
-        let before = match ask {
-            Ask::Recreate => None,
-            _ => self.world.load(self.around.environment(place)),
+        let environment = match ask {
+            Ask::Recreate => {
+                cast::environment(place, self.around.incarnations[usize::from(place)] + 1)
+            }
+            _ => self.around.environment(place),
         };
+        let before = self.world.load(environment);
         let decision = execute(&self.world, &self.around, place, ask, &moment)?;
         let subject = subject(&self.world, &self.around, place, ask);
-        Some(Step { place, ask: ask.clone(), moment, before, subject, decision, is_outdated: false })
+        let ask = ask.clone();
+        Some(Step { place, environment, ask, moment, before, subject, decision, is_outdated: false })
     }
 
     /// Writes what was decided, unless it is outdated, and lets the oracle look.
@@ -145,8 +151,7 @@ impl Model {
             Err(Outdated) => step.is_outdated = true,
             Ok(_) => self.around.note_commit(step.place, &step.ask),
         }
-        let environment = self.around.environment(step.place);
-        let Some(after) = self.world.load(environment) else { unreachable!("environments stay") };
+        let Some(after) = self.world.load(step.environment) else { unreachable!("environments stay") };
         checker.look(&Seen { step: &step, after: &after, around: &self.around })?;
         Ok(step)
     }

@@ -80,7 +80,8 @@ pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
     draft.dissolve(TicketCause::EnvironmentDeleted);
     end(&mut draft, by.clone());
     // Nobody is left to put it back for.
-    let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
+    let is_kept = planted(Plant::DeleteKeepsReset);
+    let resets: Vec<_> = draft.lock.resets().filter(|_| !is_kept).map(|reset| reset.id).collect();
     for reset in resets {
         let cause = CancelCause::EnvironmentDeleted;
         deployment::cancel::apply(&mut draft, reset, &Cancel { by: by.clone(), cause, reason: None });

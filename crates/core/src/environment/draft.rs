@@ -108,6 +108,7 @@ impl<'a> Draft<'a> {
         let last = self.lock.environment.fence;
         let next = match () {
             () if planted(Plant::CounterNotRaised) && last > Fence::default() => last,
+            () if planted(Plant::EpochIgnored) => last.next(0),
             () if planted(Plant::CounterRaisedTwice) => last.next(self.moment.epoch).next(self.moment.epoch),
             () => last.next(self.moment.epoch),
         };
@@ -120,6 +121,7 @@ impl<'a> Draft<'a> {
         let now = self.now();
         if let Some(session) = &mut self.lock.session
             && deployment.work == Work::Session(session.id)
+            && !planted(Plant::CancelMakesIdle)
         {
             session.is_seen(now);
         }

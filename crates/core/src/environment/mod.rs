@@ -31,6 +31,7 @@ pub use state::{
 };
 
 use crate::decision::Refusal;
+use crate::plant::{Plant, planted};
 
 /// What a command says about the session it means.
 #[derive(Debug, Clone)]
@@ -78,7 +79,7 @@ fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusa
 
 /// Once the definition does not name it, nobody new gets in.
 fn check_declared(lock: &Lock) -> Result<(), Refusal> {
-    if lock.environment.is_declared {
+    if lock.environment.is_declared || planted(Plant::ClaimWhereGone) {
         return Ok(());
     }
     let text = "the definition no longer has this environment; whoever holds it keeps it until their session ends";

@@ -155,7 +155,8 @@ impl Draft<'_> {
         for id in ids {
             let is_queued =
                 self.lock.deployment(id).is_some_and(|deployment| deployment.status == Status::Queued);
-            let is_left = planted(if is_queued { Plant::EndLeavesQueued } else { Plant::EndLeavesRunning });
+            let is_left = planted(Plant::HandOverKeepsWork) && reason == EndReason::HandedOver
+                || planted(if is_queued { Plant::EndLeavesQueued } else { Plant::EndLeavesRunning });
             if !is_left {
                 let cancel = Cancel { by: by.clone(), cause: CancelCause::SessionEnded, reason: None };
                 deployment::cancel::apply(self, id, &cancel);

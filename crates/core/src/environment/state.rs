@@ -11,6 +11,7 @@ use crate::event::{Actor, ActorKind};
 use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::pipeline::model::Environment as Configuration;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -279,7 +280,7 @@ pub struct NotActive {
 impl Session {
     /// Its holder or a deployment of theirs did something. A clock that was set back does not undo what was later.
     pub(crate) fn is_seen(&mut self, now: Timestamp) {
-        self.active_at = self.active_at.max(now);
+        self.active_at = if planted(Plant::ClockBackShortens) { now } else { self.active_at.max(now) };
     }
 
     pub fn status(&self) -> SessionStatus {
@@ -334,7 +335,9 @@ impl Lock {
 
     /// One that will put the environment back: one that was told to stop will not.
     pub(crate) fn is_being_reset(&self) -> bool {
-        let goes_on = |status: &Status| !matches!(status, Status::Cancelling { .. });
+        let goes_on = |status: &Status| {
+            !matches!(status, Status::Cancelling { .. }) || planted(Plant::StoppedResetCounts)
+        };
         self.deployments.iter().any(|deployment| deployment.work == Work::Reset && goes_on(&deployment.status))
     }
 

@@ -33,6 +33,7 @@ impl Memory {
 pub(super) fn check(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
     let lock = seen.after;
     check_work(lock)?;
+    check_gone(seen)?;
     check_drain(lock)?;
     check_content(memory, lock)?;
     // An answer to a sign of life writes nothing and lets nothing happen.
@@ -78,6 +79,20 @@ fn check_work(lock: &Lock) -> Checked {
     ensure!(own <= 1, "L22", "{own} deployments of one session run at once");
     let resets = lock.deployments.iter().filter(|it| it.work == Work::Reset && it.status.attempt().is_some());
     ensure!(resets.count() <= 1, "L22", "two resets run at once");
+    Ok(())
+}
+
+/// L18: in a deleted environment nothing is left to start, and what runs is told to stop.
+fn check_gone(seen: &Seen<'_>) -> Checked {
+    let place = usize::from(seen.step.place);
+    let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
+    if is_present && !seen.around.deleted[place] {
+        return Ok(());
+    }
+    ensure!(seen.after.session.is_none(), "L18", "a deleted environment is held");
+    let goes_on = |it: &&Deployment| !matches!(it.status, Status::Cancelling { .. });
+    let count = seen.after.deployments.iter().filter(goes_on).count();
+    ensure!(count == 0, "L18", "{count} deployments go on in a deleted environment");
     Ok(())
 }
 
