@@ -3,6 +3,10 @@
 //! Only builds with the feature `plants` can switch one on, and only for the thread that asks. A product build carries
 //! none of it: there [`planted`] is `false` at compile time.
 
+// A workspace is built with the features of all its members together: this keeps the simulation's out of a release.
+#[cfg(all(feature = "plants", not(debug_assertions)))]
+compile_error!("the feature `plants` is for tests: build without it, or with debug assertions");
+
 macro_rules! plants {
     ($($name:ident: $doc:literal,)+) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]

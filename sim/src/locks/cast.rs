@@ -6,8 +6,8 @@ use berth_core::environment::Holder;
 use berth_core::event::ActorKind;
 use berth_core::id::{EnvironmentId, PipelineId, TokenId, UserId};
 use berth_core::name::{CommitId, EnvName, Reason};
-use berth_core::pipeline::seconds::Seconds;
 use berth_core::pipeline::model::{Environment as Configuration, OnRelease, ReleaseRule};
+use berth_core::pipeline::seconds::Seconds;
 use berth_core::time::Timestamp;
 
 pub const PEOPLE: [&str; 3] = ["ada", "bob", "cy"];

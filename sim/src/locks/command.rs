@@ -21,29 +21,81 @@ pub enum Command {
     Turn(Turn),
 }
 
-/// People and runners are named by number.
+/// People and runners are named by number; a runner's number is its nonce too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    Claim { by: u8, commit: Option<u8>, deploy: bool, ttl_seconds: Option<i64>, wait_seconds: Option<i64> },
-    Extend { by: u8, session: WhichSession, ttl_seconds: Option<i64>, stale_fence: Option<bool> },
-    Release { by: u8, session: WhichSession, may_force: bool, stale_fence: Option<bool> },
+    Claim {
+        by: u8,
+        commit: Option<u8>,
+        deploy: bool,
+        ttl_seconds: Option<i64>,
+        wait_seconds: Option<i64>,
+    },
+    Extend {
+        by: u8,
+        session: WhichSession,
+        ttl_seconds: Option<i64>,
+        stale_fence: Option<bool>,
+    },
+    Release {
+        by: u8,
+        session: WhichSession,
+        may_force: bool,
+        stale_fence: Option<bool>,
+    },
     /// `stale_fence`: `If-Match` was sent, and whether it is out of date.
-    Force { by: u8, commit: Option<u8>, mode: Mode, stale_fence: Option<bool> },
-    HandOver { by: u8, session: WhichSession, to: u8 },
-    Deploy { by: u8, session: WhichSession, commit: u8, on_conflict: OnConflict, override_drain: bool },
-    Leave { by: u8, ticket: WhichTicket, may_force: bool },
-    Cancel { by: u8, deployment: WhichDeployment },
-    Grant { runner: u8, deployment: WhichDeployment },
-    Report { deployment: WhichDeployment, nonce: Nonce, outcome: Outcomes },
+    Force {
+        by: u8,
+        commit: Option<u8>,
+        mode: Mode,
+        stale_fence: Option<bool>,
+    },
+    HandOver {
+        by: u8,
+        session: WhichSession,
+        to: u8,
+    },
+    Deploy {
+        by: u8,
+        session: WhichSession,
+        commit: u8,
+        on_conflict: OnConflict,
+        override_drain: bool,
+    },
+    Leave {
+        by: u8,
+        ticket: WhichTicket,
+        may_force: bool,
+    },
+    Cancel {
+        by: u8,
+        deployment: WhichDeployment,
+    },
+    Grant {
+        runner: u16,
+        deployment: WhichDeployment,
+    },
+    Report {
+        deployment: WhichDeployment,
+        nonce: Nonce,
+        outcome: Outcomes,
+    },
     /// A sign of life: asks what to do.
-    Beat { deployment: WhichDeployment, nonce: Nonce },
+    Beat {
+        deployment: WhichDeployment,
+        nonce: Nonce,
+    },
     /// What is due is done.
     Sweep,
     /// The definition names it again, perhaps in the words of the other environment.
-    Redeclare { words: Place },
+    Redeclare {
+        words: Place,
+    },
     Undeclare,
     /// Its pipeline is deleted.
-    Delete { by: u8 },
+    Delete {
+        by: u8,
+    },
     /// After that: a pipeline of the same name, with an environment of the same name.
     Recreate,
 }
@@ -74,6 +126,7 @@ pub enum WhichDeployment {
     Reset,
     /// The last but so many.
     Back(u8),
+    Numbered(i64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +134,7 @@ pub enum Nonce {
     /// The one it was granted under.
     Right,
     /// That of a runner, whoever has it.
-    Of(u8),
+    Of(u16),
 }
 
 /// What a runner says; which of them it may say, the rules decide.

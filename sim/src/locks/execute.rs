@@ -131,6 +131,22 @@ impl Surroundings {
 }
 
 impl Ask {
+    /// For somebody else to ask the same.
+    pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
+        match self {
+            Ask::Claim { by, .. }
+            | Ask::Extend { by, .. }
+            | Ask::Release { by, .. }
+            | Ask::Force { by, .. }
+            | Ask::HandOver { by, .. }
+            | Ask::Deploy { by, .. }
+            | Ask::Leave { by, .. }
+            | Ask::Cancel { by, .. }
+            | Ask::Delete { by } => Some(by),
+            _ => None,
+        }
+    }
+
     /// Whose request it is.
     pub const fn person(&self) -> Option<u8> {
         match self {
@@ -149,7 +165,7 @@ impl Ask {
 }
 
 /// What a runner's nonce looks like.
-pub(crate) fn nonce_of(runner: u8) -> String {
+pub(crate) fn nonce_of(runner: u16) -> String {
     format!("n{runner}")
 }
 
@@ -332,6 +348,7 @@ impl<R: Records> View<'_, R> {
             WhichDeployment::Back(count) => {
                 self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))
             }
+            WhichDeployment::Numbered(number) => self.records.deployment(self.id, number),
         }
     }
 }

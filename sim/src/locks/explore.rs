@@ -53,7 +53,12 @@ fn canonical(model: &Model) -> String {
     let around = &model.around;
     let mut text = format!(
         "{} {} {} {:?} {:?} {:?};",
-        around.is_paused, around.is_tracked, around.epoch, around.revoked_people, around.revoked_tokens, around.deleted
+        around.is_paused,
+        around.is_tracked,
+        around.epoch,
+        around.revoked_people,
+        around.revoked_tokens,
+        around.deleted
     );
     let Some(lock) = model.world.load(around.environment(0)) else { return text };
     let from_now = |at: Option<Timestamp>| at.map(|at| at.as_micros() - around.now.as_micros());
@@ -101,7 +106,8 @@ fn canonical(model: &Model) -> String {
             _ => "",
         };
         let nonce = it.status.attempt().map(|attempt| &attempt.nonce);
-        let _ = write!(text, "{work} {} {cause} {nonce:?} {};", it.status.as_str(), it.overrides_drain.is_some());
+        let _ =
+            write!(text, "{work} {} {cause} {nonce:?} {};", it.status.as_str(), it.overrides_drain.is_some());
     }
     text
 }

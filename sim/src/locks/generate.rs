@@ -18,6 +18,13 @@ pub fn generate(seed: u64, length: usize) -> Vec<Command> {
     (0..length).map(|_| command(&mut chance, share_of_qa, is_calm)).collect()
 }
 
+const LENGTH_MAX: u64 = 60;
+
+/// As [`generate`], with the length that belongs to the seed: from 1 to 60.
+pub fn sequence(seed: u64) -> Vec<Command> {
+    generate(seed, usize::try_from(1 + seed % LENGTH_MAX).unwrap_or(1))
+}
+
 fn command(chance: &mut Chance, share_of_qa: u64, is_calm: bool) -> Command {
     let place = Place::from(!chance.percent(share_of_qa));
     match chance.below(100) {
@@ -33,7 +40,7 @@ fn person(chance: &mut Chance) -> u8 {
 }
 
 /// A calm run has no changes of the definition: they end everything that goes on.
-fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
+pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
     let by = person(chance);
     match chance.below(if is_calm { 96 } else { 100 }) {
         0..16 => claim(chance, by),
@@ -73,9 +80,8 @@ fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
         },
         56..60 => Ask::Cancel { by, deployment: deployment(chance) },
         60..74 => {
-            let deployment =
-                if chance.percent(75) { WhichDeployment::Startable } else { deployment(chance) };
-            Ask::Grant { runner: chance.small(cast::RUNNERS), deployment }
+            let deployment = if chance.percent(75) { WhichDeployment::Startable } else { deployment(chance) };
+            Ask::Grant { runner: u16::from(chance.small(cast::RUNNERS)), deployment }
         }
         74..88 => Ask::Report {
             deployment: if chance.percent(75) {
@@ -134,7 +140,7 @@ fn deployment(chance: &mut Chance) -> WhichDeployment {
 }
 
 fn nonce(chance: &mut Chance) -> Nonce {
-    if chance.percent(75) { Nonce::Right } else { Nonce::Of(chance.small(cast::RUNNERS)) }
+    if chance.percent(75) { Nonce::Right } else { Nonce::Of(u16::from(chance.small(cast::RUNNERS))) }
 }
 
 fn outcome(chance: &mut Chance) -> Outcomes {
@@ -151,9 +157,7 @@ fn outcome(chance: &mut Chance) -> Outcomes {
 fn turn(chance: &mut Chance, place: Place, is_calm: bool) -> Turn {
     const SECOND: i64 = 1_000_000;
     match chance.below(if is_calm { 72 } else { 100 }) {
-        0..24 => {
-            Turn::Advance { micros: chance.pick(&[1, SECOND, 20 * SECOND, 100 * SECOND, 350 * SECOND]) }
-        }
+        0..24 => Turn::Advance { micros: chance.pick(&[1, SECOND, 20 * SECOND, 100 * SECOND, 350 * SECOND]) },
         24..27 => Turn::Advance { micros: chance.pick(&[700 * SECOND, 4_000 * SECOND, 86_400 * SECOND]) },
         27..72 => Turn::To {
             place,

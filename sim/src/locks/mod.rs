@@ -10,15 +10,17 @@ mod check;
 mod command;
 mod execute;
 mod explore;
-mod generate;
+pub(crate) mod generate;
 mod model;
 mod surroundings;
 
-pub use answer::Answer;
 pub use self::check::{Checker, Violation};
-pub use command::{Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket};
+pub use answer::Answer;
+pub use command::{
+    Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket,
+};
 pub use execute::{Records, Subject, execute, subject};
 pub use explore::{Explored, explore};
-pub use generate::generate;
+pub use generate::{generate, sequence};
 pub use model::{Failed, Model, Step, check, run, trace};
 pub use surroundings::Surroundings;

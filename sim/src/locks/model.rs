@@ -133,9 +133,7 @@ impl Model {
     pub fn look(&mut self, place: Place, ask: &Ask) -> Option<Step> {
         let moment = self.around.moment();
         let environment = match ask {
-            Ask::Recreate => {
-                cast::environment(place, self.around.incarnations[usize::from(place)] + 1)
-            }
+            Ask::Recreate => cast::environment(place, self.around.incarnations[usize::from(place)] + 1),
             _ => self.around.environment(place),
         };
         let before = self.world.load(environment);
@@ -145,12 +143,18 @@ impl Model {
         Some(Step { place, environment, ask, moment, before, subject, decision, is_outdated: false })
     }
 
-    /// Writes what was decided, unless it is outdated, and lets the oracle look.
-    pub fn commit(&mut self, mut step: Step, checker: &mut Checker) -> Result<Step, Violation> {
+    /// Writes what was decided, unless it is outdated.
+    pub fn commit_unwatched(&mut self, mut step: Step) -> Step {
         match self.world.apply(step.decision.clone()) {
             Err(Outdated) => step.is_outdated = true,
             Ok(_) => self.around.note_commit(step.place, &step.ask),
         }
+        step
+    }
+
+    /// The same, and lets the oracle look.
+    pub fn commit(&mut self, step: Step, checker: &mut Checker) -> Result<Step, Violation> {
+        let step = self.commit_unwatched(step);
         let Some(after) = self.world.load(step.environment) else { unreachable!("environments stay") };
         checker.look(&Seen { step: &step, after: &after, around: &self.around })?;
         Ok(step)

@@ -51,7 +51,9 @@ pub fn grant(lock: &Lock, cmd: &Grant, moment: &Moment) -> Ruling<Deployment> {
     };
     match &deployment.status {
         Status::Queued => {}
-        Status::Running(attempt) if attempt.nonce == cmd.nonce || planted(Plant::GrantedTwice) => return draft.finish(Ok(deployment)),
+        Status::Running(attempt) if attempt.nonce == cmd.nonce || planted(Plant::GrantedTwice) => {
+            return draft.finish(Ok(deployment));
+        }
         _ => return draft.refuse(Refusal::InvalidState("another attempt has it".into())),
     }
     if !draft.lock.is_current(&deployment) {

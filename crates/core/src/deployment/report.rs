@@ -109,7 +109,9 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
     draft.record(event);
     let environment = &mut draft.lock.environment;
     match (&status, deployment.work) {
-        _ if *outcome == Outcome::Lost && !planted(Plant::LostLeavesDirty) => environment.condition = Condition::Unknown,
+        _ if *outcome == Outcome::Lost && !planted(Plant::LostLeavesDirty) => {
+            environment.condition = Condition::Unknown;
+        }
         (Status::Succeeded, work) => {
             environment.deployed_commit = Some(deployment.commit.clone());
             let is_reset = work == Work::Reset;

@@ -82,9 +82,9 @@ pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
     // Nobody is left to put it back for.
     let is_kept = planted(Plant::DeleteKeepsReset);
     let resets: Vec<_> = draft.lock.resets().filter(|_| !is_kept).map(|reset| reset.id).collect();
+    let cancel = Cancel { by, cause: CancelCause::EnvironmentDeleted, reason: None };
     for reset in resets {
-        let cause = CancelCause::EnvironmentDeleted;
-        deployment::cancel::apply(&mut draft, reset, &Cancel { by: by.clone(), cause, reason: None });
+        deployment::cancel::apply(&mut draft, reset, &cancel);
     }
     draft.finish(())
 }

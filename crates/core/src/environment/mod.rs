@@ -82,7 +82,8 @@ fn check_declared(lock: &Lock) -> Result<(), Refusal> {
     if lock.environment.is_declared || planted(Plant::ClaimWhereGone) {
         return Ok(());
     }
-    let text = "the definition no longer has this environment; whoever holds it keeps it until their session ends";
+    let text =
+        "the definition no longer has this environment; whoever holds it keeps it until their session ends";
     Err(Refusal::InvalidState(text.into()))
 }
 

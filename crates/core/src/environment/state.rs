@@ -338,7 +338,9 @@ impl Lock {
         let goes_on = |status: &Status| {
             !matches!(status, Status::Cancelling { .. }) || planted(Plant::StoppedResetCounts)
         };
-        self.deployments.iter().any(|deployment| deployment.work == Work::Reset && goes_on(&deployment.status))
+        self.deployments
+            .iter()
+            .any(|deployment| deployment.work == Work::Reset && goes_on(&deployment.status))
     }
 
     pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {

@@ -44,7 +44,9 @@ pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Se
             ensure!(!waits, "L17", "ticket {} left and is still in line", it.number);
             Ok(())
         }
-        (Ask::Report { outcome, .. }, Answer::Order(order)) => check_report(before, *outcome, *order, moves, seen),
+        (Ask::Report { outcome, .. }, Answer::Order(order)) => {
+            check_report(before, *outcome, *order, moves, seen)
+        }
         (Ask::Beat { .. }, Answer::Order(order)) => check_beat(before, *order, seen),
         _ => Ok(()),
     }
@@ -54,13 +56,7 @@ fn holds(lock: &Lock, session: &Session) -> bool {
     lock.session.as_ref().is_some_and(|active| active.id == session.id)
 }
 
-fn check_claimed(
-    before: &Lock,
-    ask: &Ask,
-    claimed: &Claimed,
-    moves: &Moves<'_>,
-    seen: &Seen<'_>,
-) -> Checked {
+fn check_claimed(before: &Lock, ask: &Ask, claimed: &Claimed, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     match claimed {
         Claimed::Session(opened) => {
             ensure!(holds(seen.after, &opened.session), "L3", "a claim was answered and somebody else holds");
@@ -77,7 +73,8 @@ fn check_claimed(
             if let (Ask::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
                 let mut taken = moves.ended();
                 let fine = taken.any(|it| {
-                    it.fence == expected && it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden)
+                    it.fence == expected
+                        && it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden)
                 });
                 ensure!(fine, "L5", "a forced claim for fence {expected} took something else");
             }
@@ -181,7 +178,11 @@ fn check_deploy(
     ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
     ensure!(session.holder.id == cast::person(by).id, "holder", "somebody else than the holder deploys");
     ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
-    ensure!(session.commit.as_ref() == Some(&deployment.commit), "deploy", "the session names another commit");
+    ensure!(
+        session.commit.as_ref() == Some(&deployment.commit),
+        "deploy",
+        "the session names another commit"
+    );
     let busy = is_busy(before, session.id);
     ensure!(on_conflict != OnConflict::Reject || !busy, "deploy", "a conflict was not rejected");
     let own = seen.after.deployments.iter().filter(|it| it.work == deployment.work);
@@ -204,7 +205,8 @@ fn check_report(
     let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
     let stored = moves.deployments.iter().find(|(_, it)| it.id == named.id).map(|(_, it)| &it.status);
     if !is_right {
-        let fine = order == Order::Stale && stored.is_none_or(|it| !matches!(it, Status::Succeeded | Status::Failed(_)));
+        let fine = order == Order::Stale
+            && stored.is_none_or(|it| !matches!(it, Status::Succeeded | Status::Failed(_)));
         ensure!(fine, "L10", "a report without the right nonce was heard");
         return Ok(());
     }
@@ -213,7 +215,8 @@ fn check_report(
     let counted = matches!(stored, Some(Status::Succeeded | Status::Failed(_)));
     let fine = (order == Order::Continue) == counted;
     ensure!(fine, "L10", "{order:?} was answered to a report that was stored: {counted}");
-    let runs = before.deployments.iter().any(|it| it.id == named.id && matches!(it.status, Status::Running(_)));
+    let runs =
+        before.deployments.iter().any(|it| it.id == named.id && matches!(it.status, Status::Running(_)));
     ensure!(runs || !counted, "E9", "deployment {} was told to stop, and {outcome:?} counted", named.number);
     Ok(())
 }
@@ -248,7 +251,11 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
             let is_self = by == Some(locked.session.holder.id);
             ensure!(locked.is_self == is_self, "L3", "self is {} in a refusal", locked.is_self);
             ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal miscounts the line");
-            ensure!(matches!(ask, Ask::Claim { wait_seconds: None, .. }), "L3", "refused, and would have waited");
+            ensure!(
+                matches!(ask, Ask::Claim { wait_seconds: None, .. }),
+                "L3",
+                "refused, and would have waited"
+            );
         }
         Refusal::SessionNotActive(told) => {
             let is_over = named.is_some_and(|named| !holds(lock, named) && told.session.id == named.id);
@@ -263,14 +270,20 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
                 Ask::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
                 _ => named.filter(|named| holds(lock, named)).map(|it| &it.holder),
             };
-            let may_force = matches!(ask, Ask::Release { may_force: true, .. } | Ask::Leave { may_force: true, .. });
+            let may_force =
+                matches!(ask, Ask::Release { may_force: true, .. } | Ask::Leave { may_force: true, .. });
             let fine = owner == Some(holder) && by != Some(holder.id) && !may_force;
             ensure!(fine, "holder", "{} was refused as a stranger", ask);
         }
         Refusal::FenceMoved { current } => {
             let holds = lock.session.as_ref().map(|session| session.fence);
             let fine = *current == holds && seen.step.subject.expected != holds;
-            ensure!(fine, "L5", "fence {:?} was expected and {current:?} answered", seen.step.subject.expected);
+            ensure!(
+                fine,
+                "L5",
+                "fence {:?} was expected and {current:?} answered",
+                seen.step.subject.expected
+            );
         }
         Refusal::InvalidState(text) => check_invalid(before, text, seen)?,
         other => ensure!(false, "answers", "an unexpected refusal: {other}"),
@@ -287,7 +300,8 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
         Ask::HandOver { .. } => !lock.environment.is_declared,
         Ask::Deploy { on_conflict, .. } => {
             let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
-            (*on_conflict == OnConflict::Reject && busy) || lock.deployments.len() >= DEPLOYMENTS_UNFINISHED_MAX
+            (*on_conflict == OnConflict::Reject && busy)
+                || lock.deployments.len() >= DEPLOYMENTS_UNFINISHED_MAX
         }
         Ask::Grant { .. } => {
             let named = seen.step.subject.deployment.as_ref();

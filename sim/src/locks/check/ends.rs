@@ -62,11 +62,14 @@ fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
 fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> bool {
     let ours = |ticket: &&Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == session.id);
     let Some(ticket) = moves.granted().find(ours) else { return false };
-    let is_known = before.tickets.iter().any(|it| it.id == ticket.id) || matches!(seen.step.ask, Ask::Force { .. });
+    let is_known =
+        before.tickets.iter().any(|it| it.id == ticket.id) || matches!(seen.step.ask, Ask::Force { .. });
     let Some(plan) = &ticket.takeover else { return false };
-    let runs = seen.after.deployments.iter().any(|it| {
-        it.work == Work::Session(session.id) && it.status.attempt().is_some()
-    });
+    let runs = seen
+        .after
+        .deployments
+        .iter()
+        .any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some());
     is_known
         && match plan.at {
             Some(at) => at <= seen.step.moment.now,
@@ -84,9 +87,10 @@ fn check_reset(
 ) -> Checked {
     let reason = session.end.as_ref().map(|end| end.reason);
     let is_plain = matches!(reason, Some(EndReason::Released | EndReason::Expired | EndReason::Idle));
-    let is_under_way = before.deployments.iter().any(|it| {
-        it.work == Work::Reset && !matches!(it.status, Status::Cancelling { .. })
-    });
+    let is_under_way = before
+        .deployments
+        .iter()
+        .any(|it| it.work == Work::Reset && !matches!(it.status, Status::Cancelling { .. }));
     let environment = &before.environment;
     let wanted = is_plain
         && environment.configuration.on_release == OnRelease::DeployTracked
@@ -94,9 +98,9 @@ fn check_reset(
         && memory.condition != Condition::Clean
         && seen.around.is_tracked
         && !is_under_way;
-    let planned = moves.planned().find(|it| {
-        it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1
-    });
+    let planned = moves
+        .planned()
+        .find(|it| it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1);
     ensure!(
         planned.is_some() == wanted,
         "reset",
@@ -122,7 +126,8 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
         // A takeover passes those who wait for somebody else's end, as a forced claim does.
         let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
         let taken = target(ticket).filter(|target| {
-            let overridden = |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden);
+            let overridden =
+                |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden);
             moves.ended().any(|it| it.id == *target && overridden(it))
         });
         let earlier = before.tickets.iter().filter(|it| place(it) < place(ticket) && is_valid(it));
@@ -168,9 +173,9 @@ fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
 /// L3: somebody gets in by a claim, a place in line, a takeover or a hand-over, and only where the definition has it.
 fn check_openings(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     for session in moves.opened() {
-        let granted = moves.granted().any(
-            |it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id),
-        );
+        let granted = moves
+            .granted()
+            .any(|it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id));
         let asked = match &seen.step.ask {
             Ask::Claim { by, .. } | Ask::Force { by, .. } => cast::person(*by).id == session.holder.id,
             Ask::HandOver { to, .. } => cast::person(*to).id == session.holder.id,

@@ -52,8 +52,11 @@ fn about(event: &NewEvent) -> String {
 fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
     let mut told = Vec::new();
     let handed_over = |id: SessionId| {
-        moves.ended().any(|it| it.end.as_ref().is_some_and(|end| end.successor == Some(id)
-            && end.reason == EndReason::HandedOver))
+        moves.ended().any(|it| {
+            it.end
+                .as_ref()
+                .is_some_and(|end| end.successor == Some(id) && end.reason == EndReason::HandedOver)
+        })
     };
     for (old, new) in &moves.sessions {
         let id = new.id.to_string();
@@ -164,7 +167,8 @@ fn check_facts(event: &NewEvent, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
             let told = event.data.get("endReason").and_then(|value| value.as_str());
             let ended = session().and_then(|it| it.end.as_ref()).map(|end| end.reason.as_str());
             ensure!(told == ended, "L16", "an end tells {told:?} and is {ended:?}");
-            let is_ours = kind != EventKind::SessionExpired || event.by.as_ref().is_some_and(|by| by.id.is_none());
+            let is_ours =
+                kind != EventKind::SessionExpired || event.by.as_ref().is_some_and(|by| by.id.is_none());
             ensure!(is_ours, "L16", "an expiry is told as somebody's doing");
         }
         _ => {}

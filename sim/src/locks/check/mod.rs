@@ -124,8 +124,7 @@ impl Checker {
                 "a name that was at {highest} begins at {}",
                 environment.fence
             );
-            self.environments
-                .insert(environment.id, Memory::new(environment.version, environment.fence));
+            self.environments.insert(environment.id, Memory::new(environment.version, environment.fence));
             return Ok(());
         };
         *highest = environment.fence;
@@ -136,7 +135,11 @@ impl Checker {
         let is_old = before.environment.version != memory.version;
         if seen.step.is_outdated {
             ensure!(is_old, "L1", "a decision was turned away although nobody else had written");
-            ensure!(environment.version == memory.version, "L16", "a decision that was turned away changed something");
+            ensure!(
+                environment.version == memory.version,
+                "L16",
+                "a decision that was turned away changed something"
+            );
             return Ok(());
         }
         if is_old && seen.step.decision.changes.is_empty() {

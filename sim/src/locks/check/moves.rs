@@ -37,11 +37,7 @@ impl<'a> Moves<'a> {
     }
 }
 
-pub(super) fn follow<'a>(
-    memory: &Memory,
-    before: &'a Lock,
-    seen: &Seen<'a>,
-) -> Result<Moves<'a>, Violation> {
+pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> Result<Moves<'a>, Violation> {
     let mut moves = Moves::default();
     let mut open = memory.open;
     for Change::Put(record) in &seen.step.decision.changes {
@@ -144,13 +140,7 @@ fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment)
         (Status::Cancelling { cancel: was, .. }, Status::Cancelled(cancel)) => was == cancel,
         _ => false,
     };
-    ensure!(
-        may,
-        "E1",
-        "deployment {number} went from {} to {}",
-        old.status.as_str(),
-        new.status.as_str()
-    );
+    ensure!(may, "E1", "deployment {number} went from {} to {}", old.status.as_str(), new.status.as_str());
     Ok(())
 }
 
@@ -176,8 +166,7 @@ fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
 fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
     let sessions = moves.opened().map(|it| (it.fence, it.claimed_at, false));
     let resets = moves.planned().filter(|it| it.work == Work::Reset);
-    let mut chain: Vec<_> =
-        sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
+    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
     chain.sort_unstable();
     let mut last = memory.fence;
     for (fence, made_at, is_reset) in chain {

@@ -188,9 +188,10 @@ fn check_line(seen: &Seen<'_>) -> Checked {
     ensure!(lock.tickets.is_sorted_by_key(place), "L17", "the line is not in order of arrival");
     let (Some(session), Some(first)) = (&lock.session, lock.tickets.first()) else { return Ok(()) };
     if let Some(plan) = first.takeover.as_ref().filter(|plan| plan.target == session.id) {
-        let runs = lock.deployments.iter().any(|it| {
-            it.work == Work::Session(session.id) && it.status.attempt().is_some()
-        });
+        let runs = lock
+            .deployments
+            .iter()
+            .any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some());
         let is_due = plan.at.map_or(!runs, |at| at <= seen.step.moment.now);
         ensure!(!is_due, "L17", "the takeover of ticket {} is due and has not come", first.number);
     }
