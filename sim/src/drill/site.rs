@@ -34,7 +34,7 @@ pub(super) struct Site {
 
 /// A decision that waits to be written.
 pub(super) struct Pending {
-    step: Step,
+    step: Box<Step>,
     revision: u64,
 }
 
@@ -114,7 +114,7 @@ impl Site {
     /// Loads and decides.
     pub(super) fn look(&mut self, place: Place, ask: &Ask) -> Option<Pending> {
         let step = self.model.look(place, ask)?;
-        Some(Pending { step, revision: self.revision })
+        Some(Pending { step: Box::new(step), revision: self.revision })
     }
 
     /// Tries to write it.
@@ -126,8 +126,8 @@ impl Site {
             return Ok(Written::Outdated);
         }
         let step = match self.is_watched {
-            true => self.model.commit(step, &mut self.checker)?,
-            false => self.model.commit_unwatched(step),
+            true => self.model.commit(*step, &mut self.checker)?,
+            false => self.model.commit_unwatched(*step),
         };
         self.model.world.events.clear();
         self.say(|| step.to_string());
