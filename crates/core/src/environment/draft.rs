@@ -123,7 +123,7 @@ impl<'a> Draft<'a> {
             && deployment.work == Work::Session(session.id)
             && !planted(Plant::CancelMakesIdle)
         {
-            session.is_seen(now);
+            session.note_activity(now);
         }
         self.lock.deployments.retain(|other| other.id != deployment.id);
         self.gone.push(Record::Deployment(Box::new(deployment)));

@@ -227,7 +227,7 @@ impl Lock {
     /// The active session lives on: its holder did something. An end never comes nearer by this.
     pub(crate) fn prolong(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
-        session.is_seen(now);
+        session.note_activity(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
         // Without an expiry there is nothing to put off.
         if let (Some(at), Some(later)) = (session.expires_at, later)

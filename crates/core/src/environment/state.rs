@@ -279,7 +279,7 @@ pub struct NotActive {
 
 impl Session {
     /// Its holder or a deployment of theirs did something. A clock that was set back does not undo what was later.
-    pub(crate) fn is_seen(&mut self, now: Timestamp) {
+    pub(crate) fn note_activity(&mut self, now: Timestamp) {
         self.active_at = if planted(Plant::ClockBackShortens) { now } else { self.active_at.max(now) };
     }
 
