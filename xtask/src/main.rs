@@ -21,6 +21,8 @@ Tasks of this project:
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
   cargo xtask tidy            the house rules only: file sizes, crate edges, links
   cargo xtask openapi         write openapi.json again from the handlers
+  cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
+  cargo xtask sim sequences   random commands against the lock, with the same options
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
   cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
+        "sim" => sim(rest),
         "bench" => bench(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");
@@ -58,6 +61,10 @@ fn main() -> ExitCode {
 fn openapi() -> Done {
     println!("writing openapi.json from the handlers");
     run(cargo(["test", "-p", "berth-server", "--test", "it", "openapi"]).env("UPDATE_EXPECT", "1"))
+}
+
+fn sim(args: &[String]) -> Done {
+    run(cargo(["run", "--quiet", "-p", "berth-sim", "--"]).args(args))
 }
 
 fn bench(args: &[String]) -> Done {

@@ -3,6 +3,10 @@
 //! Only builds with the feature `plants` can switch one on, and only for the thread that asks. A product build carries
 //! none of it: there [`planted`] is `false` at compile time.
 
+// A workspace is built with the features of all its members together: this keeps the simulation's out of a release.
+#[cfg(all(feature = "plants", not(debug_assertions)))]
+compile_error!("the feature `plants` is for tests: build without it, or with debug assertions");
+
 macro_rules! plants {
     ($($name:ident: $doc:literal,)+) => {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,6 +55,22 @@ plants! {
     NoEventOnExpiry: "an expiry leaves no event",
     NoEventOnGrant: "a grant to a waiter leaves no event",
     RemovalEndsSession: "removing an environment from the definition ends its session",
+    ClaimWhereGone: "somebody gets into an environment that the definition no longer has",
+    DeleteKeepsReset: "a deleted environment is still put back",
+    CancelMakesIdle: "a cancelled deployment does not count as something its session did",
+    ClockBackShortens: "a clock that was set back brings the idle end nearer",
+    StoppedResetCounts: "a reset that was told to stop stands in for the one that is due",
+    TwoResets: "a reset starts while another may still run",
+    OverrideKeepsReset: "who does not wait for the drain leaves the reset in place",
+    WarningAtOnce: "an end is announced in the moment in which it is put off",
+    WarningForgotten: "an end is not announced",
+    PauseIgnored: "a deployment starts although its pipeline is stopped",
+    GrantedTwice: "a second runner gets the attempt of the first",
+    LostLeavesDirty: "after lost work nobody is told that the content is unknown",
+    EpochIgnored: "a raised epoch does not raise the fence",
+    HandOverKeepsWork: "running deployments pass to whom the environment is handed over",
+    SupersedeStopsNothing: "deployments that were superseded stay in line",
+    FenceRestarts: "a name that comes back begins with the first fence",
     VersionNotCompared: "a decision about an outdated state is written",
 }
 

@@ -7,7 +7,7 @@ use crate::decision::{Change, Decision, Record};
 use crate::deployment::Deployment;
 use crate::environment::{Environment, Lock, Session, Ticket, TicketStatus};
 use crate::event::NewEvent;
-use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, UserId};
+use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
 use crate::name::CommitId;
 use crate::plant::{Plant, planted};
 
@@ -23,8 +23,9 @@ pub struct World {
     pub paused: Vec<PipelineId>,
     /// What resets deploy.
     pub tracked: Option<CommitId>,
-    /// People who may no longer claim.
+    /// People who may no longer claim, and tokens that are no longer good.
     pub revoked: Vec<UserId>,
+    pub revoked_tokens: Vec<TokenId>,
 }
 
 /// Somebody else has written since the lock was loaded: load it again.
@@ -38,9 +39,12 @@ impl World {
             self.sessions.values().find(|session| session.environment == id && session.end.is_none());
         let waiting =
             self.tickets.values().filter(|it| it.environment == id && it.status == TicketStatus::Waiting);
-        let mut tickets: Vec<_> = waiting
-            .map(|ticket| Ticket { is_entitled: !self.revoked.contains(&ticket.holder.id), ..ticket.clone() })
-            .collect();
+        let is_entitled = |ticket: &Ticket| {
+            !self.revoked.contains(&ticket.holder.id)
+                && !ticket.token.is_some_and(|token| self.revoked_tokens.contains(&token))
+        };
+        let mut tickets: Vec<_> =
+            waiting.map(|ticket| Ticket { is_entitled: is_entitled(ticket), ..ticket.clone() }).collect();
         tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));
         let unfinished = self.deployments.values();
         let unfinished = unfinished.filter(|it| it.environment == id && !it.status.is_final());

@@ -8,6 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crates/api", &["berth-core"]),
     ("crates/core", &[]),
     ("bench", &["berth-server", "berth-store", "berth-api", "berth-core", "berth"]),
+    ("sim", &["berth-core"]),
     ("xtask", &[]),
 ];
 
@@ -26,6 +27,27 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
             )
         })
         .collect()
+}
+
+/// Mistakes are planted into the rules in tests alone: a product that could switch them on would have them.
+pub(super) fn check_plants(name: &str, text: &str) -> Vec<String> {
+    const FEATURE: &str = "\"plants\"";
+    let mut found = Vec::new();
+    let mut table = String::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if let Some(header) = line.strip_prefix('[') {
+            header.trim_end_matches(']').clone_into(&mut table);
+        }
+        let is_used = line.contains(FEATURE) || line.contains("/plants\"");
+        let is_test = name == "sim/Cargo.toml" || table.contains("dev-dependencies");
+        if is_used && !is_test && !line.starts_with('#') {
+            found.push(format!(
+                "{name}:{number}: plants are for tests: enable them in dev-dependencies or in sim"
+            ));
+        }
+    }
+    found
 }
 
 /// Those of our crates that a manifest depends on, in any of its dependency tables.
@@ -73,6 +95,19 @@ mod tests {
         ] {
             let found = check_store(bad);
             assert!(found.len() == 1 && found[0].contains("may not know berth-api"), "{bad}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn plants_grow_in_tests_alone() {
+        let plain = "[dependencies]\nberth-core = { workspace = true, features = [\"plants\"] }";
+        assert!(check_plants("sim/Cargo.toml", plain).is_empty());
+        for name in ["Cargo.toml", "crates/server/Cargo.toml"] {
+            assert_eq!(check_plants(name, plain).len(), 1);
+            assert_eq!(check_plants(name, "[dependencies.berth-core]\nfeatures = [\"plants\"]").len(), 1);
+            assert_eq!(check_plants(name, "[features]\ndefault = [\"berth-core/plants\"]").len(), 1);
+            let tests = plain.replace("[dependencies]", "[dev-dependencies]");
+            assert!(check_plants(name, &tests).is_empty());
         }
     }
 

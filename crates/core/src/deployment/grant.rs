@@ -18,7 +18,7 @@ pub struct Grant {
 /// Everything that keeps a queued deployment from starting.
 pub fn obstacles(lock: &Lock, deployment: &Deployment) -> Vec<Blocked> {
     let mut found = Vec::new();
-    if lock.is_paused {
+    if lock.is_paused && !planted(Plant::PauseIgnored) {
         found.push(Blocked::PipelineStopped);
     }
     let overrides = deployment.overrides_drain.is_some();
@@ -26,11 +26,15 @@ pub fn obstacles(lock: &Lock, deployment: &Deployment) -> Vec<Blocked> {
     if !pending.is_empty() && !overrides && !planted(Plant::DeployWhileContested) {
         found.push(Blocked::EnvironmentContested { pending });
     }
-    if let Work::Session(session) = deployment.work {
+    let mut earlier = lock.deployments.iter().take_while(|other| other.id != deployment.id);
+    if deployment.work == Work::Reset {
+        // One that was told to stop may still run.
+        let first = earlier.find(|other| other.work == Work::Reset && !planted(Plant::TwoResets));
+        found.extend(first.map(|other| Blocked::EnvironmentResetting { reset: other.id }));
+    } else if let Work::Session(session) = deployment.work {
         if let Some(reset) = lock.reset().filter(|_| !overrides && !planted(Plant::DeployWhileResetting)) {
             found.push(Blocked::EnvironmentResetting { reset: reset.id });
         }
-        let mut earlier = lock.deployments.iter().take_while(|other| other.id != deployment.id);
         let first = earlier.find(|other| other.work == Work::Session(session));
         if let Some(other) = first.filter(|_| !planted(Plant::TwoAtOnce)) {
             found.push(Blocked::Queue { behind: other.id });
@@ -47,7 +51,9 @@ pub fn grant(lock: &Lock, cmd: &Grant, moment: &Moment) -> Ruling<Deployment> {
     };
     match &deployment.status {
         Status::Queued => {}
-        Status::Running(attempt) if attempt.nonce == cmd.nonce => return draft.finish(Ok(deployment)),
+        Status::Running(attempt) if attempt.nonce == cmd.nonce || planted(Plant::GrantedTwice) => {
+            return draft.finish(Ok(deployment));
+        }
         _ => return draft.refuse(Refusal::InvalidState("another attempt has it".into())),
     }
     if !draft.lock.is_current(&deployment) {

@@ -109,7 +109,9 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
     draft.record(event);
     let environment = &mut draft.lock.environment;
     match (&status, deployment.work) {
-        _ if *outcome == Outcome::Lost => environment.condition = Condition::Unknown,
+        _ if *outcome == Outcome::Lost && !planted(Plant::LostLeavesDirty) => {
+            environment.condition = Condition::Unknown;
+        }
         (Status::Succeeded, work) => {
             environment.deployed_commit = Some(deployment.commit.clone());
             let is_reset = work == Work::Reset;
@@ -120,11 +122,6 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
     if status == Status::Succeeded && deployment.work == Work::Reset {
         let event = telling(EventKind::EnvironmentReset, &draft.lock.environment, &deployment);
         draft.record(event);
-    }
-    if let Some(session) = &mut draft.lock.session
-        && deployment.work == Work::Session(session.id)
-    {
-        session.active_at = now;
     }
     draft.retire(Deployment { status, finished_at: Some(now), ..deployment });
 }

@@ -106,6 +106,7 @@ pub enum CancelCause {
     Requested,
     SessionEnded,
     DrainOverridden,
+    EnvironmentDeleted,
 }
 
 impl CancelCause {
@@ -114,6 +115,7 @@ impl CancelCause {
             CancelCause::Requested => "requested",
             CancelCause::SessionEnded => "session_ended",
             CancelCause::DrainOverridden => "drain_overridden",
+            CancelCause::EnvironmentDeleted => "environment_deleted",
         }
     }
 }

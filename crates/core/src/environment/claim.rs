@@ -1,5 +1,6 @@
 //! Claim: the lock for whoever comes first; a place in line for the others, if they want one.
 
+use super::check_declared;
 use super::draft::{Draft, Moment};
 use super::limits::TICKETS_WAITING_MAX;
 use super::lock::Lock;
@@ -31,6 +32,9 @@ pub struct Opened {
 
 pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
     let mut draft = Draft::begin(lock, moment);
+    if let Err(refusal) = check_declared(&draft.lock) {
+        return draft.refuse(refusal);
+    }
     let holder = draft.lock.session.as_ref().filter(|_| !planted(Plant::ClaimTakesHeld));
     match (holder, cmd.wait_seconds) {
         (None, _) => {

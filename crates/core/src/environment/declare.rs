@@ -7,6 +7,7 @@ use super::moves::Ending;
 use super::state::{Agenda, Condition, EndReason, Environment, TicketCause};
 use super::telling;
 use crate::decision::{Change, Decision, Record};
+use crate::deployment::{self, Cancel, CancelCause};
 use crate::event::{Actor, EventKind};
 use crate::id::{EnvironmentId, PipelineId};
 use crate::name::EnvName;
@@ -34,7 +35,7 @@ pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
         configuration: cmd.configuration,
         definition_hash: cmd.definition_hash,
         is_declared: true,
-        fence: cmd.last_fence,
+        fence: if planted(Plant::FenceRestarts) { Fence::default() } else { cmd.last_fence },
         sessions: 0,
         tickets: 0,
         deployments: 0,
@@ -78,7 +79,14 @@ pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
     draft.dissolve(TicketCause::EnvironmentDeleted);
-    end(&mut draft, by);
+    end(&mut draft, by.clone());
+    // Nobody is left to put it back for.
+    let is_kept = planted(Plant::DeleteKeepsReset);
+    let resets: Vec<_> = draft.lock.resets().filter(|_| !is_kept).map(|reset| reset.id).collect();
+    let cancel = Cancel { by, cause: CancelCause::EnvironmentDeleted, reason: None };
+    for reset in resets {
+        deployment::cancel::apply(&mut draft, reset, &cancel);
+    }
     draft.finish(())
 }
 

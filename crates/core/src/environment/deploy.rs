@@ -48,8 +48,8 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
         give_up_waiting(&mut draft, &cmd.by, reason);
     }
     let waiting: Vec<_> = match cmd.on_conflict {
-        OnConflict::Supersede => queued(&draft.lock).collect(),
-        OnConflict::Queue | OnConflict::Reject => Vec::new(),
+        OnConflict::Supersede if !planted(Plant::SupersedeStopsNothing) => queued(&draft.lock).collect(),
+        _ => Vec::new(),
     };
     let id = draft.deploy(cmd.commit.clone(), cmd.by.actor(), overrides);
     for older in waiting {
@@ -88,7 +88,9 @@ fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
         .with("pending", pending)
         .with("reason", reason.as_str());
     draft.record(event);
-    if let Some(reset) = draft.lock.reset().map(|reset| reset.id) {
+    let is_kept = planted(Plant::OverrideKeepsReset);
+    let resets: Vec<_> = draft.lock.resets().filter(|_| !is_kept).map(|reset| reset.id).collect();
+    for reset in resets {
         let cause = CancelCause::DrainOverridden;
         let cancel = Cancel { by: by.actor(), cause, reason: Some(reason.clone()) };
         deployment::cancel::apply(draft, reset, &cancel);

@@ -5,7 +5,7 @@ use super::lock::Lock;
 use super::settle;
 use super::state::{Agenda, Session, Ticket, TicketStatus};
 use crate::decision::{Change, Decision, Record, Refusal, Ruling};
-use crate::deployment::{self, Deployment, Status};
+use crate::deployment::{self, Deployment, Status, Work};
 use crate::event::{Actor, NewEvent};
 use crate::id::{Entropy, TicketId};
 use crate::plant::{Plant, planted};
@@ -50,6 +50,7 @@ impl<'a> Draft<'a> {
     /// the next one is opened.
     pub(crate) fn finish<A>(mut self, answer: A) -> Decision<A> {
         settle::run(&mut self);
+        settle::announce(&mut self);
         self.lock.environment.agenda = agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
         let mut changes = std::mem::take(&mut self.gone);
@@ -108,6 +109,7 @@ impl<'a> Draft<'a> {
         let last = self.lock.environment.fence;
         let next = match () {
             () if planted(Plant::CounterNotRaised) && last > Fence::default() => last,
+            () if planted(Plant::EpochIgnored) => last.next(0),
             () if planted(Plant::CounterRaisedTwice) => last.next(self.moment.epoch).next(self.moment.epoch),
             () => last.next(self.moment.epoch),
         };
@@ -115,8 +117,15 @@ impl<'a> Draft<'a> {
         next
     }
 
-    /// Takes a deployment out of the lock in its final state.
+    /// Takes a deployment out of the lock in its final state. Idle time begins anew, however it ended.
     pub(crate) fn retire(&mut self, deployment: Deployment) {
+        let now = self.now();
+        if let Some(session) = &mut self.lock.session
+            && deployment.work == Work::Session(session.id)
+            && !planted(Plant::CancelMakesIdle)
+        {
+            session.note_activity(now);
+        }
         self.lock.deployments.retain(|other| other.id != deployment.id);
         self.gone.push(Record::Deployment(Box::new(deployment)));
     }

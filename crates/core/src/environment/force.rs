@@ -10,7 +10,7 @@ use super::limits::WAIT_S_DEFAULT;
 use super::lock::Lock;
 use super::moves::Ending;
 use super::state::{EndReason, Holder, Takeover, Wish};
-use super::{check_fence, settle, telling};
+use super::{check_declared, check_fence, settle, telling};
 use crate::decision::Ruling;
 use crate::event::EventKind;
 use crate::id::TokenId;
@@ -38,7 +38,7 @@ pub enum Mode {
 pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
     let mut draft = Draft::begin(lock, moment);
     let expected = cmd.expected.filter(|_| !planted(Plant::ForceIgnoresIfMatch));
-    if let Err(refusal) = check_fence(&draft.lock, expected) {
+    if let Err(refusal) = check_declared(&draft.lock).and_then(|()| check_fence(&draft.lock, expected)) {
         return draft.refuse(refusal);
     }
     let Some(target) = draft.lock.session.as_ref().map(|session| session.id) else {

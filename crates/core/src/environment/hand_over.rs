@@ -4,7 +4,7 @@ use super::draft::{Draft, Moment};
 use super::lock::Lock;
 use super::moves::Ending;
 use super::state::{EndReason, Holder, Session, Wish};
-use super::{Named, telling};
+use super::{Named, check_declared, telling};
 use crate::decision::Ruling;
 use crate::event::EventKind;
 
@@ -16,6 +16,9 @@ pub fn hand_over(
     moment: &Moment,
 ) -> Ruling<Session> {
     let mut draft = Draft::begin(lock, moment);
+    if let Err(refusal) = check_declared(&draft.lock) {
+        return draft.refuse(refusal);
+    }
     let wish = match named.held_by(by, &mut draft) {
         Err(refusal) => return draft.refuse(refusal),
         // What was agreed for the environment goes with it; its deployments do not.

@@ -6,6 +6,7 @@ use crate::decision::{Change, Decision, Record};
 use crate::deployment::{Deployment, Status, Work};
 use crate::id::{DeploymentId, TicketId};
 use crate::name::CommitId;
+use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lock {
@@ -52,7 +53,20 @@ impl Lock {
 
     /// The reset that is due or runs.
     pub fn reset(&self) -> Option<&Deployment> {
-        self.deployments.iter().find(|deployment| deployment.work == Work::Reset)
+        self.resets().next()
+    }
+
+    /// A second one may wait for one that was told to stop.
+    pub(crate) fn resets(&self) -> impl Iterator<Item = &Deployment> {
+        self.deployments.iter().filter(|deployment| deployment.work == Work::Reset)
+    }
+
+    /// One that will put the environment back: one that was told to stop will not.
+    pub(crate) fn is_being_reset(&self) -> bool {
+        let goes_on = |status: &Status| {
+            !matches!(status, Status::Cancelling { .. }) || planted(Plant::StoppedResetCounts)
+        };
+        self.resets().any(|reset| goes_on(&reset.status))
     }
 
     pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {

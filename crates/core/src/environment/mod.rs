@@ -33,6 +33,7 @@ pub use state::{
 };
 
 use crate::decision::Refusal;
+use crate::plant::{Plant, planted};
 
 /// What a command says about the session it means.
 #[derive(Debug, Clone)]
@@ -76,6 +77,16 @@ fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusa
         Some(_) if expected != current => Err(Refusal::FenceMoved { current }),
         _ => Ok(()),
     }
+}
+
+/// Once the definition does not name it, nobody new gets in.
+fn check_declared(lock: &Lock) -> Result<(), Refusal> {
+    if lock.environment.is_declared || planted(Plant::ClaimWhereGone) {
+        return Ok(());
+    }
+    let text =
+        "the definition no longer has this environment; whoever holds it keeps it until their session ends";
+    Err(Refusal::InvalidState(text.into()))
 }
 
 pub(crate) fn drained(lock: &Lock) -> crate::event::NewEvent {

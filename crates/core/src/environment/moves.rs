@@ -155,7 +155,8 @@ impl Draft<'_> {
         for id in ids {
             let is_queued =
                 self.lock.deployment(id).is_some_and(|deployment| deployment.status == Status::Queued);
-            let is_left = planted(if is_queued { Plant::EndLeavesQueued } else { Plant::EndLeavesRunning });
+            let is_left = planted(Plant::HandOverKeepsWork) && reason == EndReason::HandedOver
+                || planted(if is_queued { Plant::EndLeavesQueued } else { Plant::EndLeavesRunning });
             if !is_left {
                 let cancel = Cancel { by: by.clone(), cause: CancelCause::SessionEnded, reason: None };
                 deployment::cancel::apply(self, id, &cancel);
@@ -171,7 +172,7 @@ impl Draft<'_> {
         let is_wanted = environment.configuration.on_release == OnRelease::DeployTracked
             && environment.condition != Condition::Clean
             && environment.is_declared
-            && !self.lock.is_resetting()
+            && !self.lock.is_being_reset()
             && !planted(Plant::ResetForgotten);
         if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
             let fence = self.next_fence();
@@ -226,7 +227,7 @@ impl Lock {
     /// The active session lives on: its holder did something. An end never comes nearer by this.
     pub(crate) fn prolong(&mut self, ttl_seconds: Option<i64>, now: Timestamp) {
         let Some(session) = &mut self.session else { return };
-        session.active_at = now;
+        session.note_activity(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
         // Without an expiry there is nothing to put off.
         if let (Some(at), Some(later)) = (session.expires_at, later)

@@ -22,8 +22,17 @@ pub(super) fn run(draft: &mut Draft<'_>) {
         end_overdue_session(draft);
         take_over_when_due(draft);
         grant_next(draft);
-        announce_end(draft);
+        if planted(Plant::WarningAtOnce) {
+            announce_end(draft);
+        }
     });
+}
+
+/// At the very end of a decision: an end that was just put off is not worth a word.
+pub(super) fn announce(draft: &mut Draft<'_>) {
+    if !planted(Plant::WarningForgotten) {
+        draft.as_system(announce_end);
+    }
 }
 
 /// When the active session will end by itself, and why.

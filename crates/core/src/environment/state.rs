@@ -7,6 +7,7 @@ use crate::event::{Actor, ActorKind};
 use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::pipeline::model::Environment as Configuration;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -277,6 +278,11 @@ pub struct NotActive {
 }
 
 impl Session {
+    /// Its holder or a deployment of theirs did something. A clock that was set back does not undo what was later.
+    pub(crate) fn note_activity(&mut self, now: Timestamp) {
+        self.active_at = if planted(Plant::ClockBackShortens) { now } else { self.active_at.max(now) };
+    }
+
     pub fn status(&self) -> SessionStatus {
         match self.end.as_ref().map(|end| end.reason) {
             None => SessionStatus::Active,

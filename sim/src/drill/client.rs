@@ -1,0 +1,62 @@
+//! Somebody who asks for things: looks, is held up, and tries again when others were faster.
+
+use super::site::{Pending, Site, Written};
+use crate::chance::Chance;
+use crate::locks::generate;
+use crate::locks::{Ask, Place, Violation};
+
+const TRIES_MAX: u8 = 3;
+
+pub(super) struct Client {
+    person: u8,
+    wants: Option<Want>,
+}
+
+struct Want {
+    place: Place,
+    ask: Ask,
+    tries: u8,
+    /// Decided and not yet written.
+    pending: Option<Pending>,
+}
+
+impl Client {
+    pub(super) const fn new(person: u8) -> Self {
+        Self { person, wants: None }
+    }
+
+    /// What was on its way may or may not have been written: it is asked again.
+    pub(super) fn lose_server(&mut self) {
+        if let Some(want) = &mut self.wants {
+            want.pending = None;
+        }
+    }
+
+    pub(super) fn act(&mut self, site: &mut Site, chance: &mut Chance) -> Result<(), Violation> {
+        let Some(mut want) = self.wants.take() else {
+            self.wants = self.new_want(chance);
+            return Ok(());
+        };
+        let Some(pending) = want.pending.take() else {
+            want.pending = site.look(want.place, &want.ask);
+            // Who names what is not there gives up.
+            self.wants = want.pending.is_some().then_some(want);
+            return Ok(());
+        };
+        let again = match site.write(pending)? {
+            Written::Outdated => want.tries < TRIES_MAX && chance.percent(80),
+            // The answer is lost on its way: asked once more, as if nothing had been.
+            Written::Done(_) => want.tries < TRIES_MAX && chance.percent(10),
+        };
+        want.tries += 1;
+        self.wants = again.then_some(want);
+        Ok(())
+    }
+
+    fn new_want(&self, chance: &mut Chance) -> Option<Want> {
+        let mut ask = generate::ask(chance, true);
+        let by = ask.person_mut()?;
+        *by = self.person;
+        Some(Want { place: u8::from(chance.percent(25)), ask, tries: 0, pending: None })
+    }
+}

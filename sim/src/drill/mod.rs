@@ -1,0 +1,177 @@
+//! Clients, runners and servers that crash, pause, repeat themselves and lie, on one clock that can be set.
+//!
+//! Everybody loads, is held up while others write, and then tries to write what they decided. Beside the oracle of
+//! [`crate::locks`] there is a [`target`], which is outside the system: it sees who touches an environment and when.
+//! One seed is one run.
+
+mod client;
+mod runner;
+mod site;
+mod target;
+
+use std::fmt;
+
+use client::Client;
+use runner::Runner;
+use site::Site;
+
+use crate::chance::Chance;
+use crate::locks::{Turn, Violation};
+
+const CLIENTS: u8 = 3;
+const RUNNERS: usize = 3;
+const ROUNDS: u64 = 250;
+/// Twenty deployments of a minute each, on two environments, and some time to lose runners.
+const REST_S_MAX: u64 = 4_000;
+
+/// How much happened in a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Decisions that were written, and those that came too late.
+    pub commits: u64,
+    pub outdated: u64,
+    pub crashes: u64,
+    /// Times that somebody touched an environment, and those that its own comparison of fences refused.
+    pub touches: u64,
+    pub refused: u64,
+    /// Attempts whose runner was given up.
+    pub lost: u64,
+    pub seconds: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, more: Self) {
+        self.commits += more.commits;
+        self.outdated += more.outdated;
+        self.crashes += more.crashes;
+        self.touches += more.touches;
+        self.refused += more.refused;
+        self.lost += more.lost;
+        self.seconds += more.seconds;
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { commits, outdated, crashes, touches, refused, lost, seconds } = self;
+        write!(f, "{commits} commits, {outdated} too late, {crashes} crashes, ")?;
+        write!(f, "{touches} touches, {refused} refused by their fence, {lost} attempts lost, ")?;
+        write!(f, "{} simulated hours", seconds / 3_600)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Broken {
+    pub seed: u64,
+    pub violation: Violation,
+    pub trace: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Broken { seed, violation, trace } = self;
+        write!(f, "{trace}\nseed {seed}: {violation}\nagain: cargo xtask sim locks --seed {seed}")
+    }
+}
+
+/// One run. A run that fails is run once more, to tell its story.
+pub fn run(seed: u64) -> Result<Tally, Box<Broken>> {
+    judge(seed, Site::quiet())
+}
+
+/// The same, judged by what can be seen from outside alone: who touches the environments, and what runners are told.
+pub fn run_unwatched(seed: u64) -> Result<Tally, Box<Broken>> {
+    judge(seed, Site::unwatched())
+}
+
+fn judge(seed: u64, mut site: Site) -> Result<Tally, Box<Broken>> {
+    play(seed, &mut site)
+        .map(|()| site.tally)
+        .map_err(|violation| Box::new(Broken { seed, violation, trace: trace(seed) }))
+}
+
+/// What happens in a run, line by line.
+pub fn trace(seed: u64) -> String {
+    let mut site = Site::told();
+    let end = play(seed, &mut site);
+    site.say(|| format!("{end:?}"));
+    site.story()
+}
+
+fn play(seed: u64, site: &mut Site) -> Result<(), Violation> {
+    let mut chance = Chance::from_seed(seed);
+    let mut clients: Vec<_> = (0..CLIENTS).map(Client::new).collect();
+    let mut runners: Vec<_> = (0..RUNNERS).map(|_| Runner::new(site)).collect();
+    for _ in 0..ROUNDS {
+        // Time passes in small steps: what a runner's own clock makes it do happens before anything else.
+        for _ in 0..chance.pick(&[0, 1, 1, 2, 5]) {
+            site.pass_a_second();
+            for runner in &mut runners {
+                runner.obey_clock(site)?;
+            }
+        }
+        site.let_ghosts_touch()?;
+        match chance.below(100) {
+            0..40 => {
+                let client = usize::from(chance.small(CLIENTS));
+                clients[client].act(site, &mut chance)?;
+            }
+            40..43 => site.turn(turn(&mut chance)),
+            43..45 => {
+                site.crash();
+                clients.iter_mut().for_each(Client::lose_server);
+                runners.iter_mut().for_each(Runner::lose_server);
+            }
+            45..55 => site.sweep(&mut chance)?,
+            _ => {}
+        }
+        for runner in &mut runners {
+            if chance.percent(60) {
+                runner.act(site, &mut chance, Faults::Some)?;
+            }
+        }
+        site.give_up_lost_runners()?;
+    }
+    come_to_rest(site, &mut runners, &mut chance)
+}
+
+/// E4, L11: once nothing fails any more, everything that was begun comes to its end.
+fn come_to_rest(site: &mut Site, runners: &mut [Runner], chance: &mut Chance) -> Result<(), Violation> {
+    site.turn(Turn::Resume);
+    for _ in 0..REST_S_MAX {
+        site.pass_a_second();
+        for runner in &mut *runners {
+            runner.obey_clock(site)?;
+            runner.act(site, chance, Faults::None)?;
+        }
+        site.give_up_lost_runners()?;
+        site.sweep(chance)?;
+        if site.unfinished() == 0 {
+            return Ok(());
+        }
+    }
+    let what = format!("{} deployments never came to an end", site.unfinished());
+    Err(Violation { rule: "E4", what })
+}
+
+/// Whether runners fail by chance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Faults {
+    None,
+    Some,
+}
+
+/// The store's clock is set, tokens are revoked, the pipeline stops and goes on.
+fn turn(chance: &mut Chance) -> Turn {
+    const SECOND: i64 = 1_000_000;
+    match chance.below(12) {
+        0..3 => Turn::Advance { micros: chance.pick(&[10, 100, 400, 4_000]) * SECOND },
+        3..5 => Turn::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
+        5 => Turn::Stop,
+        6..8 => Turn::Resume,
+        8 => Turn::Track(false),
+        9 => Turn::Track(true),
+        10 => Turn::RevokeToken(chance.small(CLIENTS)),
+        _ => Turn::RaiseEpoch,
+    }
+}

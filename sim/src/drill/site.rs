@@ -1,0 +1,221 @@
+//! The system under the drill: the store, the servers in front of it, the clocks, and the target outside.
+
+use std::collections::BTreeMap;
+
+use berth_core::deployment::Deployment;
+use berth_core::environment::limits::RUNNER_LOST_S;
+use berth_core::id::DeploymentId;
+
+use super::Tally;
+use super::target::Target;
+use crate::chance::Chance;
+use crate::locks::{
+    Answer, Ask, Checker, Model, Nonce, Outcomes, Place, Step, Turn, Violation, WhichDeployment,
+};
+
+pub(super) struct Site {
+    pub(super) model: Model,
+    checker: Checker,
+    is_watched: bool,
+    /// Processes that outlived their runner and hide: only a target that compares fences keeps them out.
+    ghosts: Vec<(Place, DeploymentId)>,
+    pub(super) targets: [Target; 2],
+    /// Seconds on a clock nobody can set.
+    pub(super) second: u64,
+    /// Rises when something around the locks changes: a decision made before is made again.
+    revision: u64,
+    /// When each attempt was last heard of, as the servers remember it.
+    heard: BTreeMap<DeploymentId, u64>,
+    restarted: u64,
+    nonces: u16,
+    pub(super) tally: Tally,
+    lines: Option<Vec<String>>,
+}
+
+/// A decision that waits to be written.
+pub(super) struct Pending {
+    step: Box<Step>,
+    revision: u64,
+}
+
+pub(super) enum Written {
+    Done(Box<Answer>),
+    /// Somebody else was first.
+    Outdated,
+}
+
+impl Site {
+    pub(super) fn quiet() -> Self {
+        Self::new(None)
+    }
+
+    pub(super) fn told() -> Self {
+        Self::new(Some(Vec::new()))
+    }
+
+    pub(super) fn unwatched() -> Self {
+        Self { is_watched: false, ..Self::new(None) }
+    }
+
+    fn new(lines: Option<Vec<String>>) -> Self {
+        Self {
+            model: Model::default(),
+            checker: Checker::default(),
+            is_watched: true,
+            ghosts: Vec::new(),
+            targets: [Target::default(), Target::default()],
+            second: 0,
+            revision: 0,
+            heard: BTreeMap::new(),
+            restarted: 0,
+            nonces: 0,
+            tally: Tally::default(),
+            lines,
+        }
+    }
+
+    pub(super) fn say(&mut self, line: impl FnOnce() -> String) {
+        if let Some(lines) = &mut self.lines {
+            lines.push(format!("{:>5} s  {}", self.second, line()));
+        }
+    }
+
+    pub(super) fn story(self) -> String {
+        self.lines.unwrap_or_default().join("\n")
+    }
+
+    /// No two attempts of any runner share one.
+    pub(super) fn new_nonce(&mut self) -> u16 {
+        self.nonces += 1;
+        self.nonces
+    }
+
+    pub(super) fn pass_a_second(&mut self) {
+        self.second += 1;
+        self.tally.seconds += 1;
+        self.model.turn(Turn::Advance { micros: 1_000_000 });
+    }
+
+    pub(super) fn turn(&mut self, turn: Turn) {
+        self.say(|| format!("{turn:?}"));
+        self.model.turn(turn);
+        self.revision += 1;
+    }
+
+    /// What was decided and not written is gone, and so is what the servers remembered.
+    pub(super) fn crash(&mut self) {
+        self.say(|| "the server crashes".into());
+        self.tally.crashes += 1;
+        self.heard.clear();
+        self.restarted = self.second;
+        self.revision += 1;
+    }
+
+    /// Loads and decides.
+    pub(super) fn look(&mut self, place: Place, ask: &Ask) -> Option<Pending> {
+        let step = self.model.look(place, ask)?;
+        Some(Pending { step: Box::new(step), revision: self.revision })
+    }
+
+    /// Tries to write it.
+    pub(super) fn write(&mut self, pending: Pending) -> Result<Written, Violation> {
+        let Pending { step, revision } = pending;
+        if revision != self.revision {
+            self.say(|| format!("{step} came too late"));
+            self.tally.outdated += 1;
+            return Ok(Written::Outdated);
+        }
+        let step = match self.is_watched {
+            true => self.model.commit(*step, &mut self.checker)?,
+            false => self.model.commit_unwatched(*step),
+        };
+        self.model.world.events.clear();
+        self.say(|| step.to_string());
+        if step.is_outdated {
+            self.tally.outdated += 1;
+            return Ok(Written::Outdated);
+        }
+        self.tally.commits += 1;
+        Ok(Written::Done(Box::new(step.decision.answer)))
+    }
+
+    /// Both at once: nobody comes between.
+    pub(super) fn ask(&mut self, place: Place, ask: &Ask) -> Result<Option<Answer>, Violation> {
+        let Some(pending) = self.look(place, ask) else { return Ok(None) };
+        match self.write(pending)? {
+            Written::Done(answer) => Ok(Some(*answer)),
+            Written::Outdated => Ok(None),
+        }
+    }
+
+    pub(super) fn sweep(&mut self, chance: &mut Chance) -> Result<(), Violation> {
+        self.ask(chance.small(2), &Ask::Sweep).map(drop)
+    }
+
+    /// A sign of life was heard.
+    pub(super) fn hear(&mut self, deployment: DeploymentId) {
+        self.heard.insert(deployment, self.second);
+    }
+
+    pub(super) fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {
+        self.model.world.deployments.get(&id)
+    }
+
+    /// A runner that was silent for so long has stopped what it did, by its own clock.
+    pub(super) fn give_up_lost_runners(&mut self) -> Result<(), Violation> {
+        for place in 0..2 {
+            let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { continue };
+            for it in lock.deployments.iter().filter(|it| it.status.attempt().is_some()) {
+                // A server that has just begun to look has not yet been waiting.
+                let restarted = self.restarted;
+                let now = self.second;
+                let heard = *self.heard.entry(it.id).or_insert(now.max(restarted));
+                if now - heard < RUNNER_LOST_S.unsigned_abs() {
+                    continue;
+                }
+                self.tally.lost += 1;
+                let deployment = WhichDeployment::Numbered(it.number);
+                let outcome = Outcomes::Lost;
+                self.ask(place, &Ask::Report { deployment, nonce: Nonce::Right, outcome })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Somebody touches the environment; the target and the oracle both have a say.
+    pub(super) fn touch(&mut self, place: Place, id: DeploymentId, runner: u16) -> Result<(), Violation> {
+        let Some(lock) = self.model.world.load(self.model.around.environment(place)) else { return Ok(()) };
+        let Some(deployment) = self.model.world.deployments.get(&id) else { return Ok(()) };
+        self.tally.touches += 1;
+        let is_accepted = self.targets[usize::from(place)].touch(&lock, deployment, runner)?;
+        if !is_accepted {
+            self.tally.refused += 1;
+        }
+        Ok(())
+    }
+
+    /// Its runner is gone and it goes on.
+    pub(super) fn haunt(&mut self, place: Place, id: DeploymentId) {
+        self.ghosts.push((place, id));
+    }
+
+    pub(super) fn let_ghosts_touch(&mut self) -> Result<(), Violation> {
+        for (place, id) in self.ghosts.clone() {
+            let Some(deployment) = self.model.world.deployments.get(&id) else { continue };
+            self.tally.touches += 1;
+            if !self.targets[usize::from(place)].touch_as_ghost(deployment)? {
+                self.tally.refused += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deployments that have not ended.
+    pub(super) fn unfinished(&self) -> usize {
+        self.model.world.deployments.values().filter(|it| !it.status.is_final()).count()
+    }
+
+    pub(super) fn leave(&mut self, place: Place, id: DeploymentId, runner: u16) {
+        self.targets[usize::from(place)].leave(id, runner);
+    }
+}

@@ -1,0 +1,72 @@
+//! What is deployed to, outside the system. It knows who is inside, and compares fences.
+
+use std::collections::BTreeMap;
+
+use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::environment::Lock;
+use berth_core::environment::fence::Fence;
+use berth_core::id::DeploymentId;
+
+use crate::locks::Violation;
+
+#[derive(Debug, Default)]
+pub(super) struct Target {
+    highest: Fence,
+    /// Whose work had that number.
+    latest: Option<Work>,
+    /// Who is at work in it, by which runner, and whether they chose not to wait.
+    inside: BTreeMap<(DeploymentId, u16), bool>,
+    /// Who began each deployment.
+    begun: BTreeMap<DeploymentId, u16>,
+}
+
+impl Target {
+    /// Whether the target lets it; an error if this must not happen.
+    pub(super) fn touch(
+        &mut self,
+        lock: &Lock,
+        deployment: &Deployment,
+        runner: u16,
+    ) -> Result<bool, Violation> {
+        let broken = |rule, what: &str| {
+            let what = format!("deployment {} at fence {} {what}", deployment.number, deployment.fence);
+            Err(Violation { rule, what })
+        };
+        if deployment.status.is_final() {
+            return broken("L12", "touches the environment after it counts as stopped");
+        }
+        if *self.begun.entry(deployment.id).or_insert(runner) != runner {
+            return broken("E2", "is executed by a second runner");
+        }
+        self.inside.insert((deployment.id, runner), deployment.overrides_drain.is_some());
+        let patient = self.inside.values().filter(|has_overridden| !**has_overridden).count();
+        if patient > 1 {
+            return broken("L22", "is not alone in the environment");
+        }
+        let is_accepted = deployment.fence >= self.highest;
+        let counts = matches!(deployment.status, Status::Running(_)) && lock.is_current(deployment);
+        if counts && !is_accepted {
+            return broken("L2", "is current work, and the target has seen a higher fence");
+        }
+        if is_accepted {
+            self.highest = deployment.fence;
+            self.latest = Some(deployment.work);
+        }
+        Ok(is_accepted)
+    }
+
+    /// A process that hides is kept out as soon as somebody else has been there.
+    pub(super) fn touch_as_ghost(&self, deployment: &Deployment) -> Result<bool, Violation> {
+        let is_accepted = deployment.fence >= self.highest;
+        let is_latest = self.latest.is_none_or(|latest| latest == deployment.work);
+        if is_accepted && !is_latest {
+            let what = format!("old work of fence {} got in after the next holder's", deployment.fence);
+            return Err(Violation { rule: "L2", what });
+        }
+        Ok(is_accepted)
+    }
+
+    pub(super) fn leave(&mut self, id: DeploymentId, runner: u16) {
+        self.inside.remove(&(id, runner));
+    }
+}

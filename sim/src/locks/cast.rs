@@ -1,0 +1,82 @@
+//! Who acts, and where: three people, two environments.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_core::environment::Holder;
+use berth_core::event::ActorKind;
+use berth_core::id::{EnvironmentId, PipelineId, TokenId, UserId};
+use berth_core::name::{CommitId, EnvName, Reason};
+use berth_core::pipeline::model::{Environment as Configuration, OnRelease, ReleaseRule};
+use berth_core::pipeline::seconds::Seconds;
+use berth_core::time::Timestamp;
+
+pub const PEOPLE: [&str; 3] = ["ada", "bob", "cy"];
+pub const RUNNERS: u8 = 3;
+pub const PLACES: [&str; 2] = ["qa", "plain"];
+
+/// Of the environment `qa`.
+pub const TTL_S: i64 = 600;
+pub const IDLE_S: i64 = 400;
+
+/// 2026-11-15T08:00:00Z, and some microseconds to be careful about.
+pub const START: Timestamp = Timestamp::from_micros(1_794_729_600_000_123);
+
+pub fn person(index: u8) -> Holder {
+    let id = UserId::from_parts(START, [0, 0, 0, 1, 0, 0, 0, 0, 0, index]);
+    Holder { kind: ActorKind::User, id, name: PEOPLE[usize::from(index)].to_owned() }
+}
+
+/// Everybody has one token.
+pub fn token(person: u8) -> TokenId {
+    TokenId::from_parts(START, [0, 0, 0, 2, 0, 0, 0, 0, 0, person])
+}
+
+pub fn pipeline() -> PipelineId {
+    PipelineId::from_parts(START, [0, 0, 0, 3, 0, 0, 0, 0, 0, 0])
+}
+
+/// A name that comes back after a deletion is another environment.
+pub fn environment(place: u8, incarnation: u8) -> EnvironmentId {
+    EnvironmentId::from_parts(START, [0, 0, 0, 4, 0, 0, 0, 0, incarnation, place])
+}
+
+pub fn name(place: u8) -> EnvName {
+    known(EnvName::parse(PLACES[usize::from(place)]))
+}
+
+pub fn commit(number: u8) -> CommitId {
+    known(CommitId::parse(&format!("c{number}")))
+}
+
+pub fn tracked() -> CommitId {
+    known(CommitId::parse("main"))
+}
+
+pub fn reason(text: &str) -> Reason {
+    known(Reason::parse(text))
+}
+
+/// `qa` ends sessions by itself and is put back afterwards; `plain` does nothing of the kind.
+pub fn configuration(place: u8) -> Configuration {
+    let seconds = |value: i64| Seconds::from_secs(value.unsigned_abs());
+    let mut plain = Configuration {
+        triggers: Vec::new(),
+        release: Vec::new(),
+        on_release: OnRelease::None,
+        ttl: None,
+        labels: Vec::new(),
+        vars: BTreeMap::new(),
+        skip: BTreeSet::new(),
+    };
+    if place == 0 {
+        plain.release = vec![ReleaseRule::PrClosed, ReleaseRule::Timeout { after_idle: seconds(IDLE_S) }];
+        plain.on_release = OnRelease::DeployTracked;
+        plain.ttl = Some(seconds(TTL_S));
+    }
+    plain
+}
+
+/// The names in this file are good ones.
+fn known<T>(parsed: Result<T, berth_core::name::InvalidName>) -> T {
+    parsed.unwrap_or_else(|wrong| unreachable!("{wrong}"))
+}

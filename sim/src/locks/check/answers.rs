@@ -1,0 +1,317 @@
+//! What people and runners are told must be so.
+//!
+//! L3, L4, L5, L10 and the answers of the API: a "yes" has happened, a "no" has its reason, and names who holds it.
+
+use berth_core::decision::Refusal;
+use berth_core::deployment::report::Order;
+use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::environment::claim::Claimed;
+use berth_core::environment::deploy::OnConflict;
+use berth_core::environment::force::Mode;
+use berth_core::environment::limits::{DEPLOYMENTS_UNFINISHED_MAX, TICKETS_WAITING_MAX};
+use berth_core::environment::release::Released;
+use berth_core::environment::{EndReason, Lock, Session, Ticket};
+
+use super::clock::is_busy;
+use super::moves::Moves;
+use super::{Checked, Memory, Seen, ensure, work};
+use crate::locks::answer::Answer;
+use crate::locks::cast;
+use crate::locks::command::{Ask, Outcomes};
+
+pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    match (&seen.step.ask, &seen.step.decision.answer) {
+        (_, Answer::Refused(refusal)) => check_refusal(memory, before, refusal, seen),
+        (ask, Answer::Claimed(claimed)) => check_claimed(before, ask, claimed, moves, seen),
+        (_, Answer::Released(released)) => check_released(memory, released, moves, seen),
+        (ask, Answer::Session(session)) => check_session(ask, session, moves, seen),
+        (Ask::Deploy { by, on_conflict, .. }, Answer::Deployment(it)) => {
+            check_deploy(before, *by, *on_conflict, it, seen)
+        }
+        (Ask::Grant { .. }, Answer::Deployment(it)) => {
+            let attempt = it.status.attempt().map(|attempt| &attempt.nonce);
+            let fine = attempt == seen.step.subject.nonce.as_ref() && seen.after.deployments.contains(it);
+            ensure!(fine, "E2", "a grant is answered that is not there");
+            Ok(())
+        }
+        (Ask::Cancel { .. }, Answer::Deployment(it)) => {
+            let fine = it.status.is_final() || matches!(it.status, Status::Cancelling { .. });
+            ensure!(fine, "E9", "deployment {} is {} after its cancellation", it.number, it.status.as_str());
+            Ok(())
+        }
+        (Ask::Leave { .. }, Answer::Ticket(it)) => {
+            let waits = seen.after.tickets.iter().any(|other| other.id == it.id);
+            ensure!(!waits, "L17", "ticket {} left and is still in line", it.number);
+            Ok(())
+        }
+        (Ask::Report { outcome, .. }, Answer::Order(order)) => {
+            check_report(before, *outcome, *order, moves, seen)
+        }
+        (Ask::Beat { .. }, Answer::Order(order)) => check_beat(before, *order, seen),
+        _ => Ok(()),
+    }
+}
+
+fn holds(lock: &Lock, session: &Session) -> bool {
+    lock.session.as_ref().is_some_and(|active| active.id == session.id)
+}
+
+fn check_claimed(before: &Lock, ask: &Ask, claimed: &Claimed, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    match claimed {
+        Claimed::Session(opened) => {
+            ensure!(holds(seen.after, &opened.session), "L3", "a claim was answered and somebody else holds");
+            let by = ask.person().map(|person| cast::person(person).id);
+            ensure!(by == Some(opened.session.holder.id), "L3", "a claim was answered for somebody else");
+            let wanted = match ask {
+                Ask::Claim { commit, deploy, .. } => commit.filter(|_| *deploy),
+                Ask::Force { commit, .. } => *commit,
+                _ => None,
+            };
+            let planned = moves.planned().find(|it| Some(it.id) == opened.deployment);
+            let fine = planned.map(|it| it.commit.clone()) == wanted.map(cast::commit);
+            ensure!(fine, "claim", "commit {wanted:?} was wished, {planned:?} is deployed");
+            if let (Ask::Force { .. }, Some(expected)) = (ask, seen.step.subject.expected) {
+                let mut taken = moves.ended();
+                let fine = taken.any(|it| {
+                    it.fence == expected
+                        && it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden)
+                });
+                ensure!(fine, "L5", "a forced claim for fence {expected} took something else");
+            }
+        }
+        Claimed::Ticket(ticket) => check_queued(before, ask, ticket, seen)?,
+    }
+    Ok(())
+}
+
+fn check_queued(before: &Lock, ask: &Ask, ticket: &Ticket, seen: &Seen<'_>) -> Checked {
+    let Some(holder) = &seen.after.session else {
+        ensure!(false, "L3", "somebody was sent to the line of a free environment");
+        return Ok(());
+    };
+    let is_there = seen.after.tickets.contains(ticket);
+    ensure!(is_there, "L17", "a ticket was given that does not wait");
+    let now = seen.step.moment.now;
+    match (ask, &ticket.takeover) {
+        (Ask::Claim { wait_seconds: Some(seconds), .. }, None) => {
+            let last = seen.after.tickets.last().map(|it| it.id);
+            ensure!(last == Some(ticket.id), "L17", "a newcomer is not the last in line");
+            let fine = ticket.expires_at == now.plus_seconds(*seconds);
+            ensure!(fine, "L17", "a place in line is kept for another time than asked");
+        }
+        (Ask::Force { mode, .. }, Some(plan)) => {
+            ensure!(plan.target == holder.id, "L5", "a takeover is meant for somebody else");
+            let expected = seen.step.subject.expected;
+            ensure!(expected.is_none_or(|it| it == holder.fence), "L5", "a takeover ignores its fence");
+            let runs = is_live(before, holder);
+            let fine = match mode {
+                Mode::Now => false,
+                Mode::Grace { seconds } => plan.at == Some(now.plus_seconds(*seconds)),
+                Mode::AfterCurrentDeployment => plan.at.is_none() && runs,
+            };
+            ensure!(fine, "L5", "a takeover {mode:?} is planned for {:?}", plan.at);
+        }
+        _ => ensure!(false, "L3", "a ticket nobody asked for"),
+    }
+    Ok(())
+}
+
+fn is_live(lock: &Lock, session: &Session) -> bool {
+    let mut all = lock.deployments.iter();
+    all.any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some())
+}
+
+/// L4: it ended now, or it had ended and nothing about that changes.
+fn check_released(memory: &Memory, released: &Released, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let Some(named) = &seen.step.subject.session else { return Ok(()) };
+    let session = &released.session;
+    ensure!(session.id == named.id, "L4", "session {} was named, {} answered", named.number, session.number);
+    ensure!(!holds(seen.after, named), "L4", "session {} was released and still holds", named.number);
+    let ended_now = moves.ended().find(|it| it.id == named.id);
+    let reason = ended_now.and_then(|it| it.end.as_ref()).map(|end| end.reason);
+    ensure!(
+        released.released == (reason == Some(EndReason::Released)),
+        "L4",
+        "released is {} and the end is {reason:?}",
+        released.released
+    );
+    let record = ended_now.or_else(|| memory.ended.get(&named.id));
+    ensure!(record == Some(session), "L4", "the answer is not the record of session {}", named.number);
+    Ok(())
+}
+
+fn check_session(ask: &Ask, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let Some(named) = &seen.step.subject.session else { return Ok(()) };
+    ensure!(holds(seen.after, session), "L8", "a session is answered that does not hold");
+    let by = ask.person().map(|person| cast::person(person).id);
+    ensure!(by == Some(named.holder.id), "holder", "somebody else than the holder was obeyed");
+    match ask {
+        Ask::Extend { .. } => {
+            let fine = session.id == named.id && session.extensions == named.extensions + 1;
+            ensure!(fine, "L16", "an extension is not counted");
+            let nearer = named.expires_at.is_some_and(|at| session.expires_at.is_none_or(|new| new < at));
+            ensure!(!nearer, "L21", "an extension brought the end nearer");
+        }
+        Ask::HandOver { .. } => {
+            let ended = moves.ended().find(|it| it.id == named.id);
+            let successor = ended.and_then(|it| it.end.as_ref()).and_then(|end| end.successor);
+            ensure!(successor == Some(session.id), "L5", "a hand-over does not name its successor");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn check_deploy(
+    before: &Lock,
+    by: u8,
+    on_conflict: OnConflict,
+    deployment: &Deployment,
+    seen: &Seen<'_>,
+) -> Checked {
+    let Some(session) = seen.after.session.as_ref() else {
+        ensure!(false, "L8", "a deployment was accepted and nobody holds the environment");
+        return Ok(());
+    };
+    let named = seen.step.subject.session.as_ref().map(|it| it.id);
+    let fine = named == Some(session.id) && deployment.work == Work::Session(session.id);
+    ensure!(fine, "L8", "a deployment was accepted for a session that is not active");
+    ensure!(session.holder.id == cast::person(by).id, "holder", "somebody else than the holder deploys");
+    ensure!(seen.after.deployments.contains(deployment), "L8", "an accepted deployment is not there");
+    ensure!(
+        session.commit.as_ref() == Some(&deployment.commit),
+        "deploy",
+        "the session names another commit"
+    );
+    let busy = is_busy(before, session.id);
+    ensure!(on_conflict != OnConflict::Reject || !busy, "deploy", "a conflict was not rejected");
+    let own = seen.after.deployments.iter().filter(|it| it.work == deployment.work);
+    let waiting = own.filter(|it| it.status == Status::Queued && it.id != deployment.id).count();
+    ensure!(on_conflict != OnConflict::Supersede || waiting == 0, "deploy", "{waiting} were not superseded");
+    Ok(())
+}
+
+/// L10: it counts if and only if the attempt is the one and its session holds; and then it is stored.
+fn check_report(
+    before: &Lock,
+    outcome: Outcomes,
+    order: Order,
+    moves: &Moves<'_>,
+    seen: &Seen<'_>,
+) -> Checked {
+    let subject = &seen.step.subject;
+    let Some(named) = &subject.deployment else { return Ok(()) };
+    let attempt = named.status.attempt();
+    let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
+    let stored = moves.deployments.iter().find(|(_, it)| it.id == named.id).map(|(_, it)| &it.status);
+    if !is_right {
+        let fine = order == Order::Stale
+            && stored.is_none_or(|it| !matches!(it, Status::Succeeded | Status::Failed(_)));
+        ensure!(fine, "L10", "a report without the right nonce was heard");
+        return Ok(());
+    }
+    let is_over = stored.is_some_and(Status::is_final);
+    ensure!(is_over, "drain", "{outcome:?} was reported of deployment {} and it goes on", named.number);
+    let counted = matches!(stored, Some(Status::Succeeded | Status::Failed(_)));
+    let fine = (order == Order::Continue) == counted;
+    ensure!(fine, "L10", "{order:?} was answered to a report that was stored: {counted}");
+    let runs =
+        before.deployments.iter().any(|it| it.id == named.id && matches!(it.status, Status::Running(_)));
+    ensure!(runs || !counted, "E9", "deployment {} was told to stop, and {outcome:?} counted", named.number);
+    Ok(())
+}
+
+fn check_beat(before: &Lock, order: Order, seen: &Seen<'_>) -> Checked {
+    let subject = &seen.step.subject;
+    let Some(named) = &subject.deployment else { return Ok(()) };
+    let attempt = named.status.attempt();
+    let is_right = attempt.is_some_and(|attempt| Some(&attempt.nonce) == subject.nonce.as_ref());
+    let is_current = match named.work {
+        Work::Reset => true,
+        Work::Session(id) => before.session.as_ref().is_some_and(|it| it.id == id),
+    };
+    let expected = match &named.status {
+        _ if !is_right => Order::Stale,
+        Status::Running(_) if is_current => Order::Continue,
+        _ => Order::Cancel,
+    };
+    ensure!(order == expected, "L10", "a sign of life is answered {order:?} instead of {expected:?}");
+    Ok(())
+}
+
+fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<'_>) -> Checked {
+    let (ask, lock) = (&seen.step.ask, seen.after);
+    let by = ask.person().map(|person| cast::person(person).id);
+    let named = seen.step.subject.session.as_ref();
+    match refusal {
+        Refusal::EnvironmentLocked(locked) => {
+            let facts = |it: &Session| (it.id, it.fence, it.holder.clone(), it.commit.clone(), it.expires_at);
+            let fine = lock.session.as_ref().map(facts) == Some(facts(&locked.session));
+            ensure!(fine, "L3", "a refusal does not name the holder");
+            let is_self = by == Some(locked.session.holder.id);
+            ensure!(locked.is_self == is_self, "L3", "self is {} in a refusal", locked.is_self);
+            ensure!(locked.queue_length == lock.tickets.len(), "L3", "a refusal miscounts the line");
+            ensure!(
+                matches!(ask, Ask::Claim { wait_seconds: None, .. }),
+                "L3",
+                "refused, and would have waited"
+            );
+        }
+        Refusal::SessionNotActive(told) => {
+            let is_over = named.is_some_and(|named| !holds(lock, named) && told.session.id == named.id);
+            ensure!(is_over, "L8", "an active session is called ended");
+            let record = memory.ended.get(&told.session.id);
+            let fine = told.session.end.is_some() && record.is_none_or(|it| *it == told.session);
+            ensure!(fine, "L8", "a refusal does not tell how the session ended");
+            ensure!(told.current_fence == lock.environment.fence, "L8", "a refusal tells another fence");
+        }
+        Refusal::NotSessionHolder(holder) => {
+            let owner = match ask {
+                Ask::Leave { .. } => seen.step.subject.ticket.as_ref().map(|it| &it.holder),
+                _ => named.filter(|named| holds(lock, named)).map(|it| &it.holder),
+            };
+            let may_force =
+                matches!(ask, Ask::Release { may_force: true, .. } | Ask::Leave { may_force: true, .. });
+            let fine = owner == Some(holder) && by != Some(holder.id) && !may_force;
+            ensure!(fine, "holder", "{} was refused as a stranger", ask);
+        }
+        Refusal::FenceMoved { current } => {
+            let holds = lock.session.as_ref().map(|session| session.fence);
+            let fine = *current == holds && seen.step.subject.expected != holds;
+            ensure!(
+                fine,
+                "L5",
+                "fence {:?} was expected and {current:?} answered",
+                seen.step.subject.expected
+            );
+        }
+        Refusal::InvalidState(text) => check_invalid(before, text, seen)?,
+        other => ensure!(false, "answers", "an unexpected refusal: {other}"),
+    }
+    Ok(())
+}
+
+fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
+    let lock = seen.after;
+    let fine = match &seen.step.ask {
+        Ask::Claim { .. } | Ask::Force { .. } => {
+            !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX
+        }
+        Ask::HandOver { .. } => !lock.environment.is_declared,
+        Ask::Deploy { on_conflict, .. } => {
+            let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
+            (*on_conflict == OnConflict::Reject && busy)
+                || lock.deployments.len() >= DEPLOYMENTS_UNFINISHED_MAX
+        }
+        Ask::Grant { .. } => {
+            let named = seen.step.subject.deployment.as_ref();
+            let present = named.and_then(|named| lock.deployments.iter().find(|it| it.id == named.id));
+            present.is_none_or(|it| {
+                it.status != Status::Queued || work::obstacle(it, lock, seen.around.is_paused).is_some()
+            })
+        }
+        _ => false,
+    };
+    ensure!(fine, "answers", "{} was refused without a reason: {text}", seen.step.ask);
+    Ok(())
+}

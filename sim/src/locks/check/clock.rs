@@ -1,0 +1,138 @@
+//! When sessions end by themselves, worked out from what was asked and not from what the rules wrote.
+//!
+//! L21 and the rules about idle time: an extension counts, a deployment that runs is not idle, no clock that goes back
+//! brings an end nearer.
+
+use berth_core::deployment::Work;
+use berth_core::environment::limits::WARNING_S_MAX;
+use berth_core::environment::{EndReason, Lock, Session, TicketStatus, Wish};
+use berth_core::id::SessionId;
+use berth_core::pipeline::model::ReleaseRule;
+use berth_core::time::Timestamp;
+
+use super::moves::Moves;
+use super::{Checked, Memory, Seen, ensure};
+use crate::locks::answer::Answer;
+use crate::locks::command::Ask;
+
+/// The oracle's own account of the active session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Clock {
+    pub(super) session: SessionId,
+    ttl_seconds: Option<i64>,
+    pub(super) expires_at: Option<Timestamp>,
+    idle_seconds: Option<i64>,
+    active_at: Timestamp,
+}
+
+impl Clock {
+    /// When it ends, and why, if a deployment of it is unfinished or not.
+    pub(super) fn end(&self, is_busy: bool) -> Option<(Timestamp, EndReason)> {
+        let expiry = self.expires_at.map(|at| (at, EndReason::Expired));
+        let idle = self.idle_seconds.filter(|_| !is_busy);
+        let idle = idle.map(|seconds| (self.active_at.plus_seconds(seconds), EndReason::Idle));
+        match (expiry, idle) {
+            (Some(expiry), Some(idle)) => Some(if idle.0 < expiry.0 { idle } else { expiry }),
+            (expiry, idle) => expiry.or(idle),
+        }
+    }
+
+    /// From then on the end has to be announced.
+    pub(super) fn announces(&self, is_busy: bool) -> Option<(Timestamp, Timestamp)> {
+        let (at, reason) = self.end(is_busy)?;
+        let length = if reason == EndReason::Idle { self.idle_seconds } else { self.ttl_seconds };
+        let lead = WARNING_S_MAX.min(length? / 5);
+        Some((at.plus_seconds(-lead), at))
+    }
+
+    fn put_off(&mut self, seconds: Option<i64>, now: Timestamp) {
+        self.active_at = self.active_at.max(now);
+        if let (Some(at), Some(seconds)) = (self.expires_at, seconds.or(self.ttl_seconds)) {
+            self.expires_at = Some(at.max(now.plus_seconds(seconds)));
+        }
+    }
+
+    fn open(session: &Session, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Self {
+        let configuration = &before.environment.configuration;
+        let granted = moves.granted().find_map(|ticket| match &ticket.status {
+            TicketStatus::Granted { session: id, .. } if *id == session.id => Some(&ticket.wish),
+            _ => None,
+        });
+        let wished = match (granted, &seen.step.ask) {
+            (Some(Wish { ttl_seconds, .. }), _) | (None, Ask::Claim { ttl_seconds, .. }) => *ttl_seconds,
+            // What was agreed goes on.
+            (None, Ask::HandOver { .. }) => seen.step.subject.session.as_ref().and_then(|it| it.ttl_seconds),
+            _ => None,
+        };
+        let default = configuration.ttl.map(|ttl| ttl.as_secs().cast_signed());
+        let ttl_seconds = wished.or(default);
+        let idle = configuration.release.iter().find_map(|rule| match rule {
+            ReleaseRule::Timeout { after_idle } => Some(after_idle.as_secs().cast_signed()),
+            ReleaseRule::PrClosed => None,
+        });
+        let now = seen.step.moment.now;
+        Self {
+            session: session.id,
+            ttl_seconds,
+            expires_at: ttl_seconds.map(|seconds| now.plus_seconds(seconds)),
+            idle_seconds: idle,
+            active_at: now,
+        }
+    }
+}
+
+pub(super) fn is_busy(lock: &Lock, session: SessionId) -> bool {
+    lock.deployments.iter().any(|it| it.work == Work::Session(session))
+}
+
+/// Who ended by time ended at its time; and whoever was overdue has ended.
+pub(super) fn check_ends(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let Some(clock) = &memory.clock else { return Ok(()) };
+    // To say what to do asks nothing of time.
+    if matches!(seen.step.ask, Ask::Beat { .. }) {
+        return Ok(());
+    }
+    let now = seen.step.moment.now;
+    let due = clock.end(is_busy(before, clock.session)).filter(|(at, _)| *at <= now);
+    let ended = moves.ended().find(|it| it.id == clock.session);
+    let reason = ended.and_then(|it| it.end.as_ref()).map(|end| end.reason);
+    match due {
+        Some((at, why)) => ensure!(
+            reason == Some(why),
+            "L17",
+            "the session was over since {at} ({}), but what became of it is {reason:?}",
+            why.as_str()
+        ),
+        // The command itself may have made it idle: then it is due now, and not before.
+        None => ensure!(
+            !matches!(reason, Some(EndReason::Expired | EndReason::Idle)),
+            "L21",
+            "the session was ended as {reason:?} before its time, which is {:?}",
+            clock.end(is_busy(before, clock.session))
+        ),
+    }
+    Ok(())
+}
+
+impl Memory {
+    /// Carries the account on over one step.
+    pub(super) fn learn_time(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
+        let now = seen.step.moment.now;
+        if let Some(session) = moves.opened().find(|it| it.end.is_none()) {
+            self.clock = Some(Clock::open(session, before, moves, seen));
+        } else if let Some(clock) = &mut self.clock {
+            match (&seen.step.ask, &seen.step.decision.answer) {
+                (Ask::Extend { ttl_seconds, .. }, Answer::Session(_)) => clock.put_off(*ttl_seconds, now),
+                (Ask::Deploy { .. }, Answer::Deployment(_)) => clock.put_off(None, now),
+                _ => {}
+            }
+            let ours = Work::Session(clock.session);
+            if moves.deployments.iter().any(|(_, it)| it.work == ours && it.status.is_final()) {
+                clock.active_at = clock.active_at.max(now);
+            }
+        }
+        if seen.after.session.is_none() {
+            self.clock = None;
+        }
+    }
+}

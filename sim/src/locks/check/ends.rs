@@ -1,0 +1,200 @@
+//! Why sessions end, and what every end brings.
+//!
+//! L4, L5, L6, L17, L18, L20 and the reset: each end has a cause somebody can point to, nothing of the session is left
+//! to start, the reset takes its number, the next one in line is granted.
+
+use berth_core::deployment::{Status, Work};
+use berth_core::environment::claim::Claimed;
+use berth_core::environment::{Condition, EndReason, Lock, Session, Ticket, TicketStatus};
+use berth_core::pipeline::model::OnRelease;
+
+use super::moves::Moves;
+use super::{Checked, Memory, Seen, ensure};
+use crate::locks::answer::Answer;
+use crate::locks::cast;
+use crate::locks::command::Ask;
+
+pub(super) fn check(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    for session in moves.ended() {
+        check_cause(before, session, moves, seen)?;
+        check_reset(memory, before, session, moves, seen)?;
+    }
+    check_grants(before, moves, seen)?;
+    check_openings(moves, seen)
+}
+
+fn check_cause(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let Some(end) = &session.end else { return Ok(()) };
+    let (number, now) = (session.number, seen.step.moment.now);
+    ensure!(end.at == now, "L6", "session {number} ended at another time than now");
+    let ask = &seen.step.ask;
+    let is_named = seen.step.subject.session.as_ref().is_some_and(|it| it.id == session.id);
+    let is_holder = |by: u8| cast::person(by).id == session.holder.id;
+    let fine = match (end.reason, ask) {
+        (EndReason::Released, Ask::Release { by, may_force, .. }) => {
+            is_named && (is_holder(*by) || *may_force)
+        }
+        (EndReason::HandedOver, Ask::HandOver { by, .. }) => is_named && is_holder(*by),
+        (EndReason::EnvironmentDeleted, Ask::Delete { .. }) => true,
+        (EndReason::Overridden, ask) => {
+            is_taken_by(ask, session, seen) || is_due_takeover(before, session, moves, seen)
+        }
+        // Their time is looked at by the clock.
+        (EndReason::Expired | EndReason::Idle, _) => end.by.id.is_none(),
+        _ => false,
+    };
+    ensure!(fine, "L4", "session {number} ended as {} by {ask:?}", end.reason.as_str());
+    Ok(())
+}
+
+fn is_taken_by(ask: &Ask, session: &Session, seen: &Seen<'_>) -> bool {
+    let (Ask::Force { by, .. }, Answer::Claimed(claimed)) = (ask, &seen.step.decision.answer) else {
+        return false;
+    };
+    let is_by = session.end.as_ref().is_some_and(|end| end.by.id == Some(cast::person(*by).id));
+    let expected = seen.step.subject.expected;
+    matches!(claimed.as_ref(), Claimed::Session(_))
+        && is_by
+        && expected.is_none_or(|fence| fence == session.fence)
+}
+
+/// A takeover comes at its moment: not before the grace is over, not while what it waits for still runs.
+fn is_due_takeover(before: &Lock, session: &Session, moves: &Moves<'_>, seen: &Seen<'_>) -> bool {
+    let ours = |ticket: &&Ticket| ticket.takeover.as_ref().is_some_and(|plan| plan.target == session.id);
+    let Some(ticket) = moves.granted().find(ours) else { return false };
+    let is_known =
+        before.tickets.iter().any(|it| it.id == ticket.id) || matches!(seen.step.ask, Ask::Force { .. });
+    let Some(plan) = &ticket.takeover else { return false };
+    let runs = seen
+        .after
+        .deployments
+        .iter()
+        .any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some());
+    is_known
+        && match plan.at {
+            Some(at) => at <= seen.step.moment.now,
+            None => !runs,
+        }
+}
+
+/// A changed environment is put back, where its definition says so and nothing else will do it.
+fn check_reset(
+    memory: &Memory,
+    before: &Lock,
+    session: &Session,
+    moves: &Moves<'_>,
+    seen: &Seen<'_>,
+) -> Checked {
+    let reason = session.end.as_ref().map(|end| end.reason);
+    let is_plain = matches!(reason, Some(EndReason::Released | EndReason::Expired | EndReason::Idle));
+    let is_under_way = before
+        .deployments
+        .iter()
+        .any(|it| it.work == Work::Reset && !matches!(it.status, Status::Cancelling { .. }));
+    let environment = &before.environment;
+    let wanted = is_plain
+        && environment.configuration.on_release == OnRelease::DeployTracked
+        && environment.is_declared
+        && memory.condition != Condition::Clean
+        && seen.around.is_tracked
+        && !is_under_way;
+    let planned = moves
+        .planned()
+        .find(|it| it.work == Work::Reset && it.fence.counter() == session.fence.counter() + 1);
+    ensure!(
+        planned.is_some() == wanted,
+        "reset",
+        "session {} ended, a reset was {}wanted and {}planned",
+        session.number,
+        if wanted { "" } else { "not " },
+        if planned.is_some() { "" } else { "not " }
+    );
+    if let Some(reset) = planned {
+        ensure!(reset.commit == cast::tracked(), "reset", "it deploys {}", reset.commit);
+    }
+    Ok(())
+}
+
+/// L17: in order, valid, and with what they asked for.
+fn check_grants(before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let now = seen.step.moment.now;
+    let is_valid = |ticket: &Ticket| is_valid(ticket, seen);
+    for ticket in moves.granted() {
+        let number = ticket.number;
+        ensure!(is_valid(ticket), "L17", "ticket {number} was granted and is not valid");
+        let place = |it: &Ticket| (it.takeover.is_none(), it.number);
+        // A takeover passes those who wait for somebody else's end, as a forced claim does.
+        let target = |it: &Ticket| it.takeover.as_ref().map(|plan| plan.target);
+        let taken = target(ticket).filter(|target| {
+            let overridden =
+                |it: &Session| it.end.as_ref().is_some_and(|end| end.reason == EndReason::Overridden);
+            moves.ended().any(|it| it.id == *target && overridden(it))
+        });
+        let earlier = before.tickets.iter().filter(|it| place(it) < place(ticket) && is_valid(it));
+        let earlier = earlier.filter(|it| taken.is_none() || target(it) == taken);
+        let has_left = |it: &Ticket| moves.tickets.iter().any(|(_, new)| new.id == it.id);
+        let passed = earlier.filter(|it| !has_left(it)).count();
+        ensure!(passed == 0, "L17", "ticket {number} was granted before {passed} others");
+        let TicketStatus::Granted { at, session, deployment } = &ticket.status else { continue };
+        let opened = moves.opened().find(|it| it.id == *session);
+        let fine = opened.is_some_and(|it| it.holder == ticket.holder) && *at == now;
+        ensure!(fine, "L17", "ticket {number} was granted to nobody or to somebody else");
+        let wanted = ticket.wish.commit.as_ref().filter(|_| ticket.wish.deploy);
+        let planned = moves.planned().find(|it| Some(it.id) == *deployment);
+        ensure!(
+            planned.map(|it| &it.commit) == wanted,
+            "rule 6",
+            "ticket {number} carries {wanted:?} and {:?} is deployed",
+            planned.map(|it| &it.commit)
+        );
+    }
+    for (old, ticket) in &moves.tickets {
+        let fine = match &ticket.status {
+            TicketStatus::Waiting => old.is_none_or(|old| old == *ticket),
+            TicketStatus::Granted { .. } => true,
+            TicketStatus::Expired { at } => *at == now && ticket.expires_at <= now,
+            TicketStatus::Cancelled { at, .. } => {
+                let is_named = seen.step.subject.ticket.as_ref().is_some_and(|it| it.id == ticket.id);
+                let is_asked = match &seen.step.ask {
+                    Ask::Leave { by, may_force, .. } => {
+                        is_named && (*may_force || ticket.holder.id == cast::person(*by).id)
+                    }
+                    Ask::Undeclare | Ask::Delete { .. } => true,
+                    _ => false,
+                };
+                *at == now && (is_asked || !is_entitled(ticket, seen))
+            }
+        };
+        ensure!(fine, "L17", "ticket {} became {}", ticket.number, ticket.status.as_str());
+    }
+    Ok(())
+}
+
+/// L3: somebody gets in by a claim, a place in line, a takeover or a hand-over, and only where the definition has it.
+fn check_openings(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    for session in moves.opened() {
+        let granted = moves
+            .granted()
+            .any(|it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id));
+        let asked = match &seen.step.ask {
+            Ask::Claim { by, .. } | Ask::Force { by, .. } => cast::person(*by).id == session.holder.id,
+            Ask::HandOver { to, .. } => cast::person(*to).id == session.holder.id,
+            _ => false,
+        };
+        ensure!(granted || asked, "L3", "session {} was opened by nobody's wish", session.number);
+        let was_declared = seen.step.before.as_ref().is_some_and(|it| it.environment.is_declared);
+        ensure!(was_declared, "L18", "session {} was opened in a place that is gone", session.number);
+    }
+    Ok(())
+}
+
+pub(super) fn is_entitled(ticket: &Ticket, seen: &Seen<'_>) -> bool {
+    let people = &seen.around.revoked_people;
+    let tokens = &seen.around.revoked_tokens;
+    !people.iter().any(|person| cast::person(*person).id == ticket.holder.id)
+        && !tokens.iter().any(|person| ticket.token == Some(cast::token(*person)))
+}
+
+pub(super) fn is_valid(ticket: &Ticket, seen: &Seen<'_>) -> bool {
+    is_entitled(ticket, seen) && ticket.expires_at > seen.step.moment.now
+}

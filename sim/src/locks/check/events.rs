@@ -1,0 +1,181 @@
+//! L16: each move has exactly one event, in the same commit, and no event tells of what did not happen.
+
+use berth_core::deployment::{Status, Work};
+use berth_core::environment::{EndReason, Session, TicketStatus};
+use berth_core::event::{EventKind, NewEvent};
+use berth_core::id::SessionId;
+
+use super::moves::Moves;
+use super::{Checked, Seen, ensure};
+use crate::locks::answer::Answer;
+use crate::locks::command::{Ask, Outcomes};
+
+/// An event, and the record it must be about.
+type Told = (EventKind, String);
+
+pub(super) fn check(moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let events = &seen.step.decision.events;
+    let mut expected = expected(moves, seen);
+    let mut told: Vec<Told> = events.iter().map(|event| (event.kind, about(event))).collect();
+    expected.sort_unstable();
+    told.sort_unstable();
+    ensure!(told == expected, "L16", "events are {told:?}\n    moves are {expected:?}");
+    let is_definition = matches!(seen.step.ask, Ask::Redeclare { .. } | Ask::Undeclare | Ask::Delete { .. });
+    let is_silent = events.is_empty() && !seen.step.decision.changes.is_empty();
+    ensure!(!is_silent || is_definition, "L16", "something changed and nothing tells of it");
+    for event in events {
+        check_facts(event, moves, seen)?;
+    }
+    Ok(())
+}
+
+fn about(event: &NewEvent) -> String {
+    let fact = |name: &str| event.data.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+    let subject = || event.subjects.first().map(|subject| subject.id.clone());
+    match event.kind {
+        EventKind::TicketQueued
+        | EventKind::TicketGranted
+        | EventKind::TicketCancelled
+        | EventKind::TicketExpired => fact("ticketId"),
+        EventKind::SessionClaimed
+        | EventKind::SessionExtended
+        | EventKind::SessionReleased
+        | EventKind::SessionOverridden
+        | EventKind::SessionExpired
+        | EventKind::SessionExpiring
+        | EventKind::SessionHandedOver => fact("sessionId"),
+        _ => subject(),
+    }
+    .unwrap_or_default()
+}
+
+fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
+    let mut told = Vec::new();
+    let handed_over = |id: SessionId| {
+        moves.ended().any(|it| {
+            it.end
+                .as_ref()
+                .is_some_and(|end| end.successor == Some(id) && end.reason == EndReason::HandedOver)
+        })
+    };
+    for (old, new) in &moves.sessions {
+        let id = new.id.to_string();
+        // A hand-over is one move: its event tells of both sides.
+        if old.is_none() && !handed_over(new.id) {
+            told.push((EventKind::SessionClaimed, id.clone()));
+        }
+        if let Some(end) = &new.end {
+            told.push((kind_of(end.reason), id.clone()));
+        }
+        if new.extensions > old.map_or(0, |old| old.extensions) {
+            told.push((EventKind::SessionExtended, id.clone()));
+        }
+        if new.warned_of != old.and_then(|old| old.warned_of) {
+            told.push((EventKind::SessionExpiring, id));
+        }
+        told.extend(drained(*old, new, seen));
+    }
+    for (old, new) in &moves.tickets {
+        let id = new.id.to_string();
+        if old.is_none() {
+            told.push((EventKind::TicketQueued, id.clone()));
+        }
+        match new.status {
+            TicketStatus::Waiting => {}
+            TicketStatus::Granted { .. } => told.push((EventKind::TicketGranted, id)),
+            TicketStatus::Cancelled { .. } => told.push((EventKind::TicketCancelled, id)),
+            TicketStatus::Expired { .. } => told.push((EventKind::TicketExpired, id)),
+        }
+    }
+    deployments(moves, seen, &mut told);
+    told
+}
+
+const fn kind_of(reason: EndReason) -> EventKind {
+    match reason {
+        EndReason::Released | EndReason::EnvironmentDeleted => EventKind::SessionReleased,
+        EndReason::HandedOver => EventKind::SessionHandedOver,
+        EndReason::Overridden => EventKind::SessionOverridden,
+        EndReason::Expired | EndReason::Idle => EventKind::SessionExpired,
+    }
+}
+
+fn drained(old: Option<&Session>, new: &Session, seen: &Seen<'_>) -> Option<Told> {
+    let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
+    let is_new = completed(new) && !old.is_some_and(completed);
+    is_new.then(|| (EventKind::EnvironmentDrained, seen.after.environment.id.to_string()))
+}
+
+fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
+    for (old, new) in &moves.deployments {
+        let id = new.id.to_string();
+        if old.is_none() {
+            told.push((EventKind::DeploymentQueued, id.clone()));
+        }
+        let was_running = old.is_some_and(|old| matches!(old.status, Status::Running(_)));
+        let was_cancelling = old.is_some_and(|old| matches!(old.status, Status::Cancelling { .. }));
+        let is_cancelling = matches!(new.status, Status::Cancelling { .. } | Status::Cancelled(_));
+        if was_running && is_cancelling {
+            told.push((EventKind::DeploymentCancelling, id.clone()));
+        }
+        match &new.status {
+            Status::Queued | Status::Cancelling { .. } => {}
+            Status::Running(_) => told.push((EventKind::DeploymentStarted, id)),
+            Status::Succeeded => {
+                if new.work == Work::Reset {
+                    told.push((EventKind::EnvironmentReset, id.clone()));
+                }
+                told.push((EventKind::DeploymentSucceeded, id));
+            }
+            Status::Failed(_) => told.push((EventKind::DeploymentFailed, id)),
+            Status::Superseded { .. } => told.push((EventKind::DeploymentSuperseded, id)),
+            Status::Cancelled(_) => {
+                // E9: a success that comes too late is told, and changes nothing.
+                let late = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Succeeded, .. });
+                if late && (was_running || was_cancelling) {
+                    told.push((EventKind::FinishedAfterCancel, id.clone()));
+                }
+                told.push((EventKind::DeploymentCancelled, id));
+            }
+        }
+    }
+    // The one exception to "never two at once" is on record.
+    if let (Ask::Deploy { .. }, Answer::Deployment(it)) = (&seen.step.ask, &seen.step.decision.answer)
+        && it.overrides_drain.is_some()
+    {
+        told.push((EventKind::DrainOverridden, seen.after.environment.id.to_string()));
+    }
+}
+
+/// Old and new fence, why, and whose doing it was.
+fn check_facts(event: &NewEvent, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let number = |name: &str| event.data.get(name).and_then(serde_number);
+    let (kind, id) = (event.kind, about(event));
+    let session = || moves.sessions.iter().find(|(_, new)| new.id.to_string() == id).map(|(_, new)| *new);
+    match kind {
+        EventKind::SessionClaimed => {
+            let (old, new) = (number("previousFence"), number("fence"));
+            let fine = old < new && new == session().map(|it| it.fence.number());
+            ensure!(fine, "L16", "an opening tells fence {old:?} to {new:?}");
+        }
+        EventKind::SessionHandedOver => {
+            let (old, new) = (number("fence"), number("newFence"));
+            let fine = old < new && new == Some(seen.after.environment.fence.number());
+            ensure!(fine, "L16", "a hand-over tells fence {old:?} to {new:?}");
+        }
+        EventKind::SessionReleased | EventKind::SessionOverridden | EventKind::SessionExpired => {
+            let told = event.data.get("endReason").and_then(|value| value.as_str());
+            let ended = session().and_then(|it| it.end.as_ref()).map(|end| end.reason.as_str());
+            ensure!(told == ended, "L16", "an end tells {told:?} and is {ended:?}");
+            let is_ours =
+                kind != EventKind::SessionExpired || event.by.as_ref().is_some_and(|by| by.id.is_none());
+            ensure!(is_ours, "L16", "an expiry is told as somebody's doing");
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn serde_number(value: &impl ToString) -> Option<i64> {
+    value.to_string().parse().ok()
+}

@@ -1,0 +1,182 @@
+//! The oracle: looks at every step and says which promise it breaks, if any.
+//!
+//! It shares no code with the rules. It keeps its own account of when sessions end, of what is in the environment and
+//! of which numbers were given, and compares. Checks are named after the promises they hold (`L1` to `L22`, `E1`, …).
+
+mod answers;
+mod clock;
+mod ends;
+mod events;
+mod moves;
+mod state;
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Condition, Lock, Session};
+use berth_core::id::{DeploymentId, EnvironmentId, SessionId, TicketId};
+use berth_core::name::{CommitId, EnvName};
+
+use super::model::Step;
+use super::surroundings::Surroundings;
+use clock::Clock;
+
+/// A broken promise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub rule: &'static str,
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is broken: {}", self.rule, self.what)
+    }
+}
+
+pub(super) type Checked = Result<(), Violation>;
+
+macro_rules! ensure {
+    ($fine:expr, $rule:literal, $($what:tt)+) => {
+        if !$fine {
+            return Err($crate::locks::check::Violation { rule: $rule, what: format!($($what)+) });
+        }
+    };
+}
+pub(super) use ensure;
+
+/// One step as the oracle sees it.
+pub(super) struct Seen<'a> {
+    pub(super) step: &'a Step,
+    /// As it is stored now.
+    pub(super) after: &'a Lock,
+    pub(super) around: &'a Surroundings,
+}
+
+/// What the oracle remembers.
+#[derive(Debug, Clone, Default)]
+pub struct Checker {
+    environments: BTreeMap<EnvironmentId, Memory>,
+    /// The highest number a name has had.
+    fences: BTreeMap<EnvName, Fence>,
+}
+
+/// What it remembers of one environment.
+#[derive(Debug, Clone)]
+struct Memory {
+    version: i64,
+    fence: Fence,
+    sessions: i64,
+    tickets: i64,
+    deployments: i64,
+    /// The session without an end.
+    open: Option<SessionId>,
+    clock: Option<Clock>,
+    ended: BTreeMap<SessionId, Session>,
+    tickets_left: BTreeSet<TicketId>,
+    deployments_ended: BTreeSet<DeploymentId>,
+    condition: Condition,
+    deployed_commit: Option<CommitId>,
+    announced: BTreeSet<(SessionId, berth_core::time::Timestamp)>,
+}
+
+impl Memory {
+    fn new(version: i64, fence: Fence) -> Self {
+        Self {
+            version,
+            fence,
+            sessions: 0,
+            tickets: 0,
+            deployments: 0,
+            open: None,
+            clock: None,
+            ended: BTreeMap::new(),
+            tickets_left: BTreeSet::new(),
+            deployments_ended: BTreeSet::new(),
+            condition: Condition::Clean,
+            deployed_commit: None,
+            announced: BTreeSet::new(),
+        }
+    }
+}
+
+impl Checker {
+    pub(super) fn look(&mut self, seen: &Seen<'_>) -> Checked {
+        let environment = &seen.after.environment;
+        let highest = self.fences.entry(environment.name.clone()).or_default();
+        ensure!(
+            environment.fence >= *highest,
+            "L2",
+            "the fence of {} fell from {highest} to {}",
+            environment.name,
+            environment.fence
+        );
+        let Some(before) = &seen.step.before else {
+            if seen.step.is_outdated {
+                // Somebody else was first to bring the name back.
+                return Ok(());
+            }
+            ensure!(
+                environment.fence == *highest,
+                "L18",
+                "a name that was at {highest} begins at {}",
+                environment.fence
+            );
+            self.environments.insert(environment.id, Memory::new(environment.version, environment.fence));
+            return Ok(());
+        };
+        *highest = environment.fence;
+        let memory = self
+            .environments
+            .entry(environment.id)
+            .or_insert_with(|| Memory::new(before.environment.version, before.environment.fence));
+        let is_old = before.environment.version != memory.version;
+        if seen.step.is_outdated {
+            ensure!(is_old, "L1", "a decision was turned away although nobody else had written");
+            ensure!(
+                environment.version == memory.version,
+                "L16",
+                "a decision that was turned away changed something"
+            );
+            return Ok(());
+        }
+        if is_old && seen.step.decision.changes.is_empty() {
+            // It writes nothing and was true when it was loaded: that is when it happened.
+            return Ok(());
+        }
+        check_version(memory, seen, is_old)?;
+        let moves = moves::follow(memory, before, seen)?;
+        clock::check_ends(memory, before, &moves, seen)?;
+        ends::check(memory, before, &moves, seen)?;
+        work::check(memory, before, &moves, seen)?;
+        answers::check(memory, before, &moves, seen)?;
+        events::check(&moves, seen)?;
+        memory.learn(before, &moves, seen);
+        state::check(memory, seen)?;
+        Ok(())
+    }
+}
+
+fn check_version(memory: &Memory, seen: &Seen<'_>, is_old: bool) -> Checked {
+    let Seen { step, after, .. } = seen;
+    if step.decision.changes.is_empty() {
+        ensure!(step.decision.events.is_empty(), "L16", "events without a change");
+        ensure!(
+            after.environment.version == memory.version,
+            "version",
+            "the version rose although nothing was written"
+        );
+        return Ok(());
+    }
+    ensure!(!is_old, "L1", "a decision about an outdated state was written");
+    ensure!(
+        after.environment.version == memory.version + 1,
+        "version",
+        "the version went from {} to {}",
+        memory.version,
+        after.environment.version
+    );
+    Ok(())
+}

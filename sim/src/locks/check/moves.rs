@@ -1,0 +1,198 @@
+//! What moved in a step, read from the records that were written; and whether each record may move so.
+//!
+//! L1, L2, L6, L7, E1: one open session, fences without gaps, ends that never change, deployments that stay ended.
+
+use berth_core::decision::{Change, Record};
+use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Environment, Lock, Session, Ticket, TicketStatus};
+
+use super::{Checked, Memory, Seen, Violation, ensure};
+
+/// The records of one decision, each with the one it replaces.
+#[derive(Default)]
+pub(super) struct Moves<'a> {
+    pub(super) environment: Option<&'a Environment>,
+    pub(super) sessions: Vec<(Option<&'a Session>, &'a Session)>,
+    pub(super) tickets: Vec<(Option<&'a Ticket>, &'a Ticket)>,
+    pub(super) deployments: Vec<(Option<&'a Deployment>, &'a Deployment)>,
+}
+
+impl<'a> Moves<'a> {
+    pub(super) fn opened(&self) -> impl Iterator<Item = &'a Session> {
+        self.sessions.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
+    }
+
+    pub(super) fn ended(&self) -> impl Iterator<Item = &'a Session> {
+        self.sessions.iter().filter(|(_, new)| new.end.is_some()).map(|(_, new)| *new)
+    }
+
+    pub(super) fn granted(&self) -> impl Iterator<Item = &'a Ticket> {
+        let tickets = self.tickets.iter().map(|(_, new)| *new);
+        tickets.filter(|it| matches!(it.status, TicketStatus::Granted { .. }))
+    }
+
+    pub(super) fn planned(&self) -> impl Iterator<Item = &'a Deployment> {
+        self.deployments.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| *new)
+    }
+}
+
+pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> Result<Moves<'a>, Violation> {
+    let mut moves = Moves::default();
+    let mut open = memory.open;
+    for Change::Put(record) in &seen.step.decision.changes {
+        match record {
+            Record::Pipeline(_) => {}
+            Record::Environment(it) => {
+                ensure!(moves.environment.is_none(), "version", "the environment was written twice");
+                moves.environment = Some(it.as_ref());
+            }
+            Record::Session(it) => {
+                let old = before.session.as_ref().filter(|old| old.id == it.id);
+                check_session(memory, old, it)?;
+                match &it.end {
+                    // In the order of writing there is never a second one: a unique index would refuse it.
+                    None => ensure!(
+                        open.is_none_or(|open| open == it.id),
+                        "L1",
+                        "session {} was opened while another was open",
+                        it.number
+                    ),
+                    Some(_) => {
+                        ensure!(
+                            open == Some(it.id) || (old.is_none() && open.is_none()),
+                            "L1",
+                            "session {} ended, which was not the open one",
+                            it.number
+                        );
+                    }
+                }
+                open = it.end.is_none().then_some(it.id);
+                moves.sessions.push((old, it.as_ref()));
+            }
+            Record::Ticket(it) => {
+                let old = before.tickets.iter().find(|old| old.id == it.id);
+                ensure!(
+                    !memory.tickets_left.contains(&it.id),
+                    "L17",
+                    "ticket {} had left the line and was written again",
+                    it.number
+                );
+                moves.tickets.push((old, it.as_ref()));
+            }
+            Record::Deployment(it) => {
+                let old = before.deployments.iter().find(|old| old.id == it.id);
+                check_deployment(memory, old, it)?;
+                moves.deployments.push((old, it.as_ref()));
+            }
+        }
+    }
+    let stored = seen.after.session.as_ref().map(|session| session.id);
+    ensure!(open == stored, "L1", "two sessions are open, or the open one was lost");
+    check_counts(memory, &moves, seen)?;
+    check_fences(memory, before, &moves, seen)?;
+    Ok(moves)
+}
+
+fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Checked {
+    ensure!(
+        !memory.ended.contains_key(&new.id),
+        "L6",
+        "session {} had ended and was written again",
+        new.number
+    );
+    if let Some(old) = old {
+        let kept = |it: &Session| {
+            (it.number, it.fence, it.holder.clone(), it.claimed_at, it.ttl_seconds, it.idle_seconds)
+        };
+        ensure!(
+            kept(old) == kept(new) && old.environment == new.environment,
+            "L6",
+            "session {} became another one",
+            new.number
+        );
+    }
+    Ok(())
+}
+
+/// E1: states move only along the graph, and ended is ended for ever.
+fn check_deployment(memory: &Memory, old: Option<&Deployment>, new: &Deployment) -> Checked {
+    let number = new.number;
+    ensure!(!memory.deployments_ended.contains(&new.id), "E1", "deployment {number} had ended and moved");
+    ensure!(
+        new.status.is_final() == new.finished_at.is_some(),
+        "E1",
+        "deployment {number} is {} and its end says otherwise",
+        new.status.as_str()
+    );
+    let Some(old) = old else {
+        let fine = matches!(new.status, Status::Queued | Status::Cancelled(_));
+        ensure!(fine, "E1", "deployment {number} began as {}", new.status.as_str());
+        return Ok(());
+    };
+    let kept = |it: &Deployment| (it.number, it.work, it.fence, it.commit.clone(), it.created_at);
+    ensure!(kept(old) == kept(new), "L8", "deployment {number} became another one");
+    let may = match (&old.status, &new.status) {
+        (Status::Queued, Status::Queued | Status::Running(_)) => true,
+        (Status::Queued, Status::Cancelled(_) | Status::Superseded { .. }) => true,
+        (Status::Running(_), Status::Succeeded | Status::Failed(_) | Status::Cancelled(_)) => true,
+        (Status::Running(was), Status::Cancelling { attempt, .. }) => was == attempt,
+        (Status::Cancelling { cancel: was, .. }, Status::Cancelled(cancel)) => was == cancel,
+        _ => false,
+    };
+    ensure!(may, "E1", "deployment {number} went from {} to {}", old.status.as_str(), new.status.as_str());
+    Ok(())
+}
+
+fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let environment = &seen.after.environment;
+    let mut sessions: Vec<_> = moves.opened().map(|it| it.number).collect();
+    let mut tickets: Vec<_> =
+        moves.tickets.iter().filter(|(old, _)| old.is_none()).map(|(_, new)| new.number).collect();
+    let mut deployments: Vec<_> = moves.planned().map(|it| it.number).collect();
+    for (what, last, now, new) in [
+        ("sessions", memory.sessions, environment.sessions, &mut sessions),
+        ("tickets", memory.tickets, environment.tickets, &mut tickets),
+        ("deployments", memory.deployments, environment.deployments, &mut deployments),
+    ] {
+        new.sort_unstable();
+        let fine = new.iter().copied().eq(last + 1..=now);
+        ensure!(fine, "L7", "{what} are counted {last} to {now}, but {new:?} were made");
+    }
+    Ok(())
+}
+
+/// L2, L7: the numbers of sessions and resets follow each other without gaps, in the order in which they came.
+fn check_fences(memory: &Memory, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
+    let sessions = moves.opened().map(|it| (it.fence, it.claimed_at, false));
+    let resets = moves.planned().filter(|it| it.work == Work::Reset);
+    let mut chain: Vec<_> = sessions.chain(resets.map(|it| (it.fence, it.created_at, true))).collect();
+    chain.sort_unstable();
+    let mut last = memory.fence;
+    for (fence, made_at, is_reset) in chain {
+        ensure!(fence > last, "L2", "fence {fence} follows {last}");
+        ensure!(fence.counter() == last.counter() + 1, "L7", "fence {fence} leaves a gap after {last}");
+        let epoch = last.epoch().max(seen.step.moment.epoch);
+        ensure!(fence.epoch() == epoch, "L2", "fence {fence} has not epoch {epoch}");
+        ensure!(made_at == seen.step.moment.now, "L7", "fence {fence} was given at another time");
+        if is_reset {
+            check_reset_follows(before, moves, fence)?;
+        }
+        last = fence;
+    }
+    ensure!(
+        seen.after.environment.fence == last,
+        "L7",
+        "the environment is at {} but the last number given is {last}",
+        seen.after.environment.fence
+    );
+    Ok(())
+}
+
+fn check_reset_follows(before: &Lock, moves: &Moves<'_>, fence: Fence) -> Checked {
+    let last = before.session.as_ref().map(|session| session.id);
+    let planner = moves.ended().find(|it| it.fence.counter() + 1 == fence.counter());
+    let fine = planner.is_some_and(|it| Some(it.id) == last || moves.opened().any(|new| new.id == it.id));
+    ensure!(fine, "L7", "reset {fence} does not follow the session whose end planned it");
+    Ok(())
+}

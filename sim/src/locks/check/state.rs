@@ -1,0 +1,230 @@
+//! What must be true of every state that is ever written, whatever led to it.
+
+use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::environment::{Condition, Lock, State, Ticket};
+use berth_core::id::{DeploymentId, SessionId};
+use berth_core::time::Timestamp;
+
+use super::clock::is_busy;
+use super::ends::is_valid;
+use super::moves::Moves;
+use super::{Checked, Memory, Seen, ensure, work};
+use crate::locks::command::Ask;
+
+impl Memory {
+    pub(super) fn learn(&mut self, before: &Lock, moves: &Moves<'_>, seen: &Seen<'_>) {
+        let environment = &seen.after.environment;
+        self.learn_time(before, moves, seen);
+        self.learn_content(moves, seen);
+        self.version = environment.version;
+        self.fence = environment.fence;
+        self.sessions = environment.sessions;
+        self.tickets = environment.tickets;
+        self.deployments = environment.deployments;
+        self.open = seen.after.session.as_ref().map(|session| session.id);
+        self.ended.extend(moves.ended().map(|it| (it.id, it.clone())));
+        let left = moves.tickets.iter().filter(|(_, it)| it.status.as_str() != "waiting");
+        self.tickets_left.extend(left.map(|(_, it)| it.id));
+        let ended = moves.deployments.iter().filter(|(_, it)| it.status.is_final());
+        self.deployments_ended.extend(ended.map(|(_, it)| it.id));
+    }
+}
+
+pub(super) fn check(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
+    let lock = seen.after;
+    check_work(lock)?;
+    check_gone(seen)?;
+    check_drain(lock)?;
+    check_content(memory, lock)?;
+    // An answer to a sign of life writes nothing and lets nothing happen.
+    if !matches!(seen.step.ask, Ask::Beat { .. }) {
+        check_time(memory, seen)?;
+        check_line(seen)?;
+    }
+    if seen.step.decision.changes.is_empty() { Ok(()) } else { check_agenda(memory, seen) }
+}
+
+/// L20, L22: nothing waits for an ended session, and two never touch the environment at once.
+fn check_work(lock: &Lock) -> Checked {
+    let active = lock.session.as_ref();
+    if let Some(session) = active {
+        ensure!(
+            session.fence == lock.environment.fence,
+            "L8",
+            "the holder has fence {} and the environment {}",
+            session.fence,
+            lock.environment.fence
+        );
+    }
+    let active = active.map(|session| session.id);
+    let is_own = |it: &Deployment| matches!(it.work, Work::Session(id) if Some(id) == active);
+    for it in &lock.deployments {
+        let is_left = it.work != Work::Reset && !is_own(it);
+        let fine = !is_left || matches!(it.status, Status::Cancelling { .. });
+        ensure!(fine, "L20", "deployment {} of an ended session is {}", it.number, it.status.as_str());
+    }
+    // Whoever would not wait is on record and does not count.
+    let live = || {
+        let live = lock.deployments.iter().filter(|it| it.status.attempt().is_some());
+        live.filter(|it| it.overrides_drain.is_none())
+    };
+    let kinds = [
+        live().any(is_own),
+        live().any(|it| it.work == Work::Reset),
+        live().any(|it| it.work != Work::Reset && !is_own(it)),
+    ];
+    let count = kinds.into_iter().filter(|is_there| *is_there).count();
+    ensure!(count <= 1, "L22", "own work, a reset, old work: {kinds:?} run at once");
+    let own = lock.deployments.iter().filter(|it| is_own(it) && it.status.attempt().is_some()).count();
+    ensure!(own <= 1, "L22", "{own} deployments of one session run at once");
+    let resets = lock.deployments.iter().filter(|it| it.work == Work::Reset && it.status.attempt().is_some());
+    ensure!(resets.count() <= 1, "L22", "two resets run at once");
+    Ok(())
+}
+
+/// L18: in a deleted environment nothing is left to start, and what runs is told to stop.
+fn check_gone(seen: &Seen<'_>) -> Checked {
+    let place = usize::from(seen.step.place);
+    let is_present = seen.around.environment(seen.step.place) == seen.step.environment;
+    if is_present && !seen.around.deleted[place] {
+        return Ok(());
+    }
+    ensure!(seen.after.session.is_none(), "L18", "a deleted environment is held");
+    let goes_on = |it: &&Deployment| !matches!(it.status, Status::Cancelling { .. });
+    let count = seen.after.deployments.iter().filter(goes_on).count();
+    ensure!(count == 0, "L18", "{count} deployments go on in a deleted environment");
+    Ok(())
+}
+
+fn left_over(lock: &Lock) -> Vec<DeploymentId> {
+    let active: Option<SessionId> = lock.session.as_ref().map(|session| session.id);
+    let live = lock.deployments.iter().filter(|it| it.status.attempt().is_some());
+    let old = live.filter(|it| matches!(it.work, Work::Session(id) if Some(id) != active));
+    old.map(|it| it.id).collect()
+}
+
+/// The holder waits for exactly the work of those before, and learns when it is over.
+fn check_drain(lock: &Lock) -> Checked {
+    let left = left_over(lock);
+    let Some(session) = &lock.session else { return Ok(()) };
+    match &session.drain {
+        None => ensure!(left.is_empty(), "drain", "{} of old still run and nobody waits", left.len()),
+        Some(drain) => {
+            let all_known = left.iter().all(|id| drain.pending.contains(id));
+            ensure!(all_known, "drain", "old work runs that the holder does not wait for");
+            ensure!(
+                drain.completed_at.is_some() == left.is_empty(),
+                "drain",
+                "completed {:?} with {} left",
+                drain.completed_at,
+                left.len()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn check_content(memory: &Memory, lock: &Lock) -> Checked {
+    let environment = &lock.environment;
+    let told = environment.condition;
+    ensure!(told == memory.condition, "condition", "it is {:?} and says {told:?}", memory.condition);
+    ensure!(
+        environment.deployed_commit == memory.deployed_commit,
+        "condition",
+        "{:?} is in it and it says {:?}",
+        memory.deployed_commit,
+        environment.deployed_commit
+    );
+    let resets = lock.deployments.iter().any(|it| it.work == Work::Reset);
+    let state = match memory.condition {
+        Condition::Unknown => State::Unknown,
+        _ if !left_over(lock).is_empty() => State::Contested,
+        _ if resets => State::Resetting,
+        Condition::Dirty => State::Dirty,
+        Condition::Clean => State::Clean,
+    };
+    ensure!(lock.state() == state, "state", "it is {state:?} and shows {:?}", lock.state());
+    Ok(())
+}
+
+/// L17, L21: no session outlives its time; its end is announced once, before it comes.
+fn check_time(memory: &mut Memory, seen: &Seen<'_>) -> Checked {
+    let now = seen.step.moment.now;
+    let (Some(session), Some(clock)) = (&seen.after.session, &memory.clock) else { return Ok(()) };
+    ensure!(clock.session == session.id, "L1", "the account is of another session");
+    ensure!(
+        session.expires_at == clock.expires_at,
+        "L21",
+        "the session ends at {:?}, but {:?} was given",
+        session.expires_at,
+        clock.expires_at
+    );
+    let is_busy = is_busy(seen.after, session.id);
+    if let Some((at, reason)) = clock.end(is_busy) {
+        ensure!(at > now, "L17", "the session is active past its end at {at} ({})", reason.as_str());
+    }
+    if let Some((from, at)) = clock.announces(is_busy) {
+        let is_told = session.warned_of == Some(at);
+        ensure!(is_told || from > now, "warning", "the end at {at} comes unannounced");
+        if is_told {
+            memory.announced.insert((session.id, at));
+        }
+    }
+    let events = seen.step.decision.events.iter();
+    let warnings = events.filter(|event| event.kind == berth_core::event::EventKind::SessionExpiring).count();
+    ensure!(warnings <= 1, "warning", "{warnings} warnings at once");
+    Ok(())
+}
+
+/// L17: nobody with a valid ticket waits for a free environment, and only valid tickets wait.
+fn check_line(seen: &Seen<'_>) -> Checked {
+    let lock = seen.after;
+    let is_free = lock.session.is_none() && lock.environment.is_declared;
+    for ticket in &lock.tickets {
+        ensure!(is_valid(ticket, seen), "L17", "ticket {} waits and is not valid", ticket.number);
+        ensure!(!is_free, "L17", "the environment is free and ticket {} waits", ticket.number);
+    }
+    let place = |it: &Ticket| (it.takeover.is_none(), it.number);
+    ensure!(lock.tickets.is_sorted_by_key(place), "L17", "the line is not in order of arrival");
+    let (Some(session), Some(first)) = (&lock.session, lock.tickets.first()) else { return Ok(()) };
+    if let Some(plan) = first.takeover.as_ref().filter(|plan| plan.target == session.id) {
+        let runs = lock
+            .deployments
+            .iter()
+            .any(|it| it.work == Work::Session(session.id) && it.status.attempt().is_some());
+        let is_due = plan.at.map_or(!runs, |at| at <= seen.step.moment.now);
+        ensure!(!is_due, "L17", "the takeover of ticket {} is due and has not come", first.number);
+    }
+    Ok(())
+}
+
+/// What the store finds an environment by says what is so.
+fn check_agenda(memory: &Memory, seen: &Seen<'_>) -> Checked {
+    let lock = seen.after;
+    let agenda = &lock.environment.agenda;
+    let counts = (lock.tickets.len(), lock.deployments.len());
+    let told = (usize::try_from(agenda.waiting), usize::try_from(agenda.unfinished));
+    ensure!(told == (Ok(counts.0), Ok(counts.1)), "agenda", "{counts:?} wait and are unfinished: {told:?}");
+    ensure!(agenda.holder == memory.open, "agenda", "it names another holder");
+    let startable = lock.deployments.iter().filter(|it| it.status == Status::Queued);
+    let mut startable = startable.filter(|it| work::obstacle(it, lock, false).is_none());
+    let first = startable.next().map(|it| it.id);
+    ensure!(agenda.startable == first, "agenda", "{first:?} may start and {:?} is named", agenda.startable);
+    let due = due_at(memory, lock);
+    ensure!(agenda.due_at == due, "agenda", "something is due at {due:?} and not at {:?}", agenda.due_at);
+    Ok(())
+}
+
+fn due_at(memory: &Memory, lock: &Lock) -> Option<Timestamp> {
+    let mut times: Vec<Timestamp> = lock.tickets.iter().map(|ticket| ticket.expires_at).collect();
+    if let (Some(session), Some(clock)) = (&lock.session, &memory.clock) {
+        let is_busy = is_busy(lock, session.id);
+        times.extend(clock.end(is_busy).map(|(at, _)| at));
+        let warning = clock.announces(is_busy).filter(|(_, end)| session.warned_of != Some(*end));
+        times.extend(warning.map(|(from, _)| from));
+        let mut plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());
+        let plan = plans.find(|plan| plan.target == session.id);
+        times.extend(plan.and_then(|plan| plan.at));
+    }
+    times.into_iter().min()
+}

@@ -1,0 +1,387 @@
+//! Puts a command to the rules. Knows records only through [`Records`], so that every backend runs the same code.
+
+use berth_core::decision::{Decision, Refusal, Ruling};
+use berth_core::deployment::cancel::cancel;
+use berth_core::deployment::grant::grant;
+use berth_core::deployment::report::{Outcome, order, report};
+use berth_core::deployment::{Cause, Deployment, Failure, Grant};
+use berth_core::environment::claim::{Claim, claim};
+use berth_core::environment::declare::{Declare, declare, delete, redeclare, undeclare};
+use berth_core::environment::deploy::{Deploy, deploy};
+use berth_core::environment::extend::extend;
+use berth_core::environment::fence::Fence;
+use berth_core::environment::force::{Force, force};
+use berth_core::environment::hand_over::hand_over;
+use berth_core::environment::queue::leave;
+use berth_core::environment::release::{Release, release};
+use berth_core::environment::{Lock, Moment, Named, Session, Ticket, Wish, settle};
+use berth_core::id::EnvironmentId;
+
+use super::answer::Answer;
+use super::cast;
+use super::command::{Ask, Nonce, Outcomes, Place, WhichDeployment, WhichSession, WhichTicket};
+use super::surroundings::Surroundings;
+
+/// Where records are kept. Numbers count from 1 within an environment.
+pub trait Records {
+    fn lock(&self, environment: EnvironmentId) -> Option<Lock>;
+    fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session>;
+    fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket>;
+    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment>;
+    /// The highest number an environment of this name has had, deleted ones included.
+    fn last_fence(&self, place: Place) -> Fence;
+}
+
+/// `None`: the command names something that is not there, or comes from somebody who is not let in.
+pub fn execute(
+    records: &impl Records,
+    around: &Surroundings,
+    place: Place,
+    ask: &Ask,
+    moment: &Moment,
+) -> Option<Decision<Answer>> {
+    if ask.person().is_some_and(|person| around.revoked_people.contains(&person)) {
+        return None;
+    }
+    let id = around.environment(place);
+    if *ask == Ask::Recreate {
+        return recreate(records, around, place, moment);
+    }
+    let view = View { records, id, lock: &records.lock(id)?, around };
+    match ask {
+        Ask::Claim { .. } | Ask::Force { .. } | Ask::Leave { .. } => view.line(ask, moment),
+        Ask::Extend { .. } | Ask::Release { .. } | Ask::HandOver { .. } | Ask::Deploy { .. } => {
+            view.session(ask, moment)
+        }
+        Ask::Cancel { .. } | Ask::Grant { .. } | Ask::Report { .. } | Ask::Beat { .. } => {
+            view.deployment(ask, moment)
+        }
+        Ask::Sweep => Some(done(settle(view.lock, moment))),
+        // A pipeline that was deleted is not there to be changed.
+        _ if around.deleted[usize::from(place)] => None,
+        Ask::Redeclare { words } => {
+            let hash = format!("definition {words}");
+            Some(done(redeclare(view.lock, cast::configuration(*words), hash, moment)))
+        }
+        Ask::Undeclare => Some(done(undeclare(view.lock, moment))),
+        Ask::Delete { by } => Some(done(delete(view.lock, cast::person(*by).actor(), moment))),
+        Ask::Recreate => None,
+    }
+}
+
+/// The records an ask names, as they are when it is put.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Subject {
+    pub session: Option<Session>,
+    pub ticket: Option<Ticket>,
+    pub deployment: Option<Deployment>,
+    /// `If-Match`, if it was sent.
+    pub expected: Option<Fence>,
+    pub nonce: Option<String>,
+}
+
+/// What [`execute`] will find behind the names in an ask.
+pub fn subject(records: &impl Records, around: &Surroundings, place: Place, ask: &Ask) -> Subject {
+    let id = around.environment(place);
+    let Some(lock) = records.lock(id) else { return Subject::default() };
+    let view = View { records, id, lock: &lock, around };
+    match ask {
+        Ask::Extend { session, stale_fence, .. } | Ask::Release { session, stale_fence, .. } => Subject {
+            session: view.named(*session),
+            expected: view.expected(*stale_fence),
+            ..Subject::default()
+        },
+        Ask::HandOver { session, .. } | Ask::Deploy { session, .. } => {
+            Subject { session: view.named(*session), ..Subject::default() }
+        }
+        Ask::Force { stale_fence, .. } => {
+            Subject { expected: view.expected(*stale_fence), ..Subject::default() }
+        }
+        Ask::Leave { ticket, .. } => Subject { ticket: view.ticket(*ticket), ..Subject::default() },
+        Ask::Cancel { deployment, .. } => {
+            Subject { deployment: view.which(*deployment), ..Subject::default() }
+        }
+        Ask::Grant { deployment, runner } => Subject {
+            deployment: view.which(*deployment),
+            nonce: Some(nonce_of(*runner)),
+            ..Subject::default()
+        },
+        Ask::Report { deployment, nonce, .. } | Ask::Beat { deployment, nonce } => {
+            let deployment = view.which(*deployment);
+            let nonce = deployment.as_ref().map(|it| nonce_as_sent(it, *nonce));
+            Subject { deployment, nonce, ..Subject::default() }
+        }
+        _ => Subject::default(),
+    }
+}
+
+impl Surroundings {
+    /// To be called when an ask was committed: some change what a name means.
+    pub fn note_commit(&mut self, place: Place, ask: &Ask) {
+        let place = usize::from(place);
+        match ask {
+            Ask::Delete { .. } => self.deleted[place] = true,
+            Ask::Recreate => {
+                self.deleted[place] = false;
+                self.incarnations[place] += 1;
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Ask {
+    /// For somebody else to ask the same.
+    pub(crate) const fn person_mut(&mut self) -> Option<&mut u8> {
+        match self {
+            Ask::Claim { by, .. }
+            | Ask::Extend { by, .. }
+            | Ask::Release { by, .. }
+            | Ask::Force { by, .. }
+            | Ask::HandOver { by, .. }
+            | Ask::Deploy { by, .. }
+            | Ask::Leave { by, .. }
+            | Ask::Cancel { by, .. }
+            | Ask::Delete { by } => Some(by),
+            _ => None,
+        }
+    }
+
+    /// Whose request it is.
+    pub const fn person(&self) -> Option<u8> {
+        match self {
+            Ask::Claim { by, .. }
+            | Ask::Extend { by, .. }
+            | Ask::Release { by, .. }
+            | Ask::Force { by, .. }
+            | Ask::HandOver { by, .. }
+            | Ask::Deploy { by, .. }
+            | Ask::Leave { by, .. }
+            | Ask::Cancel { by, .. }
+            | Ask::Delete { by } => Some(*by),
+            _ => None,
+        }
+    }
+}
+
+/// What a runner's nonce looks like.
+pub(crate) fn nonce_of(runner: u16) -> String {
+    format!("n{runner}")
+}
+
+/// The environment of a new pipeline with the old name. Also the first one.
+pub(crate) fn declaration(place: Place, id: EnvironmentId, last_fence: Fence) -> Declare {
+    Declare {
+        id,
+        pipeline: cast::pipeline(),
+        name: cast::name(place),
+        configuration: cast::configuration(place),
+        definition_hash: format!("definition {place}"),
+        last_fence,
+    }
+}
+
+fn recreate(
+    records: &impl Records,
+    around: &Surroundings,
+    place: Place,
+    moment: &Moment,
+) -> Option<Decision<Answer>> {
+    let index = usize::from(place);
+    if !around.deleted[index] {
+        return None;
+    }
+    let id = cast::environment(place, around.incarnations[index] + 1);
+    Some(done(declare(declaration(place, id, records.last_fence(place)), moment.now)))
+}
+
+struct View<'a, R> {
+    records: &'a R,
+    id: EnvironmentId,
+    lock: &'a Lock,
+    around: &'a Surroundings,
+}
+
+impl<R: Records> View<'_, R> {
+    fn line(&self, ask: &Ask, moment: &Moment) -> Option<Decision<Answer>> {
+        let wish = |commit: &Option<u8>, deploy, ttl_seconds| Wish {
+            commit: commit.map(cast::commit),
+            context: Some(cast::reason("because")),
+            ttl_seconds,
+            deploy,
+        };
+        match ask {
+            Ask::Claim { by, commit, deploy, ttl_seconds, wait_seconds } => {
+                let wish = wish(commit, *deploy, *ttl_seconds);
+                let (holder, token) = (cast::person(*by), self.token(*by));
+                let cmd = Claim { by: holder, token, wish, wait_seconds: *wait_seconds };
+                Some(told(claim(self.lock, &cmd, moment), |it| Answer::Claimed(Box::new(it))))
+            }
+            Ask::Force { by, commit, mode, stale_fence } => {
+                let cmd = Force {
+                    by: cast::person(*by),
+                    token: self.token(*by),
+                    wish: wish(commit, true, None),
+                    why: Some(cast::reason("urgent")),
+                    mode: *mode,
+                    expected: self.expected(*stale_fence),
+                };
+                Some(told(force(self.lock, &cmd, moment), |it| Answer::Claimed(Box::new(it))))
+            }
+            Ask::Leave { by, ticket, may_force } => {
+                let ticket = self.ticket(*ticket)?;
+                let ruling = leave(self.lock, &ticket, &cast::person(*by), *may_force, moment);
+                Some(told(ruling, |it| Answer::Ticket(Box::new(it))))
+            }
+            _ => None,
+        }
+    }
+
+    fn session(&self, ask: &Ask, moment: &Moment) -> Option<Decision<Answer>> {
+        let lock = self.lock;
+        match ask {
+            Ask::Extend { by, session, ttl_seconds, stale_fence } => {
+                let session = self.named(*session)?;
+                let named = Named { session: &session, expected: self.expected(*stale_fence) };
+                let ruling = extend(lock, &named, &cast::person(*by), *ttl_seconds, moment);
+                Some(told(ruling, |it| Answer::Session(Box::new(it))))
+            }
+            Ask::Release { by, session, may_force, stale_fence } => {
+                let session = self.named(*session)?;
+                let named = Named { session: &session, expected: self.expected(*stale_fence) };
+                let cmd = Release { by: cast::person(*by), may_force: *may_force };
+                Some(told(release(lock, &named, &cmd, moment), |it| Answer::Released(Box::new(it))))
+            }
+            Ask::HandOver { by, session, to } if !self.around.revoked_people.contains(to) => {
+                let session = self.named(*session)?;
+                let named = Named { session: &session, expected: None };
+                let ruling = hand_over(lock, &named, &cast::person(*by), &cast::person(*to), moment);
+                Some(told(ruling, |it| Answer::Session(Box::new(it))))
+            }
+            Ask::Deploy { by, session, commit, on_conflict, override_drain } => {
+                let session = self.named(*session)?;
+                let named = Named { session: &session, expected: None };
+                let cmd = Deploy {
+                    by: cast::person(*by),
+                    commit: cast::commit(*commit),
+                    on_conflict: *on_conflict,
+                    override_drain: override_drain.then(|| cast::reason("cannot wait")),
+                };
+                Some(told(deploy(lock, &named, &cmd, moment), |it| Answer::Deployment(Box::new(it))))
+            }
+            _ => None,
+        }
+    }
+
+    fn deployment(&self, ask: &Ask, moment: &Moment) -> Option<Decision<Answer>> {
+        let lock = self.lock;
+        match ask {
+            Ask::Cancel { by, deployment } => {
+                let (deployment, by) = (self.which(*deployment)?, cast::person(*by).actor());
+                let ruling = cancel(lock, &deployment, by, None, moment);
+                Some(told(ruling, |it| Answer::Deployment(Box::new(it))))
+            }
+            Ask::Grant { runner, deployment } => {
+                let deployment = self.which(*deployment)?.id;
+                let cmd = Grant { deployment, runner: format!("r{runner}"), nonce: nonce_of(*runner) };
+                Some(told(grant(lock, &cmd, moment), |it| Answer::Deployment(Box::new(it))))
+            }
+            Ask::Report { deployment, nonce, outcome } => {
+                let deployment = self.which(*deployment)?;
+                let nonce = nonce_as_sent(&deployment, *nonce);
+                let decision = report(lock, deployment.id, &nonce, &outcome.said(), moment);
+                Some(answered(decision, Answer::Order))
+            }
+            Ask::Beat { deployment, nonce } => {
+                let deployment = self.which(*deployment)?;
+                let order = order(lock, deployment.id, &nonce_as_sent(&deployment, *nonce));
+                Some(Decision::calm(Answer::Order(order)))
+            }
+            _ => None,
+        }
+    }
+
+    fn token(&self, person: u8) -> Option<berth_core::id::TokenId> {
+        (!self.around.revoked_tokens.contains(&person)).then(|| cast::token(person))
+    }
+
+    fn expected(&self, stale_fence: Option<bool>) -> Option<Fence> {
+        let active = self.lock.session.as_ref().map(|session| session.fence);
+        let seen = active.unwrap_or(self.lock.environment.fence);
+        stale_fence.map(|is_stale| Fence::from_number(seen.number() - i64::from(is_stale)))
+    }
+
+    fn named(&self, which: WhichSession) -> Option<Session> {
+        let last = self.lock.environment.sessions;
+        match which {
+            WhichSession::Current => {
+                self.lock.session.clone().or_else(|| self.records.session(self.id, last))
+            }
+            WhichSession::Back(count) => self.records.session(self.id, last - i64::from(count)),
+        }
+    }
+
+    fn ticket(&self, which: WhichTicket) -> Option<Ticket> {
+        match which {
+            WhichTicket::Waiting(before) => self.lock.tickets.get(usize::from(before)).cloned(),
+            WhichTicket::Back(count) => {
+                self.records.ticket(self.id, self.lock.environment.tickets - i64::from(count))
+            }
+        }
+    }
+
+    fn which(&self, which: WhichDeployment) -> Option<Deployment> {
+        let mut unfinished = self.lock.deployments.iter();
+        match which {
+            WhichDeployment::Startable => {
+                self.lock.environment.agenda.startable.and_then(|id| self.lock.deployment(id).cloned())
+            }
+            WhichDeployment::Live(before) => {
+                unfinished.filter(|it| it.status.attempt().is_some()).nth(usize::from(before)).cloned()
+            }
+            WhichDeployment::Queued(before) => {
+                unfinished.filter(|it| it.status.attempt().is_none()).nth(usize::from(before)).cloned()
+            }
+            WhichDeployment::Reset => {
+                unfinished.find(|it| it.work == berth_core::deployment::Work::Reset).cloned()
+            }
+            WhichDeployment::Back(count) => {
+                self.records.deployment(self.id, self.lock.environment.deployments - i64::from(count))
+            }
+            WhichDeployment::Numbered(number) => self.records.deployment(self.id, number),
+        }
+    }
+}
+
+impl Outcomes {
+    pub fn said(self) -> Outcome {
+        match self {
+            Outcomes::Succeeded => Outcome::Succeeded,
+            Outcomes::Failed => {
+                Outcome::Failed(Failure { cause: Cause::StepFailed, detail: "exit code 1".into() })
+            }
+            Outcomes::Stopped => Outcome::Stopped,
+            Outcomes::Lost => Outcome::Lost,
+        }
+    }
+}
+
+fn nonce_as_sent(deployment: &Deployment, nonce: Nonce) -> String {
+    match nonce {
+        Nonce::Of(runner) => nonce_of(runner),
+        Nonce::Right => deployment.status.attempt().map_or_else(|| nonce_of(0), |it| it.nonce.clone()),
+    }
+}
+
+fn done<A>(decision: Decision<A>) -> Decision<Answer> {
+    answered(decision, |_| Answer::Done)
+}
+
+fn told<A>(ruling: Ruling<A>, answer: impl FnOnce(A) -> Answer) -> Decision<Answer> {
+    answered(ruling, |result: Result<A, Refusal>| result.map_or_else(Answer::Refused, answer))
+}
+
+fn answered<A>(decision: Decision<A>, answer: impl FnOnce(A) -> Answer) -> Decision<Answer> {
+    let Decision { changes, events, effects, answer: given } = decision;
+    Decision { changes, events, effects, answer: answer(given) }
+}

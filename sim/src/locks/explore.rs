@@ -1,0 +1,119 @@
+//! Every sequence of a small alphabet, breadth first; states that look the same are followed once.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use berth_core::deployment::{Status, Work};
+use berth_core::environment::{Lock, Ticket};
+use berth_core::time::Timestamp;
+
+use super::check::Checker;
+use super::command::Command;
+use super::model::{Failed, Model, trace};
+
+/// How much was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Explored {
+    /// That were followed; those at the end are looked at and not counted.
+    pub states: usize,
+    pub steps: usize,
+}
+
+/// Follows every word of `alphabet` up to `depth` letters. The oracle looks at every step.
+pub fn explore(alphabet: &[Command], depth: usize) -> Result<Explored, Box<Failed>> {
+    let mut known = BTreeSet::new();
+    let mut frontier = vec![(Model::default(), Checker::default(), Vec::<Command>::new())];
+    let mut explored = Explored { states: 1, steps: 0 };
+    for level in 1..=depth {
+        let mut next = Vec::new();
+        for (model, checker, path) in &frontier {
+            for command in alphabet {
+                let (mut model, mut checker) = (model.clone(), checker.clone());
+                explored.steps += 1;
+                let path = || path.iter().chain([command]).cloned().collect::<Vec<_>>();
+                if let Err(violation) = model.perform(command, &mut checker) {
+                    return Err(Box::new(Failed { violation, trace: trace(&path()) }));
+                }
+                // The oracle has read them; carried along they would be most of the memory.
+                model.world.events.clear();
+                if level < depth && known.insert(canonical(&model)) {
+                    next.push((model, checker, path()));
+                }
+            }
+        }
+        explored.states += next.len();
+        frontier = next;
+    }
+    Ok(explored)
+}
+
+/// All that decides what can happen next in the first environment. Times count from now, and who did it before is
+/// forgotten: two states with the same text have the same future.
+fn canonical(model: &Model) -> String {
+    let around = &model.around;
+    let mut text = format!(
+        "{} {} {} {:?} {:?} {:?};",
+        around.is_paused,
+        around.is_tracked,
+        around.epoch,
+        around.revoked_people,
+        around.revoked_tokens,
+        around.deleted
+    );
+    let Some(lock) = model.world.load(around.environment(0)) else { return text };
+    let from_now = |at: Option<Timestamp>| at.map(|at| at.as_micros() - around.now.as_micros());
+    let environment = &lock.environment;
+    let _ = write!(
+        text,
+        "{} {:?} {} {} {};",
+        environment.is_declared,
+        environment.condition,
+        environment.definition_hash,
+        environment.sessions.min(2),
+        environment.deployments.min(3)
+    );
+    if let Some(session) = &lock.session {
+        let _ = write!(
+            text,
+            "{} {:?} {:?} {:?} {:?} {:?} {:?};",
+            session.holder.name,
+            from_now(session.expires_at),
+            session.ttl_seconds,
+            from_now(Some(session.active_at)),
+            session.idle_seconds,
+            from_now(session.warned_of),
+            session.drain.as_ref().map(|drain| drain.completed_at.is_some())
+        );
+    }
+    for ticket in &lock.tickets {
+        let _ = write!(
+            text,
+            "{} {:?} {:?} {};",
+            ticket.holder.name,
+            from_now(Some(ticket.expires_at)),
+            ticket.wish,
+            takeover(&lock, ticket, from_now)
+        );
+    }
+    for it in &lock.deployments {
+        let work = match it.work {
+            Work::Reset => "reset",
+            Work::Session(id) if lock.session.as_ref().is_some_and(|session| session.id == id) => "own",
+            Work::Session(_) => "old",
+        };
+        let cause = match &it.status {
+            Status::Cancelling { cancel, .. } => cancel.cause.as_str(),
+            _ => "",
+        };
+        let nonce = it.status.attempt().map(|attempt| &attempt.nonce);
+        let _ =
+            write!(text, "{work} {} {cause} {nonce:?} {};", it.status.as_str(), it.overrides_drain.is_some());
+    }
+    text
+}
+
+fn takeover(lock: &Lock, ticket: &Ticket, from_now: impl Fn(Option<Timestamp>) -> Option<i64>) -> String {
+    let active = lock.session.as_ref().map(|session| session.id);
+    let plan = ticket.takeover.as_ref();
+    format!("{:?}", plan.map(|plan| (Some(plan.target) == active, from_now(plan.at))))
+}

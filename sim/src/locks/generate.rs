@@ -1,0 +1,175 @@
+//! Random sequences of commands, with a liking for what is rare: races, ends that are due, late messages.
+
+use berth_core::environment::deploy::OnConflict;
+use berth_core::environment::force::Mode;
+
+use super::cast;
+use super::command::{
+    Ask, Command, Due, Nonce, Outcomes, Place, Turn, WhichDeployment, WhichSession, WhichTicket,
+};
+use crate::chance::Chance;
+
+/// The same seed and length, the same commands.
+pub fn generate(seed: u64, length: usize) -> Vec<Command> {
+    let mut chance = Chance::from_seed(seed);
+    // Most of what is interesting takes many commands on one environment.
+    let share_of_qa = chance.pick(&[50, 85, 100]);
+    let is_calm = chance.percent(60);
+    (0..length).map(|_| command(&mut chance, share_of_qa, is_calm)).collect()
+}
+
+const LENGTH_MAX: u64 = 60;
+
+/// As [`generate`], with the length that belongs to the seed: from 1 to 60.
+pub fn sequence(seed: u64) -> Vec<Command> {
+    generate(seed, usize::try_from(1 + seed % LENGTH_MAX).unwrap_or(1))
+}
+
+fn command(chance: &mut Chance, share_of_qa: u64, is_calm: bool) -> Command {
+    let place = Place::from(!chance.percent(share_of_qa));
+    match chance.below(100) {
+        0..18 => Command::Turn(turn(chance, place, is_calm)),
+        18..24 => Command::Race { place, first: ask(chance, is_calm), second: ask(chance, is_calm) },
+        _ => Command::Ask { place, ask: ask(chance, is_calm) },
+    }
+}
+
+fn person(chance: &mut Chance) -> u8 {
+    // Somebody holds more often than others, so that holders also do things.
+    chance.pick(&[0, 0, 1, 1, 2])
+}
+
+/// A calm run has no changes of the definition: they end everything that goes on.
+pub(crate) fn ask(chance: &mut Chance, is_calm: bool) -> Ask {
+    let by = person(chance);
+    match chance.below(if is_calm { 96 } else { 100 }) {
+        0..16 => claim(chance, by),
+        16..21 => Ask::Extend {
+            by,
+            session: session(chance),
+            ttl_seconds: chance.pick(&[None, None, Some(60), Some(300), Some(3_600)]),
+            stale_fence: stale_fence(chance, 20),
+        },
+        21..30 => Ask::Release {
+            by,
+            session: session(chance),
+            may_force: chance.percent(40),
+            stale_fence: stale_fence(chance, 10),
+        },
+        30..38 => force(chance, by),
+        38..41 => Ask::HandOver { by, session: session(chance), to: person(chance) },
+        41..53 => Ask::Deploy {
+            by,
+            session: session(chance),
+            commit: chance.small(4),
+            on_conflict: chance.pick(&[
+                OnConflict::Queue,
+                OnConflict::Queue,
+                OnConflict::Supersede,
+                OnConflict::Reject,
+            ]),
+            override_drain: chance.percent(25),
+        },
+        53..56 => Ask::Leave {
+            by,
+            ticket: match chance.small(4) {
+                0 => WhichTicket::Back(chance.small(3)),
+                before => WhichTicket::Waiting(before - 1),
+            },
+            may_force: chance.percent(20),
+        },
+        56..60 => Ask::Cancel { by, deployment: deployment(chance) },
+        60..74 => {
+            let deployment = if chance.percent(75) { WhichDeployment::Startable } else { deployment(chance) };
+            Ask::Grant { runner: u16::from(chance.small(cast::RUNNERS)), deployment }
+        }
+        74..88 => Ask::Report {
+            deployment: if chance.percent(75) {
+                WhichDeployment::Live(chance.small(2))
+            } else {
+                deployment(chance)
+            },
+            nonce: nonce(chance),
+            outcome: outcome(chance),
+        },
+        88..90 => Ask::Beat { deployment: deployment(chance), nonce: nonce(chance) },
+        90..96 => Ask::Sweep,
+        96 => Ask::Redeclare { words: chance.small(2) },
+        97 => Ask::Undeclare,
+        98 => Ask::Delete { by },
+        _ => Ask::Recreate,
+    }
+}
+
+fn claim(chance: &mut Chance, by: u8) -> Ask {
+    Ask::Claim {
+        by,
+        commit: if chance.percent(60) { Some(chance.small(4)) } else { None },
+        deploy: chance.percent(80),
+        ttl_seconds: chance.pick(&[None, None, Some(60), Some(300), Some(3_600)]),
+        wait_seconds: chance.pick(&[None, Some(1), Some(90), Some(500), Some(3_600)]),
+    }
+}
+
+fn force(chance: &mut Chance, by: u8) -> Ask {
+    let mode = match chance.below(5) {
+        0..3 => Mode::Now,
+        3 => Mode::AfterCurrentDeployment,
+        _ => Mode::Grace { seconds: chance.pick(&[1, 30, 300]) },
+    };
+    let commit = if chance.percent(60) { Some(chance.small(4)) } else { None };
+    Ask::Force { by, commit, mode, stale_fence: stale_fence(chance, 40) }
+}
+
+fn stale_fence(chance: &mut Chance, sent: u64) -> Option<bool> {
+    if chance.percent(sent) { Some(chance.percent(40)) } else { None }
+}
+
+fn session(chance: &mut Chance) -> WhichSession {
+    if chance.percent(80) { WhichSession::Current } else { WhichSession::Back(chance.small(4)) }
+}
+
+fn deployment(chance: &mut Chance) -> WhichDeployment {
+    match chance.below(10) {
+        0 => WhichDeployment::Startable,
+        1..4 => WhichDeployment::Live(chance.small(2)),
+        4..6 => WhichDeployment::Queued(chance.small(3)),
+        6 => WhichDeployment::Reset,
+        _ => WhichDeployment::Back(chance.small(5)),
+    }
+}
+
+fn nonce(chance: &mut Chance) -> Nonce {
+    if chance.percent(75) { Nonce::Right } else { Nonce::Of(u16::from(chance.small(cast::RUNNERS))) }
+}
+
+fn outcome(chance: &mut Chance) -> Outcomes {
+    chance.pick(&[
+        Outcomes::Succeeded,
+        Outcomes::Succeeded,
+        Outcomes::Failed,
+        Outcomes::Stopped,
+        Outcomes::Stopped,
+        Outcomes::Lost,
+    ])
+}
+
+fn turn(chance: &mut Chance, place: Place, is_calm: bool) -> Turn {
+    const SECOND: i64 = 1_000_000;
+    match chance.below(if is_calm { 72 } else { 100 }) {
+        0..24 => Turn::Advance { micros: chance.pick(&[1, SECOND, 20 * SECOND, 100 * SECOND, 350 * SECOND]) },
+        24..27 => Turn::Advance { micros: chance.pick(&[700 * SECOND, 4_000 * SECOND, 86_400 * SECOND]) },
+        27..72 => Turn::To {
+            place,
+            due: chance.pick(&[Due::Expiry, Due::Idle, Due::Ticket, Due::Takeover, Due::Next]),
+            offset_micros: chance.pick(&[-SECOND, -1, 0, 1]),
+        },
+        72..80 => Turn::Back { seconds: chance.pick(&[1, 30, 500, 5_000]) },
+        80..83 => Turn::RevokePerson(chance.small(3)),
+        83..88 => Turn::RevokeToken(chance.small(3)),
+        88..91 => Turn::Stop,
+        91..94 => Turn::Resume,
+        94..98 => Turn::Track(chance.percent(50)),
+        _ => Turn::RaiseEpoch,
+    }
+}

@@ -1,0 +1,240 @@
+//! The backend in memory, and a run: commands one after the other, the oracle after each.
+
+use std::fmt;
+
+use berth_core::decision::Decision;
+use berth_core::deployment::Deployment;
+use berth_core::environment::declare::declare;
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Lock, Moment, Session, Ticket};
+use berth_core::id::EnvironmentId;
+use berth_core::world::{Outdated, World};
+
+use super::answer::Answer;
+use super::cast;
+use super::check::{Checker, Seen, Violation};
+use super::command::{Ask, Command, Place, Turn};
+use super::execute::{Records, Subject, declaration, execute, subject};
+use super::surroundings::Surroundings;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    pub world: World,
+    pub around: Surroundings,
+}
+
+/// One thing that was asked, and what came of it.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub place: Place,
+    /// The one the name meant when it was asked.
+    pub environment: EnvironmentId,
+    pub ask: Ask,
+    pub moment: Moment,
+    /// As it was loaded; `None` for an environment that was not there yet.
+    pub before: Option<Lock>,
+    pub subject: Subject,
+    pub decision: Decision<Answer>,
+    /// Somebody else had written since: nothing was.
+    pub is_outdated: bool,
+}
+
+/// A run that broke a rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    pub violation: Violation,
+    pub trace: String,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n\n{}", self.violation, self.trace)
+    }
+}
+
+impl Default for Model {
+    fn default() -> Self {
+        let mut model = Self { world: World::default(), around: Surroundings::default() };
+        for place in 0..2 {
+            let declared =
+                declare(declaration(place, cast::environment(place, 0), Fence::default()), cast::START);
+            if model.world.apply(declared).is_err() {
+                unreachable!("the world is new");
+            }
+        }
+        model.apply_surroundings();
+        model
+    }
+}
+
+impl Records for World {
+    fn lock(&self, environment: EnvironmentId) -> Option<Lock> {
+        self.load(environment)
+    }
+
+    fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session> {
+        let mut all = self.sessions.values();
+        all.find(|it| it.environment == environment && it.number == number).cloned()
+    }
+
+    fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket> {
+        let mut all = self.tickets.values();
+        all.find(|it| it.environment == environment && it.number == number).cloned()
+    }
+
+    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment> {
+        let mut all = self.deployments.values();
+        all.find(|it| it.environment == environment && it.number == number).cloned()
+    }
+
+    fn last_fence(&self, place: Place) -> Fence {
+        let name = cast::name(place);
+        let of_name = self.environments.values().filter(|it| it.name == name);
+        of_name.map(|it| it.fence).max().unwrap_or_default()
+    }
+}
+
+impl Model {
+    /// Everything a command leads to, as steps; each was looked at by `checker`.
+    pub fn perform(&mut self, command: &Command, checker: &mut Checker) -> Result<Vec<Step>, Violation> {
+        match command {
+            Command::Turn(turn) => {
+                self.turn(*turn);
+                Ok(Vec::new())
+            }
+            Command::Ask { place, ask } => match self.look(*place, ask) {
+                None => Ok(Vec::new()),
+                Some(step) => Ok(vec![self.commit(step, checker)?]),
+            },
+            Command::Race { place, first, second } => {
+                let looked = [self.look(*place, first), self.look(*place, second)];
+                let mut steps = Vec::new();
+                for step in looked.into_iter().flatten() {
+                    let ask = step.ask.clone();
+                    let step = self.commit(step, checker)?;
+                    let is_outdated = step.is_outdated;
+                    steps.push(step);
+                    if is_outdated && let Some(again) = self.look(*place, &ask) {
+                        steps.push(self.commit(again, checker)?);
+                    }
+                }
+                Ok(steps)
+            }
+        }
+    }
+
+    pub fn turn(&mut self, turn: Turn) {
+        let lock = turn.place().and_then(|place| self.world.load(self.around.environment(place)));
+        self.around.turn(turn, lock.as_ref());
+        self.apply_surroundings();
+    }
+
+    /// Loads and decides; writes nothing.
+    pub fn look(&mut self, place: Place, ask: &Ask) -> Option<Step> {
+        let moment = self.around.moment();
+        let environment = match ask {
+            Ask::Recreate => cast::environment(place, self.around.incarnations[usize::from(place)] + 1),
+            _ => self.around.environment(place),
+        };
+        let before = self.world.load(environment);
+        let decision = execute(&self.world, &self.around, place, ask, &moment)?;
+        let subject = subject(&self.world, &self.around, place, ask);
+        let ask = ask.clone();
+        Some(Step { place, environment, ask, moment, before, subject, decision, is_outdated: false })
+    }
+
+    /// Writes what was decided, unless it is outdated.
+    pub fn commit_unwatched(&mut self, mut step: Step) -> Step {
+        match self.world.apply(step.decision.clone()) {
+            Err(Outdated) => step.is_outdated = true,
+            Ok(_) => self.around.note_commit(step.place, &step.ask),
+        }
+        step
+    }
+
+    /// The same, and lets the oracle look.
+    pub fn commit(&mut self, step: Step, checker: &mut Checker) -> Result<Step, Violation> {
+        let step = self.commit_unwatched(step);
+        let Some(after) = self.world.load(step.environment) else { unreachable!("environments stay") };
+        checker.look(&Seen { step: &step, after: &after, around: &self.around })?;
+        Ok(step)
+    }
+
+    fn apply_surroundings(&mut self) {
+        let Surroundings { is_paused, is_tracked, revoked_people, revoked_tokens, .. } = &self.around;
+        self.world.paused = if *is_paused { vec![cast::pipeline()] } else { Vec::new() };
+        self.world.tracked = is_tracked.then(cast::tracked);
+        self.world.revoked = revoked_people.iter().map(|person| cast::person(*person).id).collect();
+        self.world.revoked_tokens = revoked_tokens.iter().map(|person| cast::token(*person)).collect();
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}  {}: {}", self.moment.now, cast::PLACES[usize::from(self.place)], self.ask)?;
+        if self.is_outdated {
+            return write!(f, "\n    outdated");
+        }
+        write!(f, "\n    {}", self.decision.answer)?;
+        for event in &self.decision.events {
+            write!(f, "\n    + {} {}", event.kind, event.data)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs the commands on a new model.
+pub fn check(commands: &[Command]) -> Result<Model, Violation> {
+    let (mut model, mut checker) = (Model::default(), Checker::default());
+    for command in commands {
+        model.perform(command, &mut checker)?;
+    }
+    Ok(model)
+}
+
+/// The same, for people: a run that fails is made as short as it gets and told line by line.
+pub fn run(commands: &[Command]) -> Result<Model, Box<Failed>> {
+    check(commands).map_err(|violation| {
+        let trace = trace(&shrunk(commands, &violation));
+        Box::new(Failed { violation, trace })
+    })
+}
+
+/// Leaves out whatever the same promise is broken without.
+fn shrunk(commands: &[Command], violation: &Violation) -> Vec<Command> {
+    let mut kept = commands.to_vec();
+    let mut index = kept.len();
+    while index > 0 {
+        index -= 1;
+        let mut shorter = kept.clone();
+        shorter.remove(index);
+        if check(&shorter).is_err_and(|other| other.rule == violation.rule) {
+            kept = shorter;
+            index = index.min(kept.len());
+        }
+    }
+    kept
+}
+
+/// What happens, line by line, up to the first broken rule.
+pub fn trace(commands: &[Command]) -> String {
+    use fmt::Write as _;
+
+    let (mut model, mut checker) = (Model::default(), Checker::default());
+    let mut text = String::new();
+    for (number, command) in commands.iter().enumerate() {
+        let _ = writeln!(text, "{number:>3}. {command}");
+        match model.perform(command, &mut checker) {
+            Ok(steps) => {
+                for step in steps {
+                    let _ = writeln!(text, "    {step}");
+                }
+            }
+            Err(violation) => {
+                let _ = writeln!(text, "    {violation}");
+                break;
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,104 @@
+//! What is around the locks: the clock, the epoch, who was revoked, what is stopped. The same for every backend.
+
+use berth_core::environment::{Lock, Moment};
+use berth_core::id::EnvironmentId;
+use berth_core::time::Timestamp;
+
+use super::cast;
+use super::command::{Due, Place, Turn};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Surroundings {
+    pub now: Timestamp,
+    pub epoch: i64,
+    pub is_paused: bool,
+    /// The head of the tracked branch is known.
+    pub is_tracked: bool,
+    pub revoked_people: Vec<u8>,
+    pub revoked_tokens: Vec<u8>,
+    /// How often each name was given to a new environment.
+    pub incarnations: [u8; 2],
+    /// The environment of that name was deleted.
+    pub deleted: [bool; 2],
+    /// Decisions so far; each has its own chance.
+    drawn: u64,
+}
+
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self {
+            now: cast::START,
+            epoch: 0,
+            is_paused: false,
+            is_tracked: true,
+            revoked_people: Vec::new(),
+            revoked_tokens: Vec::new(),
+            incarnations: [0; 2],
+            deleted: [false; 2],
+            drawn: 0,
+        }
+    }
+}
+
+impl Surroundings {
+    pub fn environment(&self, place: Place) -> EnvironmentId {
+        cast::environment(place, self.incarnations[usize::from(place)])
+    }
+
+    /// Every decision gets another one, also the second of a race.
+    pub fn moment(&mut self) -> Moment {
+        self.drawn += 1;
+        let mut entropy = [0; 10];
+        // An id overwrites the first bytes, and a decision counts in the last.
+        entropy[3] = 0x80;
+        entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
+        Moment { now: self.now, epoch: self.epoch, entropy }
+    }
+
+    /// `lock` is that of the place a turn names, if it names one.
+    pub fn turn(&mut self, turn: Turn, lock: Option<&Lock>) {
+        let after = |at: Timestamp, micros: i64| Timestamp::from_micros(at.as_micros() + micros);
+        match turn {
+            Turn::Advance { micros } => self.now = after(self.now, micros),
+            Turn::To { due, offset_micros, .. } => {
+                if let Some(at) = lock.and_then(|lock| moment_of(lock, due)) {
+                    self.now = self.now.max(after(at, offset_micros));
+                }
+            }
+            Turn::Back { seconds } => self.now = self.now.plus_seconds(-seconds),
+            Turn::RevokePerson(person) => note(&mut self.revoked_people, person),
+            Turn::RevokeToken(person) => note(&mut self.revoked_tokens, person),
+            Turn::Stop => self.is_paused = true,
+            Turn::Resume => self.is_paused = false,
+            Turn::Track(is_known) => self.is_tracked = is_known,
+            Turn::RaiseEpoch => self.epoch += 1,
+        }
+    }
+}
+
+impl Turn {
+    /// Whose lock [`Surroundings::turn`] wants to see.
+    pub const fn place(self) -> Option<Place> {
+        match self {
+            Turn::To { place, .. } => Some(place),
+            _ => None,
+        }
+    }
+}
+
+fn moment_of(lock: &Lock, due: Due) -> Option<Timestamp> {
+    let session = lock.session.as_ref();
+    match due {
+        Due::Expiry => session?.expires_at,
+        Due::Idle => Some(session?.active_at.plus_seconds(session?.idle_seconds?)),
+        Due::Ticket => lock.tickets.first().map(|ticket| ticket.expires_at),
+        Due::Takeover => lock.tickets.first()?.takeover.as_ref()?.at,
+        Due::Next => lock.environment.agenda.due_at,
+    }
+}
+
+fn note(list: &mut Vec<u8>, person: u8) {
+    if !list.contains(&person) {
+        list.push(person);
+    }
+}

@@ -1,0 +1,80 @@
+//! Runs the simulation from a seed, and tells the story of a run that breaks a promise.
+
+use std::process::ExitCode;
+
+use berth_sim::drill::{self, Tally};
+use berth_sim::locks;
+
+const USAGE: &str = "\
+usage: berth-sim locks     --seed N [--runs N] [--trace]   clients, runners and servers that fail
+       berth-sim sequences --seed N [--runs N] [--trace]   random commands, one after the other
+";
+
+struct Options {
+    seed: u64,
+    runs: u64,
+    trace: bool,
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let done = match args.split_first() {
+        Some((what, rest)) if what == "locks" => options(rest).and_then(|options| run_drill(&options)),
+        Some((what, rest)) if what == "sequences" => {
+            options(rest).and_then(|options| run_sequences(&options))
+        }
+        _ => Err(USAGE.to_owned()),
+    };
+    match done {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("{}", text.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(args: &[String]) -> Result<Options, String> {
+    let mut options = Options { seed: 0, runs: 1, trace: false };
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        let mut number = || {
+            let value = args.next().and_then(|value| value.parse().ok());
+            value.ok_or_else(|| format!("{arg} needs a number\n{USAGE}"))
+        };
+        match arg.as_str() {
+            "--seed" => options.seed = number()?,
+            "--runs" => options.runs = number()?,
+            "--trace" => options.trace = true,
+            _ => return Err(format!("there is no option {arg}\n{USAGE}")),
+        }
+    }
+    Ok(options)
+}
+
+fn run_drill(options: &Options) -> Result<String, String> {
+    let mut total = Tally::default();
+    for seed in options.seed..options.seed + options.runs {
+        if options.trace {
+            println!("{}", drill::trace(seed));
+        }
+        total += drill::run(seed).map_err(|broken| broken.to_string())?;
+    }
+    Ok(format!("{} runs from seed {}: {total}", options.runs, options.seed))
+}
+
+fn run_sequences(options: &Options) -> Result<String, String> {
+    for seed in options.seed..options.seed + options.runs {
+        let commands = locks::sequence(seed);
+        if options.trace {
+            println!("{}", locks::trace(&commands));
+        }
+        locks::run(&commands).map_err(|failed| {
+            format!("{failed}\nseed {seed}\nagain: cargo xtask sim sequences --seed {seed}")
+        })?;
+    }
+    Ok(format!("{} sequences from seed {}: no promise was broken", options.runs, options.seed))
+}
