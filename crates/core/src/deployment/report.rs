@@ -63,7 +63,7 @@ pub fn report(
     let order = if counts { Order::Continue } else { Order::Stale };
     let status = if counts { ended(&deployment, outcome) } else { stopped(&mut draft, &deployment, outcome) };
     conclude(&mut draft, deployment, status, outcome);
-    drain(&mut draft, id);
+    drain(&mut draft);
     draft.finish(order)
 }
 
@@ -126,17 +126,16 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
     draft.retire(Deployment { status, finished_at: Some(now), ..deployment });
 }
 
-/// The last attempt of an ended session has stopped: the holder's work may begin.
-fn drain(draft: &mut Draft<'_>, id: DeploymentId) {
+/// The last attempt of an ended session has stopped: whoever holds the environment, or will, may begin.
+fn drain(draft: &mut Draft<'_>) {
     let now = draft.now();
     if draft.lock.is_contested() || planted(Plant::DrainNeverEnds) {
         return;
     }
-    let session = draft.lock.session.as_mut();
-    let drain = session.and_then(|session| session.drain.as_mut());
-    let waited = drain.filter(|drain| drain.completed_at.is_none() && drain.pending.contains(&id));
-    if let Some(drain) = waited {
-        drain.completed_at = Some(now);
+    let drain = draft.lock.session.as_mut().and_then(|session| session.drain.as_mut());
+    let waited = drain.filter(|drain| drain.completed_at.is_none());
+    let somebody_waited = waited.map(|drain| drain.completed_at = Some(now)).is_some();
+    if somebody_waited || draft.was_contested() {
         let event = crate::environment::drained(&draft.lock);
         draft.record(event);
     }

@@ -6,7 +6,7 @@ use super::limits::TICKETS_WAITING_MAX;
 use super::lock::Lock;
 use super::state::{Holder, Locked, Session, Ticket, Wish};
 use crate::decision::{Refusal, Ruling};
-use crate::id::{DeploymentId, TokenId};
+use crate::id::{DeploymentId, SessionId, TokenId};
 use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone)]
@@ -38,7 +38,8 @@ pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
     let holder = draft.lock.session.as_ref().filter(|_| !planted(Plant::ClaimTakesHeld));
     match (holder, cmd.wait_seconds) {
         (None, _) => {
-            let opened = open(&mut draft, &cmd.by, &cmd.wish);
+            let id = draft.new_session_id();
+            let opened = open(&mut draft, id, &cmd.by, &cmd.wish);
             draft.finish(Ok(Claimed::Session(opened)))
         }
         (Some(session), None) => {
@@ -56,8 +57,8 @@ pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
     }
 }
 
-pub(super) fn open(draft: &mut Draft<'_>, by: &Holder, wish: &Wish) -> Opened {
-    let (_, deployment) = draft.grant(by, wish);
+pub(super) fn open(draft: &mut Draft<'_>, id: SessionId, by: &Holder, wish: &Wish) -> Opened {
+    let deployment = draft.grant(id, by, wish);
     match draft.lock.session.clone() {
         Some(session) => Opened { session, deployment },
         None => unreachable!("a grant opens a session"),

@@ -85,6 +85,11 @@ impl<'a> Draft<'a> {
         self.moment.now
     }
 
+    /// Before this decision.
+    pub(crate) fn was_contested(&self) -> bool {
+        self.before.is_contested()
+    }
+
     pub(crate) fn record(&mut self, event: NewEvent) {
         self.events.push(NewEvent { by: self.by.clone(), ..event });
     }

@@ -11,7 +11,7 @@ use super::lock::Lock;
 use super::moves::Ending;
 use super::state::{EndReason, Holder, Takeover, Wish};
 use super::{check_declared, check_fence, settle, telling};
-use crate::decision::Ruling;
+use crate::decision::{Refusal, Ruling};
 use crate::event::EventKind;
 use crate::id::TokenId;
 use crate::name::Reason;
@@ -42,7 +42,8 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
         return draft.refuse(refusal);
     }
     let Some(target) = draft.lock.session.as_ref().map(|session| session.id) else {
-        let opened = open(&mut draft, &cmd.by, &cmd.wish);
+        let id = draft.new_session_id();
+        let opened = open(&mut draft, id, &cmd.by, &cmd.wish);
         return draft.finish(Ok(Claimed::Session(opened)));
     };
     let at = match cmd.mode {
@@ -53,7 +54,7 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
             return draft.finish(Ok(Claimed::Session(opened)));
         }
     };
-    if let Err(refusal) = check_room(&draft.lock) {
+    if let Err(refusal) = check_room(&draft.lock).and_then(|()| check_first(&draft.lock)) {
         return draft.refuse(refusal);
     }
     // A place in line outlives the moment it waits for.
@@ -64,7 +65,9 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
 }
 
 fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
-    let ending = Ending { reason: EndReason::Overridden, by: cmd.by.actor(), why: why(cmd), successor: None };
+    let successor = draft.new_session_id();
+    let (reason, by) = (EndReason::Overridden, cmd.by.actor());
+    let ending = Ending { reason, by, why: why(cmd), successor: Some(successor) };
     if let Some(session) = draft.end(ending) {
         let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
@@ -72,7 +75,16 @@ fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
     if planted(Plant::ForceLeavesFree) {
         settle::after_end(draft);
     }
-    open(draft, &cmd.by, &cmd.wish)
+    open(draft, successor, &cmd.by, &cmd.wish)
+}
+
+/// One takeover is announced at a time: a second one could not say when its moment comes.
+fn check_first(lock: &Lock) -> Result<(), Refusal> {
+    let Some((ticket, takeover)) = lock.pending_takeover() else { return Ok(()) };
+    let when = takeover.at.map_or("when its deployment has ended".to_owned(), |at| format!("at {at}"));
+    let name = &ticket.holder.name;
+    let text = format!("{name} takes it over {when}; wait in line, or take over with \"mode\": \"now\"");
+    Err(Refusal::InvalidState(text))
 }
 
 /// Those who only know `context` have said why there.

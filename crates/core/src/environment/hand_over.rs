@@ -5,7 +5,7 @@ use super::lock::Lock;
 use super::moves::Ending;
 use super::state::{EndReason, Holder, Session, Wish};
 use super::{Named, check_declared, telling};
-use crate::decision::Ruling;
+use crate::decision::{Refusal, Ruling};
 use crate::event::EventKind;
 
 pub fn hand_over(
@@ -29,6 +29,14 @@ pub fn hand_over(
             deploy: false,
         },
     };
+    // It would have to go on against somebody who was not told, or be dodged.
+    if let Some((ticket, _)) = draft.lock.pending_takeover() {
+        let text = format!(
+            "{} has announced to take it over; it cannot be handed to anybody else",
+            ticket.holder.name
+        );
+        return draft.refuse(Refusal::InvalidState(text));
+    }
     let successor = draft.new_session_id();
     let ending =
         Ending { reason: EndReason::HandedOver, by: by.actor(), why: None, successor: Some(successor) };

@@ -75,18 +75,17 @@ impl Draft<'_> {
     }
 
     /// Opens a session, deploys its commit if that is wished, and tells of both.
-    pub(crate) fn grant(&mut self, holder: &Holder, wish: &Wish) -> (SessionId, Option<DeploymentId>) {
-        let (id, previous) = (self.new_session_id(), self.lock.environment.fence);
+    pub(crate) fn grant(&mut self, id: SessionId, holder: &Holder, wish: &Wish) -> Option<DeploymentId> {
+        let previous = self.lock.environment.fence;
         self.open(id, holder.clone(), wish);
         if let Some(session) = &self.lock.session {
             let event = telling::opened(&self.lock, session, previous);
             self.record(event);
         }
-        let deployment = match &wish.commit {
+        match &wish.commit {
             Some(commit) if wish.deploy => Some(self.deploy(commit.clone(), holder.actor(), None)),
             _ => None,
-        };
-        (id, deployment)
+        }
     }
 
     /// The active session asks for a deployment.

@@ -8,6 +8,7 @@ use super::state::{EndReason, Session, Ticket, TicketCause, TicketStatus};
 use super::telling;
 use crate::decision::Decision;
 use crate::event::{Actor, EventKind};
+use crate::id::SessionId;
 use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
@@ -127,13 +128,13 @@ fn take_over_when_due(draft: &mut Draft<'_>) {
         return;
     }
     let (ticket, why) = (ticket.clone(), takeover.why.clone());
-    let (by, reason) = (ticket.holder.actor(), EndReason::Overridden);
-    let ended = draft.end(Ending { reason, by, why, successor: None });
+    let (by, reason, successor) = (ticket.holder.actor(), EndReason::Overridden, draft.new_session_id());
+    let ended = draft.end(Ending { reason, by, why, successor: Some(successor) });
     if let Some(session) = ended {
         let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
     }
-    grant(draft, &ticket);
+    grant(draft, successor, &ticket);
 }
 
 /// The waiter is granted inside the decision that freed the environment: a free moment would let a newcomer win.
@@ -144,14 +145,15 @@ fn grant_next(draft: &mut Draft<'_>) {
     let tickets = &draft.lock.tickets;
     let next = if planted(Plant::QueueNotInOrder) { tickets.last() } else { tickets.first() };
     if let Some(ticket) = next.cloned() {
-        grant(draft, &ticket);
+        let id = draft.new_session_id();
+        grant(draft, id, &ticket);
     }
 }
 
-fn grant(draft: &mut Draft<'_>, ticket: &Ticket) {
+fn grant(draft: &mut Draft<'_>, session: SessionId, ticket: &Ticket) {
     let mut wish = ticket.wish.clone();
     wish.deploy &= !planted(Plant::TicketForgetsCommit);
-    let (session, deployment) = draft.grant(&ticket.holder, &wish);
+    let deployment = draft.grant(session, &ticket.holder, &wish);
     let status = TicketStatus::Granted { at: draft.now(), session, deployment };
     if let Some(ticket) = draft.leave(ticket.id, status).filter(|_| !planted(Plant::NoEventOnGrant)) {
         let event = telling::ticket(EventKind::TicketGranted, &draft.lock, &ticket)

@@ -294,10 +294,16 @@ fn check_refusal(memory: &Memory, before: &Lock, refusal: &Refusal, seen: &Seen<
 fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
     let lock = seen.after;
     let fine = match &seen.step.ask {
-        Ask::Claim { .. } | Ask::Force { .. } => {
-            !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX
+        Ask::Claim { .. } => !lock.environment.is_declared || lock.tickets.len() >= TICKETS_WAITING_MAX,
+        Ask::Force { mode, .. } => {
+            let active = lock.session.as_ref().map(|session| session.id);
+            let announced =
+                |it: &Ticket| it.takeover.as_ref().is_some_and(|plan| Some(plan.target) == active);
+            !lock.environment.is_declared
+                || lock.tickets.len() >= TICKETS_WAITING_MAX
+                || (*mode != Mode::Now && lock.tickets.iter().any(announced))
         }
-        Ask::HandOver { .. } => !lock.environment.is_declared,
+        Ask::HandOver { .. } => !lock.environment.is_declared || is_announced(lock),
         Ask::Deploy { on_conflict, .. } => {
             let busy = before.session.as_ref().is_some_and(|session| is_busy(before, session.id));
             (*on_conflict == OnConflict::Reject && busy)
@@ -314,4 +320,11 @@ fn check_invalid(before: &Lock, text: &str, seen: &Seen<'_>) -> Checked {
     };
     ensure!(fine, "answers", "{} was refused without a reason: {text}", seen.step.ask);
     Ok(())
+}
+
+/// Somebody has announced to take the environment over from its present holder.
+fn is_announced(lock: &Lock) -> bool {
+    let active = lock.session.as_ref().map(|session| session.id);
+    let plans = lock.tickets.iter().filter_map(|ticket| ticket.takeover.as_ref());
+    plans.into_iter().any(|plan| Some(plan.target) == active)
 }

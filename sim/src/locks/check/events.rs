@@ -1,7 +1,7 @@
 //! L16: each move has exactly one event, in the same commit, and no event tells of what did not happen.
 
 use berth_core::deployment::{Status, Work};
-use berth_core::environment::{EndReason, Session, TicketStatus};
+use berth_core::environment::{EndReason, Lock, Session, TicketStatus};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::SessionId;
 
@@ -73,8 +73,8 @@ fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
         if new.warned_of != old.and_then(|old| old.warned_of) {
             told.push((EventKind::SessionExpiring, id));
         }
-        told.extend(drained(*old, new, seen));
     }
+    told.extend(drained(moves, seen));
     for (old, new) in &moves.tickets {
         let id = new.id.to_string();
         if old.is_none() {
@@ -100,10 +100,14 @@ const fn kind_of(reason: EndReason) -> EventKind {
     }
 }
 
-fn drained(old: Option<&Session>, new: &Session, seen: &Seen<'_>) -> Option<Told> {
+/// The last of the old work has stopped, whether somebody waited for it or not.
+fn drained(moves: &Moves<'_>, seen: &Seen<'_>) -> Option<Told> {
     let completed = |it: &Session| it.drain.as_ref().is_some_and(|drain| drain.completed_at.is_some());
-    let is_new = completed(new) && !old.is_some_and(completed);
-    is_new.then(|| (EventKind::EnvironmentDrained, seen.after.environment.id.to_string()))
+    let somebody_waited =
+        moves.sessions.iter().any(|(old, new)| completed(new) && !old.is_some_and(completed));
+    let is_over = seen.step.before.as_ref().is_some_and(Lock::is_contested) && !seen.after.is_contested();
+    let id = seen.after.environment.id.to_string();
+    (somebody_waited || is_over).then_some((EventKind::EnvironmentDrained, id))
 }
 
 fn deployments(moves: &Moves<'_>, seen: &Seen<'_>, told: &mut Vec<Told>) {
