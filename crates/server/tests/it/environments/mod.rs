@@ -5,6 +5,7 @@ mod bad_input;
 mod claim;
 mod declared;
 mod deploy;
+mod expiry;
 mod force;
 mod given;
 mod history;

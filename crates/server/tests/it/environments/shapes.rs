@@ -176,7 +176,9 @@ async fn a_ticket_that_will_take_over() {
     let body = json!({"mode": "grace", "graceSeconds": 300, "reason": "release day", "commitId": "main"});
     let mut ticket = data(shop.force(&shop.ada, &body).await, 202);
     ticket["etaSeconds"] = json!("300 or a little less");
-    check(&ticket, &expect![[r#"
+    check(
+        &ticket,
+        &expect![[r#"
         {
           "ticketId": "tkt_…",
           "id": "tkt_…",
@@ -199,7 +201,8 @@ async fn a_ticket_that_will_take_over() {
           "deploymentId": null,
           "takeoverAt": "<time>"
         }
-    "#]]);
+    "#]],
+    );
 }
 
 #[tokio::test]
@@ -300,7 +303,9 @@ async fn the_refusal_of_a_claim() {
     assert!(refused["retryAfterSeconds"].is_i64() && refused["requestId"].is_string());
     refused["retryAfterSeconds"] = json!("a day or a little less");
     refused["requestId"] = json!("…");
-    check(&refused, &expect![[r#"
+    check(
+        &refused,
+        &expect![[r#"
         {
           "type": "/docs/errors/environment_locked",
           "title": "The environment is held",
@@ -328,5 +333,6 @@ async fn the_refusal_of_a_claim() {
           },
           "retryAfterSeconds": "a day or a little less"
         }
-    "#]]);
+    "#]],
+    );
 }

@@ -94,7 +94,7 @@ async fn a_viewer_sees_everything_and_a_stranger_nothing() {
 }
 
 #[tokio::test]
-async fn an_environment_that_changed_hands_while_stopped_is_shown_as_it_is() {
+async fn a_released_environment_keeps_its_number() {
     let shop = Shop::open().await;
     let first = shop.claimed(&shop.grace, &json!({"commitId": "9fceb02"})).await;
     shop.release(&shop.grace, &first).await;
