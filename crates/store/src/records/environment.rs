@@ -42,13 +42,13 @@ statements! {
     Org Write UPDATE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
           startable_id = $14, version = $15
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version = $15 - 1 AND definition_hash = $16
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND definition_hash = $16
           AND is_declared = $17";
     // What a definition says is long and changes seldom: it is written apart.
     Org Write REDEFINE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
           startable_id = $14, version = $15, definition_hash = $16, is_declared = $17, configuration = $18
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version = $15 - 1";
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15";
     Org Read LAST_FENCE = "SELECT e.fence FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
         WHERE e.org_id = $1 AND p.slug = $2 AND e.name = $3 ORDER BY e.fence DESC LIMIT 1";
     Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
