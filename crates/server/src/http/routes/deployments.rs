@@ -34,8 +34,8 @@ pub(crate) async fn view_deployment(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, AppError> {
+    let last = last_event_id(&headers, &params)?;
     if wants_stream(&headers) {
-        let last = last_event_id(&headers, &params)?;
         let found = app.view_deployment(&who, id).await?.body.id;
         let filter = EventFilter { deployment: Some(found), ..EventFilter::default() };
         return follow(&app, who.also()?, filter, last, &headers).await;

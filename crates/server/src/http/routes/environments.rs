@@ -41,11 +41,10 @@ pub(crate) async fn view_environment(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, AppError> {
-    let place = Place { pipeline, env_name };
+    let (place, last) = (Place { pipeline, env_name }, last_event_id(&headers, &params)?);
     if !wants_stream(&headers) {
         return Ok(app.view_environment(&who, place).await?.into_response());
     }
-    let last = last_event_id(&headers, &params)?;
     let id = app.environment_id(&who, place).await?;
     let filter = EventFilter { environment: Some(id.to_string()), ..EventFilter::default() };
     follow(&app, who.also()?, filter, last, &headers).await

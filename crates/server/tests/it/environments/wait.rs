@@ -137,3 +137,14 @@ async fn a_stream_of_one_environment_tells_of_it_alone_and_of_its_deployments() 
     let resumed = get(&at("qa-1")).by(&shop.grace).header("last-event-id", &before);
     assert_eq!(Stream::open(&shop.world, resumed).await.event().await.as_ref(), Some(claimed));
 }
+
+#[tokio::test]
+async fn where_to_follow_from_is_a_number_also_for_those_who_only_look() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let deployment = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));
+    for path in [at("qa-1"), deployment] {
+        let asked = get(&path).by(&shop.ada).header("last-event-id", "~");
+        shop.send(asked).await.is(400, "invalid_parameter");
+    }
+}
