@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Shop, data, text};
-use crate::world::{call, get, post};
+use crate::world::{Call, call, get, post};
 
 const BASES: [&str; 4] = [
     "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments",
@@ -20,7 +20,7 @@ async fn a_client_of_the_given_text_goes_through_all_eight_operations() {
         let base = base.replace("{org}", &org).replace("{pipeline}", &shop.pipeline);
         let ask = async |method: &str, path: &str, body: Option<Value>, status: u16| {
             let asked = call(method, &format!("{base}{path}{slash}")).by(&shop.ada);
-            let asked = body.iter().fold(asked, |asked, body| asked.json(body));
+            let asked = body.iter().fold(asked, Call::json);
             let reply = shop.send(asked).await;
             assert_eq!(reply.header("content-type"), "application/json", "{base}{path}: {}", reply.text);
             data(reply, status)

@@ -162,8 +162,9 @@ fn in_session(session: &Value) -> String {
 }
 
 fn data(reply: Reply, status: u16) -> Value {
-    assert_eq!(reply.status, status, "{}", reply.text);
-    reply.body["data"].clone()
+    let Reply { status: seen, text, mut body, .. } = reply;
+    assert_eq!(seen, status, "{text}");
+    body["data"].take()
 }
 
 fn text(value: &Value) -> String {
