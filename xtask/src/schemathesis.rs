@@ -29,7 +29,9 @@ const RUN_MAX: Duration = Duration::from_secs(180);
 /// documented as such.
 const CHECKS_LEFT_OUT: &str = "positive_data_acceptance";
 
-const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n";
+const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
+/// In the demo's first pipeline and in the doomed one.
+const ENVIRONMENT: &str = "qa-1";
 
 pub(crate) enum Verdict {
     Passed(String),
@@ -97,8 +99,9 @@ fn install(venv: &Path) -> Result<PathBuf, String> {
 /// The last line of a good run; everything it said, of a bad one.
 fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<String, String> {
     let doomed = Doomed::make(served)?;
+    let held = Held::make(served, served.text("/organizations/0/pipelines/0/id")?)?;
     let config = dir.join("schemathesis.toml");
-    let text = configuration(served, &doomed)?;
+    let text = configuration(served, &doomed, &held)?;
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
 
     // What earlier runs remember would be tried first, and make this one another.
@@ -150,6 +153,7 @@ struct Doomed {
     user: String,
     token: String,
     secret: String,
+    held: Held,
 }
 
 impl Doomed {
@@ -160,8 +164,10 @@ impl Doomed {
             let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
             id.ok_or_else(|| format!("POST {path} answered without an id"))
         };
+        let pipeline = id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?;
         Ok(Self {
-            pipeline: id("/pipelines", json!({"slug": "doomed", "definition": DEFINITION}))?,
+            held: Held::make(served, &pipeline)?,
+            pipeline,
             user: id("/members", json!({"email": "doomed@acme.test", "role": "deployer"}))?,
             token: id("/api-tokens", json!({"name": "doomed"}))?,
             secret: id("/secrets", json!({"name": "DOOMED", "value": "doomed-value"}))?,
@@ -169,9 +175,36 @@ impl Doomed {
     }
 }
 
+/// An environment somebody holds, with a deployment and somebody in line.
+struct Held {
+    session: String,
+    deployment: String,
+    ticket: String,
+}
+
+impl Held {
+    fn make(served: &Served, pipeline: &str) -> Result<Self, String> {
+        let org = served.text("/organizations/0/slug")?;
+        let path = format!(
+            "/organizations/{org}/pipelines/{pipeline}/ephemeral-environments/{ENVIRONMENT}/sessions"
+        );
+        let claimed = served.ask("POST", &path, &json!({"commitId": "9fceb02"}))?;
+        let waits = served.ask("POST", &path, &json!({"queue": true}))?;
+        let id = |answer: &Value, pointer: &str| {
+            let found = answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+            found.ok_or_else(|| format!("a claim answered without {pointer}"))
+        };
+        Ok(Self {
+            session: id(&claimed, "/data/sessionId")?,
+            deployment: id(&claimed, "/data/deploymentId")?,
+            ticket: id(&waits, "/data/ticketId")?,
+        })
+    }
+}
+
 /// Real names in most paths, made-up ones in the rest. What deletes or demotes gets the doomed; it then cannot find
 /// what another request made a moment ago, so that one check is off there.
-fn configuration(served: &Served, doomed: &Doomed) -> Result<String, String> {
+fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String, String> {
     let mut text = String::from(
         "headers = { Authorization = \"Bearer ${BERTH_TOKEN}\" }\n\
          generation.allow-extra-parameters = false\n\
@@ -187,19 +220,29 @@ fn configuration(served: &Served, doomed: &Doomed) -> Result<String, String> {
     };
     dictionary("organizations", &[org]);
     dictionary("pipelines", &[pipeline, slug]);
+    dictionary("environments", &[ENVIRONMENT]);
+    dictionary("sessions", &[&held.session]);
+    dictionary("tickets", &[&held.ticket]);
+    dictionary("deployments", &[&held.deployment]);
     dictionary("codes", &["not_found", "invalid_request"]);
     let _ = write!(
         text,
         "\n[parameters]\n\
          \"path.orgId\" = {{ dictionary = \"organizations\", probability = 0.9 }}\n\
          \"path.pipelineId\" = {{ dictionary = \"pipelines\", probability = 0.8 }}\n\
+         \"path.envName\" = {{ dictionary = \"environments\", probability = 0.8 }}\n\
+         \"path.sessionId\" = {{ dictionary = \"sessions\", probability = 0.8 }}\n\
+         \"path.ticketId\" = {{ dictionary = \"tickets\", probability = 0.8 }}\n\
+         \"path.deploymentId\" = {{ dictionary = \"deployments\", probability = 0.8 }}\n\
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\
+         # A long poll is an answer that comes late; nobody here has the time.\n\
+         \"query.wait\" = 0\n\
          \n[[operations]]\n\
          include-method = [\"DELETE\", \"PATCH\"]\n\
          checks.ensure_resource_availability.enabled = false\n\
          exclude-path = \"/api/v1/organizations/{{orgId}}\"\n\
-         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?} }}\n",
-        doomed.pipeline, doomed.user, doomed.token, doomed.secret
+         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
+        doomed.pipeline, doomed.user, doomed.token, doomed.secret, doomed.held.session, doomed.held.ticket
     );
     Ok(text)
 }

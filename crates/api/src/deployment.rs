@@ -47,6 +47,7 @@ impl Replay for Deployment {}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = DeploymentTrigger)]
 pub enum Trigger {
     /// Somebody who holds the environment asked for it.
     Session,
@@ -68,6 +69,7 @@ pub enum DeploymentStatus {
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = DeploymentStage)]
 pub struct Stage {
     pub name: String,
     pub kind: StageKind,

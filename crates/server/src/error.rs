@@ -59,8 +59,12 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
-    pub fn is_forbidden(&self) -> bool {
-        matches!(self, AppError::Problem(problem) if problem.status == Code::Forbidden.status())
+    /// What was missing, of a 403: the permission it names, or else the one that was `asked` for.
+    pub fn denied(&self, asked: Action) -> Option<Action> {
+        let AppError::Problem(problem) = self else { return None };
+        let named = problem.more.get("requiredPermission").and_then(serde_json::Value::as_str);
+        let named = Action::ALL.iter().find(|action| named == Some(action.as_str()));
+        (problem.status == Code::Forbidden.status()).then(|| named.copied().unwrap_or(asked))
     }
 
     /// What the caller gets to see.

@@ -62,8 +62,9 @@ pub(super) fn location(org: OrgId, id: DeploymentId) -> String {
     format!("/api/v1/organizations/{org}/deployments/{id}")
 }
 
-fn answer(it: &Deployment, lock: &Lock) -> Answer<wire::Deployment> {
-    Answer::ok(shown(it, Some(lock))).at_version(lock.environment.version)
+pub(super) fn answer(it: &Deployment, lock: &Lock) -> Answer<wire::Deployment> {
+    let answer = Answer::ok(shown(it, Some(lock))).at_version(lock.environment.version);
+    if lock.is_paused && !it.status.is_final() { answer.varying_by("stopped") } else { answer }
 }
 
 /// Those of a session that have not ended, newest first.

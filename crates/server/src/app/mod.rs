@@ -134,8 +134,8 @@ impl App {
             work(tx, &standing)
         });
         let done = done.await;
-        if done.as_ref().is_err_and(AppError::is_forbidden) {
-            self.record_denied(who.principal(), who.org(), P::ACTION).await;
+        if let Some(missing) = done.as_ref().err().and_then(|error| error.denied(P::ACTION)) {
+            self.record_denied(who.principal(), who.org(), missing).await;
         }
         done
     }

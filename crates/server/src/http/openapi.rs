@@ -169,9 +169,11 @@ fn describe_successes(operation: &mut Operation, lists: bool) {
         if lists {
             add("Link", "first, prev, next and last page, as far as they are known");
         }
-        if status == "201" {
-            add("Location", "where the new record is");
-        }
+        match status {
+            "201" => add("Location", "where the new record is"),
+            "202" => add("Location", "where to see what becomes of it"),
+            _ => None,
+        };
     }
 }
 

@@ -231,6 +231,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
             return Ok(Self(None));
         }
         let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+        let quoted = quoted.filter(|text| !text.contains('"'));
         // A change is meant for a version; what else an answer varied by does not matter to it.
         let version = quoted.and_then(|text| text.split('.').next()?.parse().ok());
         let wanted = "must be one entity tag from an ETag header, like \"7\"";

@@ -9,9 +9,11 @@ use http::Uri;
 use serde_json::{Value, json};
 
 use super::described::{Operation, operations};
-use super::world::{Call, Reply, World, call, get};
+use super::world::{Call, Reply, World, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
+/// An environment below its pipeline.
+const QA: &str = "ephemeral-environments/qa-1";
 
 /// Whole segments that do not belong into a path of ours.
 const SEGMENTS: &[&str] = &[
@@ -292,6 +294,9 @@ struct Target {
     event: String,
     token: String,
     user: String,
+    session: String,
+    ticket: String,
+    deployment: String,
 }
 
 impl Target {
@@ -299,15 +304,24 @@ impl Target {
         let config = Config { rate_limit: false, ..Config::local(([127, 0, 0, 1], 8080).into()) };
         let world = World::with(config).await;
         let pipeline = world.pipeline("shop").await;
-        let secret = serde_json::json!({"name": "TOKEN", "value": "hunter2-hunter2"});
-        let made = super::world::post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret);
+        let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
+        let made = post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret);
         assert_eq!(world.send(made).await.status, 201);
         let first = async |list: &str| {
             let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
             world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
         };
         let (event, token, user) = (first("events").await, first("api-tokens").await, first("members").await);
-        Self { world, pipeline, event, token, user }
+        let claim = async |body: Value| {
+            let path = format!("/api/v1/organizations/acme/pipelines/{pipeline}/{QA}/sessions");
+            world.send(post(&path).by(&world.ada).json(&body)).await.body["data"].clone()
+        };
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let held = claim(json!({"commitId": "9fceb02"})).await;
+        let waits = claim(json!({"queue": true})).await;
+        let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
+        let ticket = text(&waits["ticketId"]);
+        Self { world, pipeline, event, token, user, session, ticket, deployment }
     }
 
     /// Real things wherever a path names some: a confused path would have something to hit.
@@ -317,7 +331,11 @@ impl Target {
         let path = path
             .replace("{userId}", &self.user)
             .replace("{code}", "not_found")
-            .replace("{secretId}", "TOKEN");
+            .replace("{secretId}", "TOKEN")
+            .replace("{envName}", "qa-1")
+            .replace("{sessionId}", &self.session)
+            .replace("{ticketId}", &self.ticket)
+            .replace("{deploymentId}", &self.deployment);
         assert!(!path.contains('{'), "{path}: say what stands there");
         path
     }
@@ -332,7 +350,8 @@ impl Target {
     /// Everything that could have been changed by accident.
     async fn state(&self) -> Value {
         let mut all = Vec::new();
-        for list in ["pipelines", "members", "events?limit=200"] {
+        let environment = format!("pipelines/{}/{QA}", self.pipeline);
+        for list in ["pipelines", "members", "events?limit=200", &environment] {
             let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&self.world.ada);
             all.push(self.world.send(list).await.body["data"].clone());
         }

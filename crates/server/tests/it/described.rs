@@ -39,6 +39,11 @@ pub(crate) fn sample(member: &str) -> Value {
         "kind" => json!("person"),
         "slug" => json!("sample"),
         "expiresInDays" => json!(7),
+        "ttlSeconds" | "waitSeconds" | "graceSeconds" => json!(60),
+        "deploy" | "queue" => json!(true),
+        "mode" => json!("now"),
+        "onConflict" => json!("queue"),
+        "overrideDrain" => json!({"reason": "sample"}),
         "currentPassword" | "newPassword" | "password" => json!("a wrong and long enough one"),
         _ => json!("sample"),
     }

@@ -17,14 +17,14 @@ const AT_START: i64 = 3;
 /// Longer than anything here may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-struct Stream {
+pub(crate) struct Stream {
     headers: HeaderMap,
     body: Body,
     text: String,
 }
 
 impl Stream {
-    async fn open(world: &World, call: Call) -> Self {
+    pub(crate) async fn open(world: &World, call: Call) -> Self {
         let response =
             world.edge.answer(call.header("accept", "text/event-stream").0, [127, 0, 0, 1].into()).await;
         assert_eq!(response.status(), 200);
@@ -51,7 +51,7 @@ impl Stream {
     }
 
     /// The next event, past signs of life.
-    async fn event(&mut self) -> Option<Value> {
+    pub(crate) async fn event(&mut self) -> Option<Value> {
         loop {
             let block = self.block().await?;
             let field =

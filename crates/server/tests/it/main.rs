@@ -5,6 +5,7 @@
 mod canary;
 mod confusion;
 mod described;
+mod environments;
 mod events;
 mod follow;
 mod given;

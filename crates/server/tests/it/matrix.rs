@@ -1,7 +1,7 @@
 //! Every route as every kind of caller, generated from the route table itself.
 
 use berth_core::access::Role;
-use berth_core::id::{OrgId, TokenId, UserId};
+use berth_core::id::{DeploymentId, OrgId, SessionId, TicketId, TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_server::credential::token::{TokenKind, hash, make};
@@ -22,6 +22,10 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{secretId}", "NO_SUCH_SECRET")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
+        .replace("{envName}", "no-such-environment")
+        .replace("{sessionId}", &SessionId::from_parts(at, [0; 10]).to_string())
+        .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
+        .replace("{deploymentId}", &DeploymentId::from_parts(at, [0; 10]).to_string())
         .replace("{eventId}", "evt_00000000000000000000000000")
         .replace("{code}", "not_found")
 }

@@ -9,6 +9,8 @@ mod once;
 mod postgres;
 mod transactions;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, PipelineId, UserId};
@@ -83,13 +85,13 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
         tracks: None,
         stages: vec!["staging".into()],
         environments: vec![],
-        secrets: std::collections::BTreeSet::new(),
+        secrets: BTreeSet::new(),
     };
     let command = Create {
         id: PipelineId::from_parts(at, tx.entropy()?),
         slug: Slug::parse(slug).unwrap(),
         name: None,
-        definition: Defined { hash: "h".into(), outline, environments: std::collections::BTreeMap::new() },
+        definition: Defined { hash: "h".into(), outline, environments: BTreeMap::new() },
     };
     pipeline::put_definition(tx, "h", "version: 1")?;
     let decision = state::create(command, None, tx.now()).unwrap();

@@ -67,9 +67,8 @@ impl App {
                 decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {
                 Ok(deployment) => {
-                    let location = deployments::location(org, deployment.id);
-                    let body = deployments::shown(&deployment, Some(&after));
-                    Ruled::Yes(Answer::accepted(location, body).at_version(after.environment.version))
+                    let location = Some(deployments::location(org, deployment.id));
+                    Ruled::Yes(Answer { status: 202, location, ..deployments::answer(&deployment, &after) })
                 }
                 Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
             })

@@ -51,5 +51,9 @@ impl App {
 /// The tag of everything that shows an environment: who holds it, and what has changed since.
 pub(super) fn tagged<T>(answer: Answer<T>, lock: &Lock) -> Answer<T> {
     let fence = lock.session.as_ref().map_or(lock.environment.fence, |session| session.fence);
-    answer.at_version(fence.number()).varying_by(lock.environment.version)
+    let version = lock.environment.version;
+    // A stopped pipeline is another reason to wait, and no change to the environment.
+    let is_held_up = lock.is_paused && !lock.deployments.is_empty();
+    let variant = if is_held_up { format!("{version}.stopped") } else { version.to_string() };
+    answer.at_version(fence.number()).varying_by(variant)
 }

@@ -23,7 +23,7 @@ use crate::http::query::Params;
 /// View a deployment. With `wait`, the answer comes when it changes or has ended; with `Accept: text/event-stream`,
 /// follow what happens to it.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}", tag = "deployments",
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for something new, at most 50"),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for something new, at most 50"),
            ("Last-Event-ID" = Option<i64>, Header, description = "follow from after this sequence on")),
     responses((status = 200, description = "the deployment, or a stream of its events", content(
         (Data<Deployment> = "application/json"), (String = "text/event-stream")))))]
@@ -34,8 +34,8 @@ pub(crate) async fn view_deployment(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, AppError> {
+    let last = last_event_id(&headers, &params)?;
     if wants_stream(&headers) {
-        let last = last_event_id(&headers, &params)?;
         let found = app.view_deployment(&who, id).await?.body.id;
         let filter = EventFilter { deployment: Some(found), ..EventFilter::default() };
         return follow(&app, who.also()?, filter, last, &headers).await;

@@ -41,11 +41,10 @@ pub(crate) async fn view_environment(
     headers: HeaderMap,
     params: Params,
 ) -> Result<Response, AppError> {
-    let place = Place { pipeline, env_name };
+    let (place, last) = (Place { pipeline, env_name }, last_event_id(&headers, &params)?);
     if !wants_stream(&headers) {
         return Ok(app.view_environment(&who, place).await?.into_response());
     }
-    let last = last_event_id(&headers, &params)?;
     let id = app.environment_id(&who, place).await?;
     let filter = EventFilter { environment: Some(id.to_string()), ..EventFilter::default() };
     follow(&app, who.also()?, filter, last, &headers).await
@@ -55,8 +54,8 @@ pub(crate) async fn view_environment(
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/history",
     tag = "environments",
-    params(("page" = Option<i64>, Query, description = "from 1"),
-           ("limit" = Option<i64>, Query, description = "sessions on a page: 50 unless given, at most 200")),
+    params(("page" = Option<i64>, Query, minimum = 1, description = "from 1"),
+           ("limit" = Option<i64>, Query, minimum = 1, description = "sessions on a page: 50 unless given, at most 200")),
     responses((status = 200, body = Numbered<HistoryEntry>)))]
 pub(crate) async fn view_history(
     State(app): State<Arc<App>>,
@@ -73,7 +72,7 @@ pub(crate) async fn view_history(
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/insights",
     tag = "environments",
-    params(("days" = Option<i64>, Query, description = "how far back to look: 30 unless given, at most 366")),
+    params(("days" = Option<i64>, Query, minimum = 1, maximum = 366, description = "how far back to look: 30 unless given, at most 366")),
     responses((status = 200, body = Data<Insights>)))]
 pub(crate) async fn view_insights(
     State(app): State<Arc<App>>,

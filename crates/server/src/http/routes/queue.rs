@@ -32,7 +32,7 @@ pub(crate) async fn view_queue(
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue/{ticketId}",
     tag = "environments",
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for something new, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for something new, at most 50")),
     responses((status = 200, body = Data<Ticket>)))]
 pub(crate) async fn view_ticket(
     State(app): State<Arc<App>>,

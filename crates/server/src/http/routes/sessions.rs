@@ -37,7 +37,7 @@ pub(super) type In = (String, String, String, String);
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions",
     tag = "environments", request_body = Option<SessionNew>,
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
 pub(crate) async fn claim_session(
     State(app): State<Arc<App>>,
@@ -60,7 +60,7 @@ pub(crate) async fn claim_session(
 /// Claim the first free environment that has a label.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
     request_body = AnySessionNew,
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
 pub(crate) async fn claim_any(
     State(app): State<Arc<App>>,
@@ -83,7 +83,7 @@ pub(crate) async fn claim_any(
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/force-claim",
     tag = "environments", request_body = Option<ForceClaim>,
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
 pub(crate) async fn force_claim(
     State(app): State<Arc<App>>,
@@ -117,7 +117,7 @@ pub(crate) async fn force_claim(
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}",
     tag = "environments",
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for something new, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for something new, at most 50")),
     responses((status = 200, body = Data<Session>)))]
 pub(crate) async fn view_session(
     State(app): State<Arc<App>>,
@@ -145,7 +145,7 @@ pub(crate) async fn view_session(
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/deploy",
     tag = "environments", request_body = DeployNew,
-    params(("wait" = Option<i64>, Query, description = "seconds to wait for the deployment's end, at most 50")),
+    params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
     responses((status = 202, body = Data<Deployment>)))]
 pub(crate) async fn deploy_commit(
     State(app): State<Arc<App>>,

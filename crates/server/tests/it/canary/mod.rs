@@ -17,9 +17,10 @@ use super::described::{Operation, operations, sample};
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post};
 
 /// Members that are shown to others on purpose, so nobody is told to put a secret there.
-const VISIBLE: &[&str] = &["name", "reason", "slug", "email", "definition", "description"];
+const VISIBLE: &[&str] =
+    &["name", "reason", "slug", "email", "definition", "description", "commitId", "context", "label"];
 /// Members that are objects themselves: what is unknown in them is named.
-const OBJECTS: &[&str] = &["head", "scope"];
+const OBJECTS: &[&str] = &["head", "scope", "overrideDrain"];
 /// Stands in a definition, which every member may read: the proof that the search finds what is there.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
 /// A browser asks for it again after a reload.
@@ -68,6 +69,8 @@ struct Search {
     world: World,
     canaries: Canaries,
     callers: Vec<Who>,
+    /// What stands in a path where something may be changed without harm to the search.
+    real: BTreeMap<&'static str, String>,
     /// Names of the query parameters that operations read.
     queries: BTreeMap<String, Vec<String>>,
     sent: usize,
@@ -102,12 +105,22 @@ impl Search {
         let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
         canaries.plant("the value of a secret", &value);
+        let real = real_things(&world).await;
         let queries = operations(&world).await.into_iter().map(|operation| {
             let names = operation.query.iter().map(|(name, _)| name.clone()).collect();
             (operation.name(), names)
         });
         let queries = queries.collect();
-        Self { world, canaries, callers, queries, sent: 0, seen: BTreeSet::new(), leaks: BTreeSet::new() }
+        Self {
+            world,
+            canaries,
+            callers,
+            real,
+            queries,
+            sent: 0,
+            seen: BTreeSet::new(),
+            leaks: BTreeSet::new(),
+        }
     }
 
     /// Everything a credential is for, done rightly and wrongly, with and without repeats.
@@ -173,7 +186,7 @@ impl Search {
     async fn send_everywhere(&mut self, operation: &Operation, who: usize, mut turn: usize) {
         let who = self.callers[who].clone();
         let name = operation.name();
-        let here = path(operation, |_| None);
+        let here = path(operation, &self.real, |_| None);
         let mut calls: Vec<Call> = Vec::new();
         let mut next = || {
             turn += 1;
@@ -217,7 +230,7 @@ impl Search {
         }
         for parameter in operation.parameters() {
             let value = encoded(&next());
-            let there = path(operation, |name| (name == parameter).then(|| value.clone()));
+            let there = path(operation, &self.real, |name| (name == parameter).then(|| value.clone()));
             calls.push(call(&operation.method, &there).json(&operation.body()));
         }
         if matches!(who, Who::Nobody) {
@@ -302,15 +315,36 @@ fn plant(canaries: &mut Canaries, name: &str, account: &Account) -> Who {
     Who::Token(account.token.clone())
 }
 
+async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
+    let qa = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1/sessions";
+    let claim =
+        async |body: Value| world.send(post(qa).by(&world.ada).json(&body)).await.body["data"].clone();
+    let (held, waits) = (claim(json!({"commitId": "9fceb02"})).await, claim(json!({"queue": true})).await);
+    let id = |value: &Value| value.as_str().unwrap().to_owned();
+    BTreeMap::from([
+        ("{orgId}", "acme".to_owned()),
+        ("{pipelineId}", "shop".to_owned()),
+        ("{envName}", "qa-1".to_owned()),
+        ("{sessionId}", id(&held["sessionId"])),
+        ("{ticketId}", id(&waits["ticketId"])),
+        ("{deploymentId}", id(&held["deploymentId"])),
+    ])
+}
+
 /// The operation's path with something real in it, where that is not in danger.
-fn path(operation: &Operation, other: impl Fn(&str) -> Option<String>) -> String {
-    let real = |name: &str| match name {
-        "{orgId}" => "acme",
-        "{pipelineId}" if operation.method != "DELETE" => "shop",
-        _ => "unknown",
-    };
+fn path(
+    operation: &Operation,
+    real: &BTreeMap<&'static str, String>,
+    other: impl Fn(&str) -> Option<String>,
+) -> String {
+    let is_in_danger = |name: &str| name == "{pipelineId}" && operation.path.ends_with(name);
+    let real =
+        |name: &str| match real.get(name).filter(|_| operation.method != "DELETE" || !is_in_danger(name)) {
+            Some(real) => real.clone(),
+            None => "unknown".to_owned(),
+        };
     let part = |part: &str| match part.starts_with('{') {
-        true => other(part).unwrap_or_else(|| real(part).to_owned()),
+        true => other(part).unwrap_or_else(|| real(part)),
         false => part.to_owned(),
     };
     operation.path.split('/').map(part).collect::<Vec<_>>().join("/")

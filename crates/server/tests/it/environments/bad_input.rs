@@ -1,0 +1,226 @@
+//! Bad input: each has its problem, and none changes anything.
+
+use serde_json::{Value, json};
+
+use super::{Shop, at, data, in_session, pipeline, text};
+use crate::world::{Account, Call, call, get, post};
+
+/// Everything that can be done to a session of qa-1, at another address.
+fn everything_with(base: &str, session: &str, who: &Account) -> Vec<Call> {
+    let path = format!("{base}/sessions/{session}");
+    let post = |verb: &str, body: Value| post(&format!("{path}/{verb}")).by(who).json(&body);
+    vec![
+        get(&path).by(who),
+        call("DELETE", &path).by(who),
+        post("deploy", json!({"commitId": "main"})),
+        post("extend", json!({})),
+        post("hand-over", json!({"to": "ada@acme.test"})),
+    ]
+}
+
+#[tokio::test]
+async fn an_unknown_environment_is_not_found_whatever_is_asked_of_it() {
+    let shop = Shop::open().await;
+    let session = text(&shop.claimed(&shop.grace, &json!({})).await["sessionId"]);
+    let before = shop.dump().await;
+    for name in ["qa-9", "QA-1", "qa_1", "-qa", &"q".repeat(64), "q%C3%A4-1"] {
+        for path in ["", "/history", "/insights", "/queue"] {
+            shop.send(get(&at(&format!("{name}{path}"))).by(&shop.ada)).await.is(404, "not_found");
+        }
+        for path in ["/sessions", "/force-claim"] {
+            shop.send(post(&at(&format!("{name}{path}"))).by(&shop.ada)).await.is(404, "not_found");
+        }
+        for call in everything_with(&at(name), &session, &shop.grace) {
+            shop.send(call).await.is(404, "not_found");
+        }
+    }
+    let unknown = super::ENVIRONMENTS.replace("/shop/", "/no-such-pipeline/");
+    shop.send(get(&unknown).by(&shop.ada)).await.is(404, "not_found");
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_session_is_found_in_its_own_environment_pipeline_and_organization_alone() {
+    let shop = Shop::open().await;
+    pipeline(&shop.world, "other").await;
+    let theirs = json!({"slug": "shop", "definition": super::DEFINITION});
+    let made = post("/api/v1/organizations/globex/pipelines").by(&shop.world.hank).json(&theirs);
+    assert_eq!(shop.send(made).await.status, 201);
+    let session = text(&shop.claimed(&shop.grace, &json!({})).await["sessionId"]);
+    let ticket = text(&shop.queued(&shop.ada, &json!({})).await["ticketId"]);
+    let before = shop.dump().await;
+    for (base, who) in [
+        (at("qa-2"), &shop.grace),
+        (at("qa-1").replace("/shop/", "/other/"), &shop.grace),
+        (at("qa-1").replace("/acme/", "/globex/"), &shop.world.hank),
+        (at("qa-1").replace("/acme/", "/globex/"), &shop.grace),
+        (at("qa-1"), &shop.world.hank),
+    ] {
+        for call in everything_with(&base, &session, who) {
+            shop.send(call).await.is(404, "not_found");
+        }
+        for method in ["GET", "DELETE"] {
+            shop.send(call(method, &format!("{base}/queue/{ticket}")).by(who)).await.is(404, "not_found");
+        }
+    }
+    for nonsense in ["x", "ses_", &ticket, "ses_00000000000000000000000000", &session.to_uppercase()] {
+        for call in everything_with(&at("qa-1"), nonsense, &shop.grace) {
+            shop.send(call).await.is(404, "not_found");
+        }
+    }
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_viewer_claims_takes_over_releases_and_extends_nothing() {
+    let shop = Shop::open().await;
+    let vera = shop.viewer().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let before = shop.dump().await;
+    for (asked, permission) in [
+        (post(&at("qa-2/sessions")), "environments:claim"),
+        (post(&at("qa-1/sessions")).json(&json!({"queue": true})), "environments:claim"),
+        (post(&at("qa-1/force-claim")), "environments:force_claim"),
+        (post(&at("qa-2/force-claim")), "environments:force_claim"),
+        (call("DELETE", &in_session(&session)), "environments:claim"),
+        (
+            post(&format!("{}/deploy", in_session(&session))).json(&json!({"commitId": "main"})),
+            "environments:claim",
+        ),
+        (post(&format!("{}/extend", in_session(&session))), "environments:claim"),
+    ] {
+        let refused = shop.send(asked.by(&vera)).await;
+        refused.is(403, "forbidden");
+        assert_eq!(refused.body["requiredPermission"], permission);
+    }
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
+async fn a_stranger_finds_nothing_to_claim_or_release() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let before = shop.dump().await;
+    let asked =
+        || [post(&at("qa-1/sessions")), post(&at("qa-1/force-claim")), call("DELETE", &in_session(&session))];
+    for call in asked() {
+        shop.send(call.by(&shop.world.hank)).await.is(404, "not_found");
+    }
+    for call in asked() {
+        shop.send(call).await.is(401, "unauthenticated");
+    }
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
+async fn members_out_of_their_range_are_named_and_nothing_is_claimed() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let before = shop.dump().await;
+    let wrong = [
+        ("context", json!("x".repeat(1_001))),
+        ("context", json!("a\u{0}b")),
+        ("context", json!(7)),
+        ("ttlSeconds", json!(-1)),
+        ("ttlSeconds", json!(0)),
+        ("ttlSeconds", json!(59)),
+        ("ttlSeconds", json!(2_592_001)),
+        ("ttlSeconds", json!(i64::MAX)),
+        ("ttlSeconds", json!(u64::MAX)),
+        ("ttlSeconds", json!(1e300)),
+        ("ttlSeconds", json!(90.5)),
+        ("ttlSeconds", json!("90")),
+        ("deploy", json!("yes")),
+        ("commitid", json!("main")),
+        ("fence", json!(9)),
+    ];
+    for (member, value) in wrong {
+        for path in ["qa-2/sessions", "qa-1/force-claim"] {
+            let refused = shop.send(post(&at(path)).by(&shop.ada).json(&json!({ member: value }))).await;
+            refused.is(400, "invalid_request");
+            assert_eq!(refused.body["errors"][0]["pointer"], format!("/{member}"), "{path}: {value}");
+        }
+    }
+    for ttl in [json!(59), json!(-1), json!(2_592_001), json!(u64::MAX)] {
+        let refused = shop.act(&shop.grace, &session, "extend", &json!({"ttlSeconds": ttl})).await;
+        refused.is(400, "invalid_request");
+    }
+    assert_eq!(shop.dump().await, before);
+    let longest = json!({"context": "ü".repeat(1_000)});
+    assert_eq!(shop.force(&shop.ada, &longest).await.status, 201, "a thousand characters are not too many");
+}
+
+#[tokio::test]
+async fn a_commit_is_never_an_option_a_path_out_or_a_command() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let before = shop.dump().await;
+    let longer = "a".repeat(256);
+    for commit in [
+        "",
+        "-",
+        "--upload-pack=touch /tmp/x",
+        "-x",
+        "../../etc/passwd",
+        "a/../b",
+        "a..b",
+        "a b",
+        "a\nb",
+        "a\0b",
+        "$(id)",
+        "`id`",
+        "a;id",
+        "a|b",
+        "HEAD~1",
+        "HEAD^",
+        "@{u}",
+        "a:b",
+        "ä",
+        "a\\b",
+        "%2e%2e",
+        &longer,
+    ] {
+        for path in ["qa-2/sessions", "qa-1/force-claim"] {
+            let refused = shop.send(post(&at(path)).by(&shop.ada).json(&json!({"commitId": commit}))).await;
+            refused.is(400, "invalid_request");
+            assert_eq!(refused.body["errors"][0]["pointer"], "/commitId", "{commit:?}");
+        }
+        let refused = shop.act(&shop.grace, &session, "deploy", &json!({"commitId": commit})).await;
+        refused.is(400, "invalid_request");
+        assert!(commit.len() < 5 || !refused.text.contains(&commit[..5]), "what was sent is not said again");
+    }
+    for body in [json!({}), json!({"commitId": null}), json!({"commitId": ["main"]})] {
+        shop.act(&shop.grace, &session, "deploy", &body).await.is(400, "invalid_request");
+    }
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
+async fn everything_that_is_wrong_is_said_at_once() {
+    let shop = Shop::open().await;
+    let body = json!({"commitId": "-x", "context": "\u{0}", "ttlSeconds": 1, "waitSeconds": 5});
+    let refused = shop.claim(&shop.grace, &body).await;
+    refused.is(400, "invalid_request");
+    let pointers: Vec<_> =
+        refused.body["errors"].as_array().unwrap().iter().map(|it| text(&it["pointer"])).collect();
+    assert_eq!(pointers, ["/commitId", "/context", "/ttlSeconds", "/waitSeconds"]);
+    assert_eq!(shop.see("qa-1").await["lockStatus"], "unlocked");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_or_not_json_claims_nothing() {
+    let shop = Shop::open().await;
+    let sent = |kind: &str, body: String| {
+        post(&at("qa-1/sessions")).by(&shop.grace).header("content-type", kind).raw(body)
+    };
+    let large = format!("{{\"context\": \"{}\"}}", "x".repeat(2 * 1024 * 1024));
+    shop.send(sent("application/json", large)).await.is(413, "body_too_large");
+    shop.send(sent("application/json", "{".into())).await.is(400, "invalid_json");
+    shop.send(sent("application/json", "[]".into())).await.is(400, "invalid_request");
+    shop.send(sent("text/plain", "commitId=main".into())).await.is(415, "unsupported_media_type");
+    let wrong = shop.send(call("PUT", &at("qa-1/sessions")).by(&shop.grace)).await;
+    wrong.is(405, "method_not_allowed");
+    assert_eq!(wrong.header("allow"), "POST");
+    assert_eq!(shop.see("qa-1").await["lockStatus"], "unlocked");
+    data(shop.claim(&shop.grace, &json!({})).await, 201);
+}

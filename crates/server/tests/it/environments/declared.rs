@@ -1,0 +1,132 @@
+//! Environments follow the definition, sessions do not: nobody loses a lock to a change of text.
+
+use serde_json::{Value, json};
+
+use super::{DEFINITION, PIPELINE, Shop, at, data, in_session, text};
+use crate::world::{Reply, call, get, post};
+
+async fn define(shop: &Shop, definition: &str) {
+    let body = json!({"definition": definition});
+    let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada).json(&body);
+    data(shop.send(put).await, 200);
+}
+
+fn without_qa_1() -> String {
+    DEFINITION.replace("    qa-1: {}\n", "")
+}
+
+async fn delete(shop: &Shop, query: &str) -> Reply {
+    shop.send(call("DELETE", &format!("{PIPELINE}{query}")).by(&shop.ada)).await
+}
+
+#[tokio::test]
+async fn an_environment_removed_while_held_stays_for_its_holder_alone() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"context": "load test"})).await;
+    let ticket = shop.queued(&shop.ada, &json!({})).await;
+    define(&shop, &without_qa_1()).await;
+    assert_eq!(shop.see("qa-1").await["lock"]["sessionId"], session["sessionId"]);
+    assert_eq!(shop.see("").await.as_array().unwrap().len(), 4, "it is shown while it is held");
+    assert_eq!(shop.act(&shop.grace, &session, "extend", &json!({})).await.status, 200);
+    assert_eq!(shop.act(&shop.grace, &session, "deploy", &json!({"commitId": "main"})).await.status, 202);
+    for path in ["qa-1/sessions", "qa-1/force-claim"] {
+        shop.send(post(&at(path)).by(&shop.ada)).await.is(404, "not_found");
+    }
+    let waited = shop.see(&format!("qa-1/queue/{}", text(&ticket["ticketId"]))).await;
+    assert_eq!((&waited["status"], &waited["cause"]), (&json!("cancelled"), &json!("environment_deleted")));
+
+    assert_eq!(data(shop.release(&shop.grace, &session).await, 200)["released"], true);
+    shop.send(get(&at("qa-1")).by(&shop.ada)).await.is(404, "not_found");
+    assert_eq!(shop.see("").await.as_array().unwrap().len(), 3);
+    assert_eq!(shop.status(&session).await["context"], "load test", "its sessions stay readable");
+    assert_eq!(shop.see("qa-1/history").await.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn an_environment_named_again_goes_on_counting() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    shop.release(&shop.grace, &session).await;
+    let id = shop.see("qa-1").await["id"].clone();
+    define(&shop, &without_qa_1()).await;
+    define(&shop, DEFINITION).await;
+    let seen = shop.see("qa-1").await;
+    assert_eq!((&seen["id"], &seen["fence"], &seen["lockStatus"]), (&id, &json!(1), &json!("unlocked")));
+    assert_eq!(shop.claimed(&shop.ada, &json!({})).await["fence"], 2);
+}
+
+#[tokio::test]
+async fn a_new_text_changes_what_comes_and_not_what_is() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    define(&shop, &DEFINITION.replace("qa-1: {}", "qa-1: { ttl: 1h, labels: [small] }")).await;
+    assert_eq!(shop.see("qa-1").await["configuration"]["ttlSeconds"], 3_600);
+    assert_eq!(shop.status(&session).await["expiresAt"], json!(null), "it was claimed without an end");
+    shop.release(&shop.grace, &session).await;
+    assert!(shop.claimed(&shop.grace, &json!({})).await["expiresAt"].is_string());
+}
+
+#[tokio::test]
+async fn a_pipeline_is_not_deleted_while_somebody_holds_one_of_its_environments() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    shop.queued(&shop.ada, &json!({})).await;
+    let before = shop.dump().await;
+    let refused = delete(&shop, "").await;
+    refused.is(409, "invalid_state");
+    let detail = text(&refused.body["detail"]);
+    assert!(detail.contains("qa-1 by grace") && detail.contains("?force=true"), "{detail}");
+    delete(&shop, "?force=false").await.is(409, "invalid_state");
+    delete(&shop, "?force=yes").await.is(400, "invalid_parameter");
+    assert_eq!(shop.dump().await, before);
+
+    let since = shop.events(0).await.len();
+    assert_eq!(delete(&shop, "?force=true").await.status, 200);
+    let kinds = shop.kinds_since(since).await;
+    for kind in ["pipeline_deleted", "ticket_cancelled", "deployment_cancelled", "session_released"] {
+        assert_eq!(kinds.iter().filter(|it| *it == kind).count(), 1, "{kind} in {kinds:?}");
+    }
+    let ended =
+        shop.events(since).await.into_iter().find(|event| event["kind"] == "session_released").unwrap();
+    assert_eq!(
+        (&ended["data"]["endReason"], &ended["actor"]["name"]),
+        (&json!("environment_deleted"), &json!("ada"))
+    );
+    assert_eq!(ended["data"]["sessionId"], session["sessionId"]);
+    shop.send(get(&at("qa-1")).by(&shop.ada)).await.is(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_pipeline_made_again_under_its_name_goes_on_counting() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let taken = data(shop.force(&shop.ada, &json!({})).await, 201);
+    assert_eq!(delete(&shop, "?force=true").await.status, 200);
+    let id = super::pipeline(&shop.world, "shop").await;
+    assert_ne!(id, shop.pipeline);
+    let seen = shop.see("qa-1").await;
+    assert_eq!((&seen["fence"], &seen["lock"], &seen["state"]), (&json!(2), &json!(null), &json!("clean")));
+    assert_eq!(shop.claimed(&shop.grace, &json!({})).await["fence"], 3);
+    for old in [session, taken] {
+        shop.send(get(&in_session(&old)).by(&shop.ada)).await.is(404, "not_found");
+    }
+    assert_eq!(shop.see("qa-1/history").await.as_array().unwrap().len(), 1, "the history is the new one's");
+}
+
+#[tokio::test]
+async fn a_stopped_pipeline_lets_people_claim_and_its_deployments_say_why_they_wait() {
+    let shop = Shop::open().await;
+    let stop = |verb: &str| post(&format!("{PIPELINE}/{verb}")).by(&shop.ada);
+    shop.send(stop("stop")).await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let waits = |session: &Value| session["deployments"][0].clone();
+    assert_eq!(waits(&session)["status"], "queued");
+    assert_eq!(waits(&session)["blockedBy"][0]["kind"], "pipeline_stopped");
+    let stopped = shop.send(get(&in_session(&session)).by(&shop.ada)).await;
+    shop.send(stop("resume")).await;
+    let known = get(&in_session(&session)).by(&shop.ada).header("if-none-match", stopped.header("etag"));
+    let resumed = shop.send(known).await;
+    assert_eq!(resumed.status, 200, "it reads differently now");
+    assert_eq!(waits(&resumed.body["data"])["blockedBy"], json!([]));
+    assert_eq!(data(shop.force(&shop.ada, &json!({})).await, 201)["fence"], 2);
+}

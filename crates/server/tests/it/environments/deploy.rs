@@ -1,0 +1,177 @@
+//! Deploying in a session: the holder alone, while it is active.
+
+use serde_json::json;
+
+use super::{PIPELINE, Shop, data, in_session, text};
+use crate::world::{get, post};
+
+#[tokio::test]
+async fn a_deployment_is_accepted_and_its_location_shows_it() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let accepted = shop.act(&shop.grace, &session, "deploy", &json!({"commitId": "v1.2.3"})).await;
+    let shown = data(shop.send(get(accepted.header("location")).by(&shop.ada)).await, 200);
+    let deployment = data(accepted, 202);
+    assert_eq!((&shown["id"], &shown["deploymentId"]), (&deployment["id"], &deployment["id"]));
+    assert_eq!((&shown["commitId"], &shown["resolvedCommitId"]), (&json!("v1.2.3"), &json!(null)));
+    assert_eq!((&shown["sessionId"], &shown["fence"]), (&session["sessionId"], &json!(1)));
+    assert_eq!((&shown["trigger"], &shown["actor"]["name"]), (&json!("session"), &json!("grace")));
+    let stage = &shown["stages"][0];
+    assert_eq!((&stage["name"], &stage["kind"]), (&json!("qa-1"), &json!("environment")));
+}
+
+#[tokio::test]
+async fn nobody_but_the_holder_deploys_not_even_an_owner() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    for (verb, body) in [
+        ("deploy", json!({"commitId": "main"})),
+        ("extend", json!({})),
+        ("hand-over", json!({"to": "ada@acme.test"})),
+    ] {
+        let before = shop.dump().await;
+        let refused = shop.act(&shop.ada, &session, verb, &body).await;
+        refused.is(403, "not_session_holder");
+        assert_eq!(refused.body["holder"], session["holder"], "{verb}");
+        assert_eq!(shop.dump().await, before, "{verb}");
+    }
+}
+
+#[tokio::test]
+async fn an_ended_session_deploys_nothing_and_says_how_it_ended() {
+    let shop = Shop::open().await;
+    let released = shop.claimed(&shop.grace, &json!({})).await;
+    shop.release(&shop.grace, &released).await;
+    let overridden = shop.claimed(&shop.grace, &json!({})).await;
+    shop.force(&shop.ada, &json!({"reason": "hotfix"})).await;
+    let handed = json!({"sessionId": shop.see("qa-1").await["lock"]["sessionId"]});
+    shop.act(&shop.ada, &handed, "hand-over", &json!({"to": "grace@acme.test"})).await;
+    for (session, who, status) in [
+        (&released, &shop.grace, "released"),
+        (&overridden, &shop.grace, "overridden"),
+        (&handed, &shop.ada, "released"),
+    ] {
+        for (verb, body) in [("deploy", json!({"commitId": "main"})), ("extend", json!({}))] {
+            let before = shop.dump().await;
+            let refused = shop.act(who, session, verb, &body).await;
+            refused.is(409, "session_not_active");
+            assert_eq!(refused.body["sessionStatus"], status);
+            assert_eq!(refused.body["currentFence"], 4);
+            assert_eq!(shop.dump().await, before);
+        }
+    }
+    let refused = shop.act(&shop.grace, &overridden, "deploy", &json!({"commitId": "main"})).await;
+    assert_eq!(
+        (&refused.body["overriddenBy"]["name"], &refused.body["overrideReason"]),
+        (&json!("ada"), &json!("hotfix"))
+    );
+    assert_eq!(refused.body["overriddenAt"], shop.status(&overridden).await["overriddenAt"]);
+    let refused = shop.act(&shop.grace, &released, "deploy", &json!({"commitId": "main"})).await;
+    assert_eq!(refused.body["overriddenBy"], json!(null));
+}
+
+#[tokio::test]
+async fn what_meets_an_unfinished_deployment_waits_replaces_it_or_is_refused() {
+    let shop = Shop::open().await;
+    stop(&shop).await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "one"})).await;
+    let statuses = async || {
+        let history = shop.status(&session).await["deploymentHistory"].clone();
+        history.as_array().unwrap().iter().map(|it| text(&it["status"])).collect::<Vec<_>>()
+    };
+    let deploy = async |on_conflict: &str| {
+        let body = json!({"commitId": on_conflict, "onConflict": on_conflict});
+        shop.act(&shop.grace, &session, "deploy", &body).await
+    };
+    let queued = data(deploy("queue").await, 202);
+    assert!(queued["blockedBy"].as_array().unwrap().iter().any(|it| it["kind"] == "queue"), "{queued}");
+    assert_eq!(statuses().await, ["queued", "queued"]);
+
+    let before = shop.dump().await;
+    deploy("reject").await.is(409, "invalid_state");
+    assert_eq!(shop.dump().await, before);
+
+    let newest = data(deploy("supersede").await, 202);
+    assert_eq!(statuses().await, ["queued", "superseded", "superseded"]);
+    assert_eq!(shop.status(&session).await["deploymentHistory"][2]["supersededBy"], newest["id"]);
+}
+
+#[tokio::test]
+async fn a_session_has_at_most_twenty_unfinished_deployments() {
+    let shop = Shop::open().await;
+    stop(&shop).await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let deploy = async |body: serde_json::Value| shop.act(&shop.grace, &session, "deploy", &body).await;
+    for number in 0..20 {
+        assert_eq!(deploy(json!({"commitId": format!("c{number}")})).await.status, 202, "{number}");
+    }
+    deploy(json!({"commitId": "one-too-many"})).await.is(409, "invalid_state");
+    assert_eq!(deploy(json!({"commitId": "instead", "onConflict": "supersede"})).await.status, 202);
+}
+
+#[tokio::test]
+async fn only_an_admin_overrides_a_drain_and_says_why() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let body = json!({"commitId": "main", "overrideDrain": {"reason": "the target is gone"}});
+    let before = shop.dump().await;
+    let refused = shop.act(&shop.grace, &session, "deploy", &body).await;
+    refused.is(403, "forbidden");
+    assert_eq!(refused.body["requiredPermission"], "drain:override");
+    let denied = shop.events(0).await.pop().unwrap();
+    assert_eq!(
+        (&denied["kind"], &denied["data"]["requiredPermission"]),
+        (&json!("access_denied"), &json!("drain:override"))
+    );
+    for reason in
+        [json!({}), json!({"reason": ""}), json!({"reason": "  "}), json!({"reason": "x".repeat(1_001)})]
+    {
+        let body = json!({"commitId": "main", "overrideDrain": reason});
+        shop.act(&shop.grace, &session, "deploy", &body).await.is(400, "invalid_request");
+    }
+    assert_eq!(shop.dump().await, before);
+    let own = data(shop.force(&shop.ada, &json!({})).await, 201);
+    let deployed = shop.act(&shop.ada, &own, "deploy", &body).await;
+    assert_eq!(deployed.status, 202, "there is nothing to wait for: {}", deployed.text);
+}
+
+#[tokio::test]
+async fn a_queued_deployment_is_cancelled_once_and_says_by_whom() {
+    let shop = Shop::open().await;
+    stop(&shop).await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let path = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));
+    let cancel = || post(&format!("{path}/cancel")).by(&shop.ada).json(&json!({"reason": "wrong branch"}));
+    let cancelled = data(shop.send(cancel()).await, 200);
+    assert_eq!(
+        [&cancelled["status"], &cancelled["cause"], &cancelled["detail"], &cancelled["cancelledBy"]["name"]],
+        [&json!("cancelled"), &json!("requested"), &json!("wrong branch"), &json!("ada")]
+    );
+    let before = shop.dump().await;
+    assert_eq!(data(shop.send(cancel()).await, 200), cancelled, "again is calm");
+    assert_eq!(shop.dump().await, before);
+    assert_eq!(shop.status(&session).await["status"], "active", "the lock is not touched");
+    let vera = shop.viewer().await;
+    shop.send(post(&format!("{path}/cancel")).by(&vera)).await.is(403, "forbidden");
+    shop.send(get(&path).by(&shop.world.hank)).await.is(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_deploy_can_be_tied_to_the_lock_one_has_seen() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let deploy = |tag: &str| {
+        let call = post(&format!("{}/deploy", in_session(&session))).by(&shop.grace).header("if-match", tag);
+        call.json(&json!({"commitId": "main"}))
+    };
+    assert_eq!(shop.send(deploy("\"1.2\"")).await.status, 202);
+    assert_eq!(shop.send(deploy("\"1.2\"")).await.status, 202, "the fence counts, not the version");
+    let refused = shop.send(deploy("\"2.1\"")).await;
+    refused.is(412, "precondition_failed");
+    assert_eq!(refused.body["currentFence"], 1);
+}
+
+/// Nothing starts meanwhile: what is queued stays queued.
+async fn stop(shop: &Shop) {
+    assert_eq!(shop.send(post(&format!("{PIPELINE}/stop")).by(&shop.ada)).await.status, 200);
+}

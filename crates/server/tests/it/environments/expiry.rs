@@ -1,0 +1,112 @@
+//! What time ends: whoever comes next finds it ended, also when nobody has looked in between.
+
+use berth_core::environment::claim::{Claim, Claimed, claim};
+use berth_core::environment::{Holder, Moment, Wish};
+use berth_core::event::ActorKind;
+use berth_core::id::UserId;
+use berth_core::name::EnvName;
+use berth_store::records::environment;
+use berth_store::{Context, StoreError};
+use serde_json::{Value, json};
+
+use super::{Shop, at, data, text};
+use crate::history::org;
+use crate::world::post;
+
+const HOUR_S: i64 = 60 * 60;
+
+/// A session of grace that was claimed two hours ago for so long.
+async fn claimed_two_hours_ago(shop: &Shop, ttl_seconds: Option<i64>) -> Value {
+    let (org, id) = (org(&shop.world).await, shop.me(&shop.grace).await.parse::<UserId>().unwrap());
+    let claimed = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
+        let moment = Moment { now: tx.now().plus_seconds(-2 * HOUR_S), ..tx.moment()? };
+        let by = Holder { kind: ActorKind::User, id, name: "grace".into() };
+        let wish = Wish { ttl_seconds, ..Wish::default() };
+        let ruling = claim(&lock, &Claim { by, token: None, wish, wait_seconds: None }, &moment);
+        match tx.commit(ruling)? {
+            Ok(Claimed::Session(opened)) => Ok::<_, StoreError>(opened.session.id.to_string()),
+            other => panic!("{other:?}"),
+        }
+    });
+    json!({"sessionId": claimed.await.unwrap()})
+}
+
+#[tokio::test]
+async fn a_session_past_its_end_makes_way_for_the_next_claim() {
+    let shop = Shop::open().await;
+    let old = claimed_two_hours_ago(&shop, Some(HOUR_S)).await;
+    let since = shop.events(0).await.len();
+    let new = shop.claimed(&shop.ada, &json!({})).await;
+    assert_eq!(new["fence"], 2);
+    let ended = shop.status(&old).await;
+    assert_eq!(
+        [&ended["status"], &ended["endReason"], &ended["endedBy"]["type"], &ended["overridden"]],
+        [&json!("expired"), &json!("expired"), &json!("system"), &json!(false)]
+    );
+    let events = shop.events(since).await;
+    let told: Vec<_> = events.iter().map(|event| (&event["kind"], &event["actor"]["type"])).collect();
+    assert_eq!(
+        told,
+        [(&json!("session_expired"), &json!("system")), (&json!("session_claimed"), &json!("user"))]
+    );
+}
+
+#[tokio::test]
+async fn a_holder_who_comes_too_late_is_told_that_the_session_has_expired() {
+    let shop = Shop::open().await;
+    let old = claimed_two_hours_ago(&shop, Some(HOUR_S)).await;
+    for (verb, body) in [("deploy", json!({"commitId": "main"})), ("extend", json!({}))] {
+        let refused = shop.act(&shop.grace, &old, verb, &body).await;
+        refused.is(409, "session_not_active");
+        assert_eq!(
+            (&refused.body["sessionStatus"], &refused.body["overriddenBy"]),
+            (&json!("expired"), &json!(null))
+        );
+    }
+    let released = data(shop.release(&shop.grace, &old).await, 200);
+    assert_eq!((&released["released"], &released["status"]), (&json!(false), &json!("expired")));
+    let ends = shop.kinds_since(0).await.into_iter().filter(|kind| kind == "session_expired").count();
+    assert_eq!(ends, 1, "it ended once, although every one of these was refused");
+}
+
+#[tokio::test]
+async fn whoever_waits_is_granted_at_the_end_before_a_newcomer() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 60})).await;
+    let ticket = shop.queued(&shop.ada, &json!({"commitId": "main"})).await;
+    past_its_end(&shop).await;
+    let (_, token) = shop.world.service("ci@acme.test", "deployer").await;
+    let refused = shop.send(post(&at("qa-1/sessions")).token(&token)).await;
+    refused.is(409, "environment_locked");
+    assert_eq!(refused.body["holder"]["name"], "ada", "the refusal names the holder of this moment");
+    let granted = shop.see(&format!("qa-1/queue/{}", text(&ticket["ticketId"]))).await;
+    assert_eq!((&granted["status"], &granted["sessionId"]), (&json!("granted"), &refused.body["sessionId"]));
+    assert!(granted["deploymentId"].is_string(), "with the commit it came for");
+    assert_eq!(shop.status(&session).await["endReason"], "expired");
+}
+
+/// As the sweep finds it two minutes from now.
+async fn past_its_end(shop: &Shop) {
+    let org = org(&shop.world).await;
+    let settled = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let lock = environment::find(tx, "shop", &EnvName::parse("qa-1").unwrap())?.unwrap();
+        let moment = Moment { now: tx.now().plus_seconds(120), ..tx.moment()? };
+        let decision = berth_core::environment::settle(&lock, &moment);
+        tx.commit(decision)?;
+        Ok::<_, StoreError>(())
+    });
+    settled.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_session_in_which_nothing_happens_ends_as_idle_where_the_definition_says_so() {
+    let shop = Shop::open().await;
+    let idle = super::DEFINITION.replace("qa-1: {}", "qa-1: { release: [{ on: timeout, after_idle: 1h }] }");
+    let put = crate::world::call("PUT", &format!("{}/definition", super::PIPELINE)).by(&shop.ada);
+    assert_eq!(shop.send(put.json(&json!({"definition": idle}))).await.status, 200);
+    let old = claimed_two_hours_ago(&shop, None).await;
+    shop.claimed(&shop.ada, &json!({})).await;
+    let ended = shop.status(&old).await;
+    assert_eq!((&ended["status"], &ended["endReason"]), (&json!("expired"), &json!("idle")));
+}

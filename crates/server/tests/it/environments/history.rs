@@ -1,0 +1,152 @@
+//! Who held an environment, page by page, and what can be learned from it.
+
+use serde_json::{Value, json};
+
+use super::{Shop, at, data, text};
+use crate::world::get;
+
+/// An environment that has had so many holders, one after the other.
+async fn held(times: usize) -> Shop {
+    let shop = Shop::open().await;
+    for number in 0..times {
+        let session = shop.claimed(&shop.grace, &json!({"context": format!("no. {number}")})).await;
+        shop.release(&shop.grace, &session).await;
+    }
+    shop
+}
+
+#[tokio::test]
+async fn history_is_newest_first_with_one_entry_for_each_session() {
+    let shop = Shop::open().await;
+    let first = shop.claimed(&shop.grace, &json!({"context": "load test", "commitId": "one"})).await;
+    let second = data(shop.force(&shop.ada, &json!({"reason": "hotfix"})).await, 201);
+    let page = shop.send(get(&at("qa-1/history")).by(&shop.ada)).await;
+    let entries = page.body["data"].as_array().unwrap();
+    assert_eq!(entries.len(), 2);
+    let seen = |entry: &Value| {
+        ["sessionId", "fence", "status", "endReason", "deploymentCount"].map(|member| entry[member].clone())
+    };
+    assert_eq!(
+        seen(&entries[0]),
+        [second["sessionId"].clone(), json!(2), json!("active"), json!(null), json!(0)]
+    );
+    assert_eq!(
+        seen(&entries[1]),
+        [first["sessionId"].clone(), json!(1), json!("overridden"), json!("overridden"), json!(1)]
+    );
+    assert_eq!(
+        (&entries[0]["endedAt"], &entries[0]["endedBy"]),
+        (&json!(null), &json!(null)),
+        "while it is active"
+    );
+    assert_eq!(
+        (&entries[1]["endedBy"]["name"], &entries[1]["context"]),
+        (&json!("ada"), &json!("load test"))
+    );
+    assert_eq!(
+        page.body["pagination"],
+        json!({"page": 1, "limit": 50, "total": 2, "totalPages": 1, "hasMore": false})
+    );
+}
+
+#[tokio::test]
+async fn pages_follow_each_other_without_gaps_and_links_lead_through_them() {
+    let shop = held(5).await;
+    let mut path = at("qa-1/history?limit=2");
+    let mut fences = Vec::new();
+    for (page, has_more) in [(1, true), (2, true), (3, false)] {
+        let reply = shop.send(get(&path).by(&shop.ada)).await;
+        let wanted = json!({"page": page, "limit": 2, "total": 5, "totalPages": 3, "hasMore": has_more});
+        assert_eq!(reply.body["pagination"], wanted);
+        fences.extend(
+            reply.body["data"].as_array().unwrap().iter().map(|entry| entry["fence"].as_i64().unwrap()),
+        );
+        let links = reply.header("link");
+        assert_eq!(links.contains("rel=\"prev\""), page > 1, "{links}");
+        assert!(
+            links.contains("?page=1&limit=2>; rel=\"first\"")
+                && links.contains("?page=3&limit=2>; rel=\"last\"")
+        );
+        let next = links.split(", ").find_map(|link| link.strip_suffix(">; rel=\"next\"")?.strip_prefix('<'));
+        assert_eq!(next.is_some(), has_more);
+        path = next.map(str::to_owned).unwrap_or_default();
+    }
+    assert_eq!(fences, [5, 4, 3, 2, 1]);
+}
+
+#[tokio::test]
+async fn a_page_past_the_end_is_empty_and_a_large_limit_is_clamped() {
+    let shop = held(2).await;
+    for page in ["3", "4503599627370496", "9007199254740991"] {
+        let reply = shop.send(get(&at(&format!("qa-1/history?limit=1&page={page}"))).by(&shop.ada)).await;
+        assert_eq!(
+            (&reply.body["data"], &reply.body["pagination"]["total"]),
+            (&json!([]), &json!(2)),
+            "{page}"
+        );
+        assert_eq!(reply.body["pagination"]["hasMore"], false);
+    }
+    for (limit, effective) in [("200", 200), ("201", 200), ("9223372036854775807", 200), ("1", 1)] {
+        let reply = shop.send(get(&at(&format!("qa-1/history?limit={limit}"))).by(&shop.ada)).await;
+        assert_eq!(reply.body["pagination"]["limit"], effective);
+    }
+    let none = shop.send(get(&at("qa-2/history")).by(&shop.ada)).await;
+    assert_eq!(
+        none.body["pagination"],
+        json!({"page": 1, "limit": 50, "total": 0, "totalPages": 0, "hasMore": false})
+    );
+}
+
+#[tokio::test]
+async fn pages_are_counted_from_one_in_whole_numbers() {
+    let shop = held(1).await;
+    for (name, value) in [
+        ("page", "0"),
+        ("page", "-1"),
+        ("page", "1.5"),
+        ("page", "x"),
+        ("page", ""),
+        ("page", "99999999999999999999"),
+        ("limit", "0"),
+        ("limit", "-5"),
+        ("limit", "%2B5"),
+        ("limit", "9223372036854775808"),
+    ] {
+        let refused = shop.send(get(&at(&format!("qa-1/history?{name}={value}"))).by(&shop.ada)).await;
+        refused.is(400, "invalid_parameter");
+        assert_eq!(refused.body["errors"][0]["pointer"], name);
+    }
+    let ignored = shop.send(get(&at("qa-1/history?offset=7")).by(&shop.ada)).await;
+    assert_eq!(ignored.body["data"].as_array().unwrap().len(), 1, "offset is not for this list");
+}
+
+#[tokio::test]
+async fn insights_count_holds_takeovers_and_those_who_gave_up() {
+    let shop = Shop::open().await;
+    let empty = shop.see("qa-1/insights").await;
+    assert_eq!((&empty["sessions"], &empty["utilisation"]), (&json!(0), &json!(0.0)));
+    assert_eq!(empty["holdSeconds"], json!({"median": null, "p90": null, "max": null}));
+
+    shop.claimed(&shop.grace, &json!({})).await;
+    shop.force(&shop.ada, &json!({})).await;
+    let left = shop.queued(&shop.grace, &json!({})).await;
+    let path = at(&format!("qa-1/queue/{}", text(&left["ticketId"])));
+    shop.send(crate::world::call("DELETE", &path).by(&shop.grace)).await;
+    shop.queued(&shop.grace, &json!({})).await;
+    let held = json!({"sessionId": shop.see("qa-1").await["lock"]["sessionId"]});
+    shop.release(&shop.ada, &held).await;
+
+    let seen = shop.see("qa-1/insights?days=7").await;
+    assert_eq!(
+        ["sessions", "takeovers", "expired", "gaveUp"].map(|member| seen[member].as_i64().unwrap()),
+        [3, 1, 0, 1]
+    );
+    assert!(seen["holdSeconds"]["max"].is_i64() && seen["waitSeconds"]["median"].is_i64(), "{seen}");
+    let holders: Vec<_> =
+        seen["holders"].as_array().unwrap().iter().map(|it| text(&it["holder"]["name"])).collect();
+    assert!(holders.contains(&"ada".to_owned()) && holders.contains(&"grace".to_owned()));
+    for days in ["0", "367", "-1", "x"] {
+        let refused = shop.send(get(&at(&format!("qa-1/insights?days={days}"))).by(&shop.ada)).await;
+        refused.is(400, "invalid_parameter");
+    }
+}

@@ -1,0 +1,187 @@
+//! Ephemeral environments through HTTP: two people and a few environments to share.
+
+mod any;
+mod bad_input;
+mod claim;
+mod declared;
+mod deploy;
+mod expiry;
+mod force;
+mod given;
+mod history;
+mod once;
+mod pass;
+mod queue;
+mod release;
+mod session;
+mod shapes;
+mod told;
+mod view;
+mod wait;
+mod walk;
+
+use serde_json::{Value, json};
+
+use super::world::{Account, Reply, World, call, get, post};
+
+const ENVIRONMENTS: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments";
+const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
+const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop API
+  tracks: main
+  stages:
+    - name: staging
+  steps:
+    - name: Deploy
+      type: dummy
+    - name: Soak
+      type: dummy
+  ephemeral_environments:
+    qa-1: {}
+    qa-2: { labels: [small] }
+    qa-3: { labels: [small] }
+    qa-4:
+      triggers: [{ on: pull_request, target_branches: [main] }]
+      release: [{ on: pr_closed }, { on: timeout, after_idle: 4h }]
+      on_release: deploy_tracked
+      ttl: 8h
+      labels: [large, slow]
+      vars: { url: https://qa-4.shop.test, replicas: 2, debug: true }
+      skip: [soak]
+";
+
+struct Shop {
+    world: World,
+    /// Owner of acme.
+    ada: Account,
+    /// Deployer of acme.
+    grace: Account,
+    /// Id of the pipeline `shop`.
+    pipeline: String,
+}
+
+impl Shop {
+    async fn open() -> Self {
+        let world = World::new().await;
+        let (ada, grace) = (world.ada.clone(), world.member("grace@acme.test", "deployer").await);
+        let pipeline = pipeline(&world, "shop").await;
+        Self { world, ada, grace, pipeline }
+    }
+
+    async fn viewer(&self) -> Account {
+        self.world.member("vera@acme.test", "viewer").await
+    }
+
+    async fn send(&self, call: super::world::Call) -> Reply {
+        self.world.send(call).await
+    }
+
+    /// The record at this path below the environments, as everybody sees it.
+    async fn see(&self, path: &str) -> Value {
+        data(self.send(get(&at(path)).by(&self.ada)).await, 200)
+    }
+
+    async fn claim(&self, who: &Account, body: &Value) -> Reply {
+        self.send(post(&at("qa-1/sessions")).by(who).json(body)).await
+    }
+
+    /// A session in qa-1.
+    async fn claimed(&self, who: &Account, body: &Value) -> Value {
+        data(self.claim(who, body).await, 201)
+    }
+
+    /// A place in line for qa-1.
+    async fn queued(&self, who: &Account, body: &Value) -> Value {
+        let mut body = body.clone();
+        body["queue"] = json!(true);
+        data(self.claim(who, &body).await, 202)
+    }
+
+    async fn force(&self, who: &Account, body: &Value) -> Reply {
+        self.send(post(&at("qa-1/force-claim")).by(who).json(body)).await
+    }
+
+    /// Something done in a session of qa-1: `deploy`, `extend`, `hand-over`.
+    async fn act(&self, who: &Account, session: &Value, verb: &str, body: &Value) -> Reply {
+        self.send(post(&format!("{}/{verb}", in_session(session))).by(who).json(body)).await
+    }
+
+    async fn release(&self, who: &Account, session: &Value) -> Reply {
+        self.send(call("DELETE", &in_session(session)).by(who)).await
+    }
+
+    async fn status(&self, session: &Value) -> Value {
+        data(self.send(get(&in_session(session)).by(&self.ada)).await, 200)
+    }
+
+    async fn me(&self, who: &Account) -> String {
+        text(&self.send(get("/api/v1/me").by(who)).await.body["data"]["user"]["id"])
+    }
+
+    /// Acme's events, oldest first, from the `skip`th on.
+    async fn events(&self, skip: usize) -> Vec<Value> {
+        let list = self.send(get("/api/v1/organizations/acme/events?limit=200").by(&self.ada)).await;
+        list.body["data"].as_array().unwrap().iter().rev().skip(skip).cloned().collect()
+    }
+
+    async fn kinds_since(&self, skip: usize) -> Vec<String> {
+        self.events(skip).await.iter().map(|event| text(&event["kind"])).collect()
+    }
+
+    /// Everything a request about environments could have changed. A refusal may be on record, and nothing else.
+    async fn dump(&self) -> Value {
+        let environments = self.see("").await;
+        let mut all = vec![environments.clone()];
+        for environment in environments.as_array().unwrap() {
+            for part in ["", "/history", "/queue"] {
+                all.push(self.see(&format!("{}{part}", environment["name"].as_str().unwrap())).await);
+            }
+        }
+        let events = self.events(0).await.into_iter().filter(|event| event["kind"] != "access_denied");
+        // How long a session has lasted so far is not its doing.
+        masked(
+            &json!([all, events.collect::<Vec<_>>()]),
+            &["durationSeconds", "sequence", "hash", "previousHash"],
+        )
+    }
+}
+
+async fn pipeline(world: &World, slug: &str) -> String {
+    let body = json!({"slug": slug, "definition": DEFINITION});
+    let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+    text(&data(made, 201)["id"])
+}
+
+fn at(path: &str) -> String {
+    format!("{ENVIRONMENTS}/{path}")
+}
+
+fn in_session(session: &Value) -> String {
+    at(&format!("qa-1/sessions/{}", session["sessionId"].as_str().unwrap()))
+}
+
+fn data(reply: Reply, status: u16) -> Value {
+    let Reply { status: seen, text, mut body, .. } = reply;
+    assert_eq!(seen, status, "{text}");
+    body["data"].take()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
+
+/// The value without what these members say.
+fn masked(value: &Value, members: &[&str]) -> Value {
+    match value {
+        Value::Object(object) => {
+            let one = |(name, value): (&String, &Value)| match members.contains(&name.as_str()) {
+                true => (name.clone(), json!("…")),
+                false => (name.clone(), masked(value, members)),
+            };
+            Value::Object(object.iter().map(one).collect())
+        }
+        Value::Array(list) => list.iter().map(|value| masked(value, members)).collect(),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,112 @@
+//! Going on, and handing over to somebody else.
+
+use berth_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Shop, at, data, in_session, text};
+use crate::world::{call, get, post};
+
+fn lasts(session: &Value) -> i64 {
+    let at = |member: &str| Timestamp::parse(&text(&session[member])).unwrap();
+    at("expiresAt").seconds_since(at("claimedAt"))
+}
+
+#[tokio::test]
+async fn an_extension_puts_the_end_off_and_never_brings_it_nearer() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
+    let extend = async |body: Value| data(shop.act(&shop.grace, &session, "extend", &body).await, 200);
+    let longer = extend(json!({"ttlSeconds": 3_600})).await;
+    assert!((3_600..3_630).contains(&lasts(&longer)), "{longer}");
+    assert!(longer["extendedAt"].is_string());
+    assert_eq!(extend(json!({"ttlSeconds": 60})).await["expiresAt"], longer["expiresAt"]);
+    assert_eq!(extend(json!({})).await["expiresAt"], longer["expiresAt"], "its own length is over sooner");
+    assert_eq!(
+        (&longer["fence"], &longer["status"]),
+        (&json!(1), &json!("active")),
+        "the holder is the same"
+    );
+}
+
+#[tokio::test]
+async fn a_session_without_an_end_stays_without() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let extended = data(shop.act(&shop.grace, &session, "extend", &json!({"ttlSeconds": 60})).await, 200);
+    assert_eq!(extended["expiresAt"], json!(null));
+    let no_body = post(&format!("{}/extend", in_session(&session))).by(&shop.grace);
+    assert_eq!(shop.send(no_body).await.status, 200);
+}
+
+#[tokio::test]
+async fn an_extension_can_be_tied_to_the_lock_one_has_seen() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"ttlSeconds": 60})).await;
+    let extend =
+        |tag: &str| post(&format!("{}/extend", in_session(&session))).by(&shop.grace).header("if-match", tag);
+    let before = shop.dump().await;
+    shop.send(extend("\"7.1\"")).await.is(412, "precondition_failed");
+    assert_eq!(shop.dump().await, before);
+    assert_eq!(shop.send(extend("\"1.2\"")).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_is_handed_over_by_id_or_address_and_the_fence_rises() {
+    let shop = Shop::open().await;
+    let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 600});
+    let first = shop.claimed(&shop.grace, &wish).await;
+    let to = shop.me(&shop.ada).await;
+    let reply = shop.act(&shop.grace, &first, "hand-over", &json!({"to": to})).await;
+    let shown = data(shop.send(get(reply.header("location")).by(&shop.grace)).await, 200);
+    let second = data(reply, 200);
+    assert_eq!(shown, second);
+    assert_eq!((&second["holder"]["name"], &second["fence"]), (&json!("ada"), &json!(2)));
+    assert_eq!((&second["commitId"], &second["context"]), (&json!("9fceb02"), &json!("load test")));
+    assert!((590..=610).contains(&lasts(&second)), "with the same length: {second}");
+    assert_eq!(second["deployments"], json!([]), "deployments do not pass on");
+
+    let old = shop.status(&first).await;
+    assert_eq!(
+        [&old["status"], &old["endReason"], &old["overridden"], &old["deploymentHistory"][0]["status"]],
+        [&json!("released"), &json!("handed_over"), &json!(false), &json!("cancelled")]
+    );
+    let third = shop.act(&shop.ada, &second, "hand-over", &json!({"to": "Grace@ACME.test"})).await;
+    assert_eq!(data(third, 200)["holder"]["name"], "grace", "an address is the same however it is written");
+}
+
+#[tokio::test]
+async fn nothing_is_handed_to_whoever_could_not_claim() {
+    let shop = Shop::open().await;
+    shop.viewer().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let foreign = shop.me(&shop.world.hank).await;
+    let before = shop.dump().await;
+    let mut said = Vec::new();
+    for to in ["vera@acme.test", "nobody@acme.test", "hank@globex.test", &foreign, "grace", "", "usr_x"] {
+        let refused = shop.act(&shop.grace, &session, "hand-over", &json!({"to": to})).await;
+        refused.is(400, "invalid_request");
+        assert_eq!(refused.body["errors"][0]["pointer"], "/to", "{to}");
+        said.push(text(&refused.body["detail"]));
+    }
+    assert!(said[0].contains("may not claim"), "{}", said[0]);
+    assert!(
+        said[1..4].iter().all(|text| *text == said[1]),
+        "a stranger and a foreigner look alike: {said:?}"
+    );
+    shop.act(&shop.grace, &session, "hand-over", &json!({})).await.is(400, "invalid_request");
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
+async fn those_in_line_wait_on_when_the_lock_is_handed_over() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let ticket = shop.queued(&shop.ada, &json!({})).await;
+    let (_, token) = shop.world.service("ci@acme.test", "deployer").await;
+    let handed = shop.act(&shop.grace, &session, "hand-over", &json!({"to": "ci@acme.test"})).await;
+    let next = data(handed, 200);
+    let path = at(&format!("qa-1/queue/{}", text(&ticket["ticketId"])));
+    assert_eq!(shop.send(get(&path).token(&token)).await.body["data"]["status"], "waiting");
+    let release = call("DELETE", &in_session(&next)).token(&token);
+    assert_eq!(shop.send(release).await.body["data"]["lock"]["holder"]["name"], "ada");
+}

@@ -1,0 +1,57 @@
+//! A session's status: for ever, for everybody who may read.
+
+use serde_json::json;
+
+use super::{Shop, in_session};
+use crate::world::get;
+
+#[tokio::test]
+async fn a_session_stays_readable_after_its_end_and_shows_the_lock_of_today() {
+    let shop = Shop::open().await;
+    let vera = shop.viewer().await;
+    let first = shop.claimed(&shop.grace, &json!({"context": "load test", "commitId": "9fceb02"})).await;
+    shop.release(&shop.grace, &first).await;
+    let second = shop.claimed(&shop.ada, &json!({})).await;
+    let shown = shop.send(get(&in_session(&first)).by(&vera)).await;
+    let shown = &shown.body["data"];
+    assert_eq!(
+        [&shown["status"], &shown["endReason"], &shown["endedBy"]["name"], &shown["overridden"]],
+        [&json!("released"), &json!("released"), &json!("grace"), &json!(false)]
+    );
+    assert_eq!((&shown["context"], &shown["fence"]), (&json!("load test"), &json!(1)), "as it was");
+    assert_eq!((&shown["lockStatus"], &shown["lock"]["sessionId"]), (&json!("locked"), &second["sessionId"]));
+}
+
+#[tokio::test]
+async fn the_deployment_history_is_newest_first_and_says_what_became_of_each() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "one"})).await;
+    for commit in ["two", "three"] {
+        shop.act(&shop.grace, &session, "deploy", &json!({"commitId": commit})).await;
+    }
+    let shown = shop.status(&session).await;
+    let history = shown["deploymentHistory"].as_array().unwrap();
+    assert_eq!(history.iter().map(|it| &it["commitId"]).collect::<Vec<_>>(), ["three", "two", "one"]);
+    assert_eq!(history.iter().map(|it| &it["number"]).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_eq!(shown["deployments"], shown["deploymentHistory"]);
+    assert_eq!(shown["commitId"], "three", "what was asked for last");
+
+    shop.release(&shop.grace, &session).await;
+    for deployment in shop.status(&session).await["deploymentHistory"].as_array().unwrap() {
+        assert_eq!(
+            [&deployment["status"], &deployment["cause"], &deployment["cancelledBy"]["name"]],
+            [&json!("cancelled"), &json!("session_ended"), &json!("grace")]
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_tag_of_a_session_begins_with_its_own_fence() {
+    let shop = Shop::open().await;
+    let first = shop.claimed(&shop.grace, &json!({})).await;
+    shop.force(&shop.ada, &json!({})).await;
+    let shown = shop.send(get(&in_session(&first)).by(&shop.grace)).await;
+    assert_eq!(shown.header("etag"), "\"1.3\"");
+    let known = get(&in_session(&first)).by(&shop.grace).header("if-none-match", "\"1.3\"");
+    assert_eq!(shop.send(known).await.status, 304);
+}

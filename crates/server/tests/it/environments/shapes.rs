@@ -1,0 +1,338 @@
+//! What travels, member by member. A change here is a change of the contract: members are only ever added.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::{Shop, data, text};
+use crate::world::get;
+
+/// Ids and times by their kind, everything else as it is.
+fn check(value: &Value, wanted: &Expect) {
+    let mut shown = serde_json::to_string_pretty(&plain(value)).unwrap();
+    shown.push('\n');
+    wanted.assert_eq(&shown);
+}
+
+fn plain(value: &Value) -> Value {
+    match value {
+        Value::Object(object) => {
+            Value::Object(object.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
+        }
+        Value::Array(list) => list.iter().map(plain).collect(),
+        Value::String(text) => Value::String(text.split_inclusive([' ', '/', ',', '"']).map(word).collect()),
+        other => other.clone(),
+    }
+}
+
+fn word(word: &str) -> String {
+    let text = word.trim_end_matches([' ', '/', ',', '"', '.']);
+    let rest = &word[text.len()..];
+    let is_time = text.len() > 20 && text.starts_with("20") && text.contains('T');
+    let id = text.split_once('_').filter(|(kind, id)| kind.len() <= 3 && id.len() == 26);
+    match (id, is_time) {
+        (Some((kind, _)), _) => format!("{kind}_…{rest}"),
+        (None, true) => format!("<time>{rest}"),
+        (None, false) if text.starts_with("sha256:") => format!("sha256:…{rest}"),
+        (None, false) => word.to_owned(),
+    }
+}
+
+/// Grace holds qa-1 and has asked for a commit; the pipeline is stopped, so that it stays asked for.
+async fn held() -> (Shop, Value) {
+    let shop = Shop::open().await;
+    let stop = crate::world::post(&format!("{}/stop", super::PIPELINE)).by(&shop.ada);
+    assert_eq!(shop.send(stop).await.status, 200);
+    let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 86_400});
+    let session = shop.claimed(&shop.grace, &wish).await;
+    (shop, session)
+}
+
+#[tokio::test]
+async fn an_environment() {
+    let (shop, _) = held().await;
+    check(
+        &shop.see("qa-1").await,
+        &expect![[r#"
+        {
+          "id": "env_…",
+          "envName": "qa-1",
+          "name": "qa-1",
+          "pipelineId": "pl_…",
+          "configuration": {
+            "triggers": [
+              {
+                "on": "api"
+              }
+            ],
+            "release": [
+              {
+                "on": "api"
+              }
+            ],
+            "onRelease": "none",
+            "vars": {},
+            "skip": [],
+            "labels": [],
+            "ttlSeconds": null
+          },
+          "lockStatus": "locked",
+          "lock": {
+            "status": "locked",
+            "sessionId": "ses_…",
+            "holder": {
+              "type": "user",
+              "id": "usr_…",
+              "name": "grace"
+            },
+            "commitId": "9fceb02",
+            "context": "load test",
+            "claimedAt": "<time>",
+            "expiresAt": "<time>",
+            "fence": 1
+          },
+          "state": "clean",
+          "deployedCommitId": null,
+          "fence": 1,
+          "queueLength": 0
+        }
+    "#]],
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_was_overridden() {
+    let (shop, session) = held().await;
+    shop.force(&shop.ada, &json!({"reason": "production is down"})).await;
+    let mut shown = shop.status(&session).await;
+    assert_eq!(shown["deployments"], shown["deploymentHistory"]);
+    shown["deployments"] = json!("the same as deploymentHistory");
+    let history = shown["deploymentHistory"].as_array().unwrap().len();
+    shown["deploymentHistory"] = json!(format!("{history} deployment"));
+    check(
+        &shown,
+        &expect![[r#"
+        {
+          "sessionId": "ses_…",
+          "id": "ses_…",
+          "envName": "qa-1",
+          "environmentId": "env_…",
+          "pipelineId": "pl_…",
+          "status": "overridden",
+          "overridden": true,
+          "overriddenBy": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "ada",
+            "tokenId": null
+          },
+          "overriddenAt": "<time>",
+          "overrideReason": "production is down",
+          "holder": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "grace"
+          },
+          "commitId": "9fceb02",
+          "context": "load test",
+          "fence": 1,
+          "claimedAt": "<time>",
+          "extendedAt": null,
+          "expiresAt": "<time>",
+          "endedAt": "<time>",
+          "endReason": "overridden",
+          "endedBy": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "ada",
+            "tokenId": null
+          },
+          "takeover": null,
+          "drain": null,
+          "lockStatus": "locked",
+          "lock": {
+            "status": "locked",
+            "sessionId": "ses_…",
+            "holder": {
+              "type": "user",
+              "id": "usr_…",
+              "name": "ada"
+            },
+            "commitId": null,
+            "context": null,
+            "claimedAt": "<time>",
+            "expiresAt": null,
+            "fence": 2
+          },
+          "deploymentHistory": "1 deployment",
+          "deployments": "the same as deploymentHistory"
+        }
+    "#]],
+    );
+}
+
+#[tokio::test]
+async fn a_ticket_that_will_take_over() {
+    let (shop, _) = held().await;
+    let body = json!({"mode": "grace", "graceSeconds": 300, "reason": "release day", "commitId": "main"});
+    let mut ticket = data(shop.force(&shop.ada, &body).await, 202);
+    ticket["etaSeconds"] = json!("300 or a little less");
+    check(
+        &ticket,
+        &expect![[r#"
+        {
+          "ticketId": "tkt_…",
+          "id": "tkt_…",
+          "envName": "qa-1",
+          "status": "waiting",
+          "position": 1,
+          "etaSeconds": "300 or a little less",
+          "holder": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "ada"
+          },
+          "commitId": "main",
+          "context": null,
+          "createdAt": "<time>",
+          "expiresAt": "<time>",
+          "endedAt": null,
+          "cause": null,
+          "sessionId": null,
+          "deploymentId": null,
+          "takeoverAt": "<time>"
+        }
+    "#]],
+    );
+}
+
+#[tokio::test]
+async fn a_history_entry() {
+    let (shop, session) = held().await;
+    shop.release(&shop.ada, &session).await;
+    let mut entry = shop.see("qa-1/history").await[0].clone();
+    assert!(entry["durationSeconds"].is_i64());
+    entry["durationSeconds"] = json!("0 or a little more");
+    check(
+        &entry,
+        &expect![[r#"
+        {
+          "sessionId": "ses_…",
+          "holder": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "grace"
+          },
+          "context": "load test",
+          "commitId": "9fceb02",
+          "status": "released",
+          "claimedAt": "<time>",
+          "endedAt": "<time>",
+          "endReason": "released",
+          "endedBy": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "ada",
+            "tokenId": null
+          },
+          "durationSeconds": "0 or a little more",
+          "deploymentCount": 1,
+          "fence": 1
+        }
+    "#]],
+    );
+}
+
+#[tokio::test]
+async fn a_deployment() {
+    let (shop, session) = held().await;
+    let path = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));
+    check(
+        &data(shop.send(get(&path).by(&shop.ada)).await, 200),
+        &expect![[r#"
+        {
+          "id": "dep_…",
+          "deploymentId": "dep_…",
+          "number": 1,
+          "pipelineId": "pl_…",
+          "environmentId": "env_…",
+          "envName": "qa-1",
+          "sessionId": "ses_…",
+          "fence": 1,
+          "commitId": "9fceb02",
+          "resolvedCommitId": null,
+          "definitionHash": "sha256:…",
+          "trigger": "session",
+          "actor": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "grace",
+            "tokenId": null
+          },
+          "status": "queued",
+          "cause": null,
+          "detail": null,
+          "cancelledBy": null,
+          "supersededBy": null,
+          "createdAt": "<time>",
+          "startedAt": null,
+          "finishedAt": null,
+          "blockedBy": [
+            {
+              "kind": "pipeline_stopped",
+              "detail": "the pipeline is stopped",
+              "clearedBy": "resuming the pipeline",
+              "clearsAt": null
+            }
+          ],
+          "stages": [
+            {
+              "name": "qa-1",
+              "kind": "environment",
+              "status": "queued"
+            }
+          ]
+        }
+    "#]],
+    );
+}
+
+#[tokio::test]
+async fn the_refusal_of_a_claim() {
+    let (shop, _) = held().await;
+    let mut refused = shop.claim(&shop.ada, &json!({})).await.body;
+    assert!(refused["retryAfterSeconds"].is_i64() && refused["requestId"].is_string());
+    refused["retryAfterSeconds"] = json!("a day or a little less");
+    refused["requestId"] = json!("…");
+    check(
+        &refused,
+        &expect![[r#"
+        {
+          "type": "/docs/errors/environment_locked",
+          "title": "The environment is held",
+          "status": 409,
+          "detail": "environment \"qa-1\" is held by grace since <time> (\"load test\"), until <time>. Wait in line with \"queue\": true, or take over with force-claim.",
+          "instance": "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1/sessions",
+          "code": "environment_locked",
+          "requestId": "…",
+          "holder": {
+            "type": "user",
+            "id": "usr_…",
+            "name": "grace"
+          },
+          "since": "<time>",
+          "context": "load test",
+          "commitId": "9fceb02",
+          "expiresAt": "<time>",
+          "sessionId": "ses_…",
+          "fence": 1,
+          "queueLength": 0,
+          "self": false,
+          "links": {
+            "queue": "/api/v1/organizations/org_…/pipelines/pl_…/ephemeral-environments/qa-1/queue",
+            "forceClaim": "/api/v1/organizations/org_…/pipelines/pl_…/ephemeral-environments/qa-1/force-claim"
+          },
+          "retryAfterSeconds": "a day or a little less"
+        }
+    "#]],
+    );
+}

@@ -1,0 +1,149 @@
+//! What is on record: every move of lock and line is one event, with who did it to what.
+
+use serde_json::{Value, json};
+
+use super::{Shop, at, data, text};
+use crate::world::{call, post};
+
+/// Kind and actor of every event since, in order.
+async fn moves(shop: &Shop, since: usize) -> Vec<(String, String)> {
+    let events = shop.events(since).await;
+    events.iter().map(|event| (text(&event["kind"]), text(&event["actor"]["name"]))).collect()
+}
+
+fn by(who: &str, kinds: &[&str]) -> Vec<(String, String)> {
+    kinds.iter().map(|kind| ((*kind).to_owned(), who.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn a_claim_tells_of_the_session_and_of_its_deployment() {
+    let shop = Shop::open().await;
+    let since = shop.events(0).await.len();
+    let body = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 600});
+    let asked = post(&at("qa-1/sessions")).by(&shop.grace).header("x-request-id", "request-1").json(&body);
+    let session = data(shop.send(asked).await, 201);
+    let events = shop.events(since).await;
+    assert_eq!(moves(&shop, since).await, by("grace", &["session_claimed", "deployment_queued"]));
+    let (claimed, queued) = (&events[0], &events[1]);
+    let environment = shop.see("qa-1").await;
+    assert_eq!(
+        claimed["subjects"],
+        json!([
+            {"type": "environment", "id": environment["id"], "name": "qa-1"},
+            {"type": "pipeline", "id": shop.pipeline, "name": null},
+        ])
+    );
+    assert_eq!(
+        claimed["data"],
+        json!({
+            "sessionId": session["sessionId"], "fence": 1, "holder": "grace", "holderId": shop.me(&shop.grace).await,
+            "previousFence": 0, "commitId": "9fceb02", "context": "load test", "expiresAt": session["expiresAt"],
+        })
+    );
+    assert_eq!((&claimed["requestId"], &claimed["actor"]["type"]), (&json!("request-1"), &json!("user")));
+    assert_eq!(queued["data"], json!({"commitId": "9fceb02", "fence": 1, "sessionId": session["sessionId"]}));
+    assert_eq!(queued["subjects"][0]["id"], session["deploymentId"]);
+}
+
+#[tokio::test]
+async fn a_takeover_tells_of_the_end_before_it_tells_of_the_beginning() {
+    let shop = Shop::open().await;
+    let lost = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let since = shop.events(0).await.len();
+    let taken = data(shop.force(&shop.ada, &json!({"reason": "hotfix"})).await, 201);
+    assert_eq!(
+        moves(&shop, since).await,
+        by("ada", &["deployment_cancelled", "session_overridden", "session_claimed"])
+    );
+    let events = shop.events(since).await;
+    let (overridden, claimed) = (&events[1]["data"], &events[2]["data"]);
+    assert_eq!((&overridden["sessionId"], &overridden["fence"]), (&lost["sessionId"], &json!(1)));
+    assert_eq!((&overridden["holder"], &overridden["endedBy"]), (&json!("grace"), &json!("ada")));
+    assert_eq!((&overridden["reason"], &overridden["endReason"]), (&json!("hotfix"), &json!("overridden")));
+    assert_eq!((&claimed["sessionId"], &claimed["fence"]), (&taken["sessionId"], &json!(2)));
+    assert_eq!(claimed["previousFence"], 1);
+}
+
+#[tokio::test]
+async fn extending_handing_over_and_releasing_are_one_event_each() {
+    let shop = Shop::open().await;
+    let first = shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
+    let since = shop.events(0).await.len();
+    shop.act(&shop.grace, &first, "extend", &json!({"ttlSeconds": 900})).await;
+    let second = data(shop.act(&shop.grace, &first, "hand-over", &json!({"to": "ada@acme.test"})).await, 200);
+    shop.release(&shop.ada, &second).await;
+    let wanted =
+        [by("grace", &["session_extended", "session_handed_over"]), by("ada", &["session_released"])];
+    assert_eq!(moves(&shop, since).await, wanted.concat());
+    let events = shop.events(since).await;
+    assert_eq!(events[0]["data"]["extension"], 1);
+    let handed = &events[1]["data"];
+    assert_eq!((&handed["fence"], &handed["newFence"]), (&json!(1), &json!(2)));
+    assert_eq!((&handed["to"], &handed["successorId"]), (&json!("ada"), &second["sessionId"]));
+    assert_eq!(events[2]["data"]["endReason"], "released");
+}
+
+#[tokio::test]
+async fn every_move_of_the_line_is_told_and_a_grant_is_nobodys_doing() {
+    let shop = Shop::open().await;
+    let held = shop.claimed(&shop.grace, &json!({})).await;
+    let since = shop.events(0).await.len();
+    let gives_up = shop.queued(&shop.ada, &json!({})).await;
+    let stays = shop.queued(&shop.ada, &json!({"commitId": "main"})).await;
+    let path = at(&format!("qa-1/queue/{}", text(&gives_up["ticketId"])));
+    shop.send(call("DELETE", &path).by(&shop.ada)).await;
+    shop.release(&shop.grace, &held).await;
+    let kinds = shop.kinds_since(since).await;
+    assert_eq!(
+        kinds,
+        [
+            "ticket_queued",
+            "ticket_queued",
+            "ticket_cancelled",
+            "session_released",
+            "session_claimed",
+            "deployment_queued",
+            "ticket_granted"
+        ]
+    );
+    let events = shop.events(since).await;
+    assert_eq!((&events[1]["data"]["position"], &events[1]["data"]["commitId"]), (&json!(2), &json!("main")));
+    let granted = &events[6]["data"];
+    assert_eq!((&granted["ticketId"], &granted["holder"]), (&stays["ticketId"], &json!("ada")));
+    assert_eq!(
+        (&granted["sessionId"], &events[4]["data"]["fence"]),
+        (&events[4]["data"]["sessionId"], &json!(2))
+    );
+    assert!(granted["deploymentId"].is_string(), "{granted}");
+}
+
+#[tokio::test]
+async fn a_refusal_for_want_of_rights_is_told_and_other_refusals_are_not() {
+    let shop = Shop::open().await;
+    let vera = shop.viewer().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let since = shop.events(0).await.len();
+    shop.claim(&shop.ada, &json!({})).await.is(409, "environment_locked");
+    shop.claim(&shop.ada, &json!({"ttlSeconds": 1})).await.is(400, "invalid_request");
+    assert_eq!(moves(&shop, since).await, []);
+    shop.act(&shop.ada, &session, "deploy", &json!({"commitId": "main"})).await.is(403, "not_session_holder");
+    shop.force(&vera, &json!({})).await.is(403, "forbidden");
+    let denied = [by("ada", &["access_denied"]), by("vera", &["access_denied"])].concat();
+    assert_eq!(moves(&shop, since).await, denied);
+    let needed: Vec<Value> =
+        shop.events(since).await.iter().map(|event| event["data"]["requiredPermission"].clone()).collect();
+    assert_eq!(needed, ["environments:claim", "environments:force_claim"]);
+}
+
+#[tokio::test]
+async fn the_history_of_one_environment_is_found_by_its_id() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    shop.send(post(&at("qa-2/sessions")).by(&shop.grace)).await;
+    let id = text(&shop.see("qa-1").await["id"]);
+    let list = format!("/api/v1/organizations/acme/events?environment={id}");
+    let list = shop.send(crate::world::get(&list).by(&shop.ada)).await;
+    let found = list.body["data"].as_array().unwrap();
+    assert_eq!(found.len(), 2, "{}", list.text);
+    assert!(found.iter().all(|event| event["data"]["sessionId"] == session["sessionId"]));
+}

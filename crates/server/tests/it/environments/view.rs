@@ -1,0 +1,104 @@
+//! Looking at environments: all of a pipeline, or one, each with its configuration and who holds it.
+
+use serde_json::{Value, json};
+
+use super::{Shop, at};
+use crate::world::get;
+
+#[tokio::test]
+async fn the_list_has_every_environment_with_its_lock() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"context": "load test"})).await;
+    let list = shop.see("").await;
+    let seen =
+        |member: &str| list.as_array().unwrap().iter().map(|it| it[member].clone()).collect::<Vec<_>>();
+    assert_eq!(seen("envName"), ["qa-1", "qa-2", "qa-3", "qa-4"]);
+    assert_eq!(seen("lockStatus"), ["locked", "unlocked", "unlocked", "unlocked"]);
+    assert_eq!(list[0]["lock"]["sessionId"], session["sessionId"]);
+    assert_eq!(&seen("lock")[1..], [Value::Null, Value::Null, Value::Null]);
+    for environment in list.as_array().unwrap() {
+        let name = environment["name"].as_str().unwrap();
+        assert_eq!(&shop.see(name).await, environment, "one by one they say the same");
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_is_what_the_definition_says() {
+    let shop = Shop::open().await;
+    assert_eq!(
+        shop.see("qa-4").await["configuration"],
+        json!({
+            "triggers": [{"on": "api"}, {"on": "pull_request", "targetBranches": ["main"]}],
+            "release": [{"on": "api"}, {"on": "pr_closed"}, {"on": "timeout", "afterIdleSeconds": 14_400}],
+            "onRelease": "deploy_tracked",
+            "vars": {"url": "https://qa-4.shop.test", "replicas": 2, "debug": true},
+            "skip": ["soak"],
+            "labels": ["large", "slow"],
+            "ttlSeconds": 28_800,
+        })
+    );
+    assert_eq!(
+        shop.see("qa-1").await["configuration"],
+        json!({
+            "triggers": [{"on": "api"}], "release": [{"on": "api"}], "onRelease": "none",
+            "vars": {}, "skip": [], "labels": [], "ttlSeconds": null,
+        })
+    );
+}
+
+#[tokio::test]
+async fn a_new_environment_is_free_clean_and_has_had_no_holder() {
+    let shop = Shop::open().await;
+    let seen = shop.see("qa-1").await;
+    assert_eq!(
+        [&seen["lockStatus"], &seen["lock"], &seen["state"], &seen["deployedCommitId"]],
+        [&json!("unlocked"), &json!(null), &json!("clean"), &json!(null)]
+    );
+    assert_eq!((&seen["fence"], &seen["queueLength"]), (&json!(0), &json!(0)));
+    assert_eq!(seen["pipelineId"], shop.pipeline.as_str());
+}
+
+#[tokio::test]
+async fn the_tag_is_fence_and_version_and_a_known_one_is_not_sent_again() {
+    let shop = Shop::open().await;
+    let look = |tag: &str| get(&at("qa-1")).by(&shop.ada).header("if-none-match", tag);
+    let free = shop.send(get(&at("qa-1")).by(&shop.ada)).await;
+    assert_eq!(free.header("etag"), "\"0.1\"");
+    assert_eq!(shop.send(look("\"0.1\"")).await.status, 304);
+    shop.claimed(&shop.grace, &json!({})).await;
+    let held = shop.send(look("\"0.1\"")).await;
+    assert_eq!((held.status.as_u16(), held.header("etag")), (200, "\"1.2\""));
+    shop.queued(&shop.ada, &json!({})).await;
+    let waited = shop.send(look("\"1.2\"")).await;
+    assert_eq!((waited.status.as_u16(), waited.header("etag")), (200, "\"1.3\""), "somebody joined the line");
+}
+
+#[tokio::test]
+async fn a_viewer_sees_everything_and_a_stranger_nothing() {
+    let shop = Shop::open().await;
+    let vera = shop.viewer().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let ticket = shop.queued(&shop.ada, &json!({})).await;
+    for path in [
+        String::new(),
+        "qa-1".into(),
+        "qa-1/history".into(),
+        "qa-1/insights".into(),
+        "qa-1/queue".into(),
+        format!("qa-1/queue/{}", ticket["ticketId"].as_str().unwrap()),
+        format!("qa-1/sessions/{}", session["sessionId"].as_str().unwrap()),
+    ] {
+        assert_eq!(shop.send(get(&at(&path)).by(&vera)).await.status, 200, "{path}");
+        shop.send(get(&at(&path)).by(&shop.world.hank)).await.is(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn a_released_environment_keeps_its_number() {
+    let shop = Shop::open().await;
+    let first = shop.claimed(&shop.grace, &json!({"commitId": "9fceb02"})).await;
+    shop.release(&shop.grace, &first).await;
+    let seen = shop.see("qa-1").await;
+    assert_eq!((&seen["fence"], &seen["lockStatus"]), (&json!(1), &json!("unlocked")), "the number stays");
+    assert_eq!(seen["deployedCommitId"], json!(null), "nothing had been deployed yet");
+}

@@ -1,0 +1,150 @@
+//! Waiting for something new: long polls, and one environment as a stream.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::{Shop, at, data, in_session, text};
+use crate::follow::Stream;
+use crate::world::{Call, Reply, get};
+
+/// Longer than anything here may take, and shorter than the polls would wait.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn in_time(shop: &Shop, call: Call) -> Reply {
+    tokio::time::timeout(PATIENCE, shop.send(call)).await.expect("an answer long before the poll is over")
+}
+
+#[tokio::test]
+async fn a_poll_of_a_session_is_answered_when_it_ends() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({})).await;
+    let poll = in_time(&shop, get(&format!("{}?wait=50", in_session(&session))).by(&shop.grace));
+    let why = json!({"reason": "hotfix"});
+    let (told, _) = tokio::join!(poll, shop.force(&shop.ada, &why));
+    let told = data(told, 200);
+    assert_eq!((&told["status"], &told["overrideReason"]), (&json!("overridden"), &json!("hotfix")));
+    let ended = in_time(&shop, get(&format!("{}?wait=50", in_session(&session))).by(&shop.grace)).await;
+    assert_eq!(ended.status, 200, "nothing new will come: at once");
+}
+
+#[tokio::test]
+async fn a_poll_with_a_known_tag_is_answered_at_any_change() {
+    let shop = Shop::open().await;
+    let claimed = shop.claim(&shop.grace, &json!({})).await;
+    let session = &claimed.body["data"];
+    let poll = get(&format!("{}?wait=50", in_session(session))).by(&shop.grace);
+    let poll = in_time(&shop, poll.header("if-none-match", claimed.header("etag")));
+    let deploy = json!({"commitId": "main"});
+    let (told, _) = tokio::join!(poll, shop.act(&shop.grace, session, "deploy", &deploy));
+    assert_eq!(data(told, 200)["deployments"][0]["commitId"], "main");
+}
+
+#[tokio::test]
+async fn a_poll_without_news_is_not_modified() {
+    let shop = Shop::open().await;
+    let claimed = shop.claim(&shop.grace, &json!({})).await;
+    let ticket = shop.claim(&shop.ada, &json!({"queue": true})).await;
+    let tag = ticket.header("etag");
+    let tag = (tag, shop.send(get(claimed.header("location")).by(&shop.ada)).await);
+    for path in [claimed.header("location"), ticket.header("location")] {
+        let poll = get(&format!("{path}?wait=1")).by(&shop.ada).header("if-none-match", tag.1.header("etag"));
+        let same = in_time(&shop, poll).await;
+        assert_eq!((same.status.as_u16(), same.text.as_str()), (304, ""), "{path}");
+        assert_eq!(same.header("etag"), tag.0);
+    }
+}
+
+#[tokio::test]
+async fn a_poll_of_a_place_in_line_is_answered_when_it_is_granted() {
+    let shop = Shop::open().await;
+    let held = shop.claimed(&shop.grace, &json!({})).await;
+    let ticket = shop.queued(&shop.ada, &json!({})).await;
+    let path = at(&format!("qa-1/queue/{}", text(&ticket["ticketId"])));
+    let poll = in_time(&shop, get(&format!("{path}?wait=50")).by(&shop.ada));
+    let (told, _) = tokio::join!(poll, shop.release(&shop.grace, &held));
+    assert_eq!(data(told, 200)["status"], "granted");
+}
+
+#[tokio::test]
+async fn a_poll_of_a_deployment_is_answered_when_it_is_over() {
+    let shop = Shop::open().await;
+    let held = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let path = format!("/api/v1/organizations/acme/deployments/{}", text(&held["deploymentId"]));
+    let poll = in_time(&shop, get(&format!("{path}?wait=50")).by(&shop.ada));
+    let (told, _) = tokio::join!(poll, shop.release(&shop.grace, &held));
+    assert_eq!(data(told, 200)["status"], "cancelled");
+}
+
+#[tokio::test]
+async fn a_claim_that_waits_answers_with_what_became_of_its_deployment() {
+    let shop = Shop::open().await;
+    let path = at("qa-1/sessions?wait=50");
+    let claim = crate::world::post(&path).by(&shop.grace).json(&json!({"commitId": "main"}));
+    let end = async {
+        let held = loop {
+            let lock = shop.see("qa-1").await["lock"].clone();
+            if lock.is_object() {
+                break lock;
+            }
+            tokio::task::yield_now().await;
+        };
+        shop.release(&shop.ada, &held).await
+    };
+    let (claimed, _) = tokio::join!(in_time(&shop, claim), end);
+    let session = data(claimed, 201);
+    assert_eq!((&session["status"], &session["endedBy"]["name"]), (&json!("released"), &json!("ada")));
+    let deployment = &session["deployments"][0];
+    assert_eq!((&deployment["status"], &deployment["id"]), (&json!("cancelled"), &session["deploymentId"]));
+}
+
+#[tokio::test]
+async fn a_wait_has_its_range() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let before = shop.dump().await;
+    for wait in ["51", "-1", "1.5", "x", ""] {
+        for path in [
+            in_session(&session),
+            format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"])),
+        ] {
+            let refused = shop.send(get(&format!("{path}?wait={wait}")).by(&shop.ada)).await;
+            refused.is(400, "invalid_parameter");
+            assert_eq!(refused.body["errors"][0]["pointer"], "wait");
+        }
+        let force = crate::world::post(&at(&format!("qa-1/force-claim?wait={wait}"))).by(&shop.ada);
+        shop.send(force).await.is(400, "invalid_parameter");
+    }
+    assert_eq!(shop.dump().await, before, "nothing was taken over");
+}
+
+#[tokio::test]
+async fn a_stream_of_one_environment_tells_of_it_alone_and_of_its_deployments() {
+    let shop = Shop::open().await;
+    let mut stream = Stream::open(&shop.world, get(&at("qa-1")).by(&shop.grace)).await;
+    let other = crate::world::post(&at("qa-2/sessions")).by(&shop.ada);
+    assert_eq!(shop.send(other).await.status, 201);
+    let session = shop.claimed(&shop.ada, &json!({"commitId": "main"})).await;
+    shop.release(&shop.ada, &session).await;
+    for wanted in ["session_claimed", "deployment_queued", "deployment_cancelled", "session_released"] {
+        let event = stream.event().await.unwrap();
+        assert_eq!(event["kind"], wanted);
+        assert_eq!(event["data"]["sessionId"], session["sessionId"]);
+    }
+    let listed = shop.events(0).await;
+    let claimed = listed.iter().rfind(|event| event["kind"] == "session_claimed").unwrap();
+    let before = (claimed["sequence"].as_i64().unwrap() - 1).to_string();
+    let resumed = get(&at("qa-1")).by(&shop.grace).header("last-event-id", &before);
+    assert_eq!(Stream::open(&shop.world, resumed).await.event().await.as_ref(), Some(claimed));
+}
+
+#[tokio::test]
+async fn where_to_follow_from_is_a_number_also_for_those_who_only_look() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
+    let deployment = format!("/api/v1/organizations/acme/deployments/{}", text(&session["deploymentId"]));
+    for path in [at("qa-1"), deployment] {
+        let asked = get(&path).by(&shop.ada).header("last-event-id", "~");
+        shop.send(asked).await.is(400, "invalid_parameter");
+    }
+}

@@ -1,0 +1,72 @@
+//! Two people and one environment, from the first claim to the takeover, as they see it.
+
+use serde_json::json;
+
+use super::{Shop, data, text};
+use crate::world::get;
+
+#[tokio::test]
+async fn two_people_share_one_environment() {
+    let shop = Shop::open().await;
+
+    // Grace claims qa-1 and says what for.
+    let wish = json!({"commitId": "9fceb02", "context": "load test", "ttlSeconds": 7_200});
+    let grace = shop.claimed(&shop.grace, &wish).await;
+
+    // Ada wants it too, and is told who has it, why, and until when.
+    let refused = shop.claim(&shop.ada, &json!({"commitId": "main"})).await;
+    refused.is(409, "environment_locked");
+    assert_eq!(
+        (&refused.body["holder"]["name"], &refused.body["context"]),
+        (&json!("grace"), &json!("load test"))
+    );
+    assert_eq!(refused.body["expiresAt"], grace["expiresAt"]);
+
+    // She waits in line. Everybody can see it.
+    let ticket = shop.queued(&shop.ada, &json!({"commitId": "main", "context": "demo for sales"})).await;
+    assert_eq!((&ticket["status"], &ticket["position"]), (&json!("waiting"), &json!(1)));
+    assert_eq!(shop.see("qa-1").await["queueLength"], 1);
+
+    // Grace is done. In the same moment Ada has the environment, and her commit is on its way.
+    let released = data(shop.release(&shop.grace, &grace).await, 200);
+    assert_eq!((&released["released"], &released["lock"]["holder"]["name"]), (&json!(true), &json!("ada")));
+    let granted = shop.see(&format!("qa-1/queue/{}", text(&ticket["ticketId"]))).await;
+    assert_eq!(granted["status"], "granted");
+    let ada = shop.status(&granted).await;
+    assert_eq!((&ada["status"], &ada["context"]), (&json!("active"), &json!("demo for sales")));
+    let path = format!("/api/v1/organizations/acme/deployments/{}", text(&granted["deploymentId"]));
+    let deployment = data(shop.send(get(&path).by(&shop.ada)).await, 200);
+    assert_eq!((&deployment["commitId"], &deployment["sessionId"]), (&json!("main"), &ada["sessionId"]));
+    assert!(["queued", "running", "succeeded"].contains(&deployment["status"].as_str().unwrap()));
+
+    // Production breaks. Grace takes the environment over.
+    let taken = data(
+        shop.force(&shop.grace, &json!({"commitId": "hotfix", "reason": "production is down"})).await,
+        201,
+    );
+    assert!(taken["fence"].as_i64() > ada["fence"].as_i64());
+
+    // Ada's status shows who, when and why, and what it means for her.
+    let lost = shop.status(&ada).await;
+    assert_eq!((&lost["status"], &lost["overridden"]), (&json!("overridden"), &json!(true)));
+    assert_eq!(
+        (&lost["overriddenBy"]["name"], &lost["overriddenAt"]),
+        (&json!("grace"), &taken["claimedAt"])
+    );
+    assert_eq!(lost["overrideReason"], "production is down");
+    assert_eq!((&lost["lockStatus"], &lost["lock"]["holder"]["name"]), (&json!("locked"), &json!("grace")));
+    shop.act(&shop.ada, &ada, "deploy", &json!({"commitId": "main"})).await.is(409, "session_not_active");
+
+    // And the history tells it all, newest first.
+    let history = shop.see("qa-1/history").await;
+    let told: Vec<_> =
+        history.as_array().unwrap().iter().map(|it| (&it["holder"]["name"], &it["endReason"])).collect();
+    assert_eq!(
+        told,
+        [
+            (&json!("grace"), &json!(null)),
+            (&json!("ada"), &json!("overridden")),
+            (&json!("grace"), &json!("released")),
+        ]
+    );
+}
