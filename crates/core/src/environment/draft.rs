@@ -53,7 +53,7 @@ impl<'a> Draft<'a> {
         self.lock.environment.agenda = agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
         let mut changes = std::mem::take(&mut self.gone);
-        if changes.is_empty() && lock == before {
+        if changes.is_empty() && is_same(before, lock) {
             return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
         }
         lock.environment.version += 1;
@@ -163,6 +163,15 @@ impl<'a> Draft<'a> {
         });
         ended.unwrap_or_else(|| named.clone())
     }
+}
+
+/// Somebody may have brought an environment's next look forward, and there was nothing to see. That alone is no
+/// change: it has no event, and the sweep puts the time right.
+fn is_same(before: &Lock, after: &mut Lock) -> bool {
+    let due_at = std::mem::replace(&mut after.environment.agenda.due_at, before.environment.agenda.due_at);
+    let is_same = after == before;
+    after.environment.agenda.due_at = due_at;
+    is_same
 }
 
 fn agenda(lock: &Lock) -> Agenda {

@@ -26,7 +26,7 @@ mod telling;
 pub(crate) use draft::Draft;
 pub use draft::Moment;
 pub use lock::Lock;
-pub use settle::{ends_at, settle};
+pub use settle::{due_at, ends_at, settle};
 pub use state::{
     Agenda, Condition, Drain, End, EndReason, Environment, Holder, Locked, NotActive, Session, SessionStatus,
     State, Takeover, Ticket, TicketCause, TicketStatus, Wish,

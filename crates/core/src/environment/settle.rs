@@ -37,7 +37,7 @@ pub fn ends_at(lock: &Lock) -> Option<(Timestamp, EndReason)> {
 }
 
 /// When the next thing happens by itself.
-pub(super) fn due_at(lock: &Lock) -> Option<Timestamp> {
+pub fn due_at(lock: &Lock) -> Option<Timestamp> {
     let end = ends_at(lock).map(|(at, _)| at);
     let warning = lock.session.as_ref().and_then(|session| warns_at(lock, session));
     let takeover = lock.pending_takeover().and_then(|(_, takeover)| takeover.at);

@@ -25,6 +25,7 @@ const SCHEMA: &str = r#"{
       "description": "How it ends; `hang` goes on until the timeout or a cancellation."
     },
     "duration": { "type": "string", "format": "berth-duration", "description": "How long it seems to work; no time when left out." },
+    "stop_after": { "type": "string", "format": "berth-duration", "description": "How long it takes to stop when it is told to; at once when left out. Like every step it is killed after 10 seconds." },
     "message": { "type": "string", "maxLength": 1000, "description": "A line for its log." },
     "outputs": {
       "type": "object",
@@ -54,6 +55,7 @@ mod tests {
             &json!({ "outcome": "fail", "duration": "2s", "message": "no", "outputs": { "image": "a" } }),
             &expect![[""]],
         );
+        check(&json!({ "outcome": "hang", "stop_after": "3s" }), &expect![[""]]);
         check(
             &json!({ "outcome": "faill", "outputs": { "image": 1 } }),
             &expect![[r#"

@@ -8,6 +8,7 @@ use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 use berth_store::query::From;
 use berth_store::query::members::{self, MemberView};
+use berth_store::records::environment;
 use berth_store::records::member::{self, Member};
 use berth_store::records::organization::ORGANIZATIONS_PER_USER_MAX;
 use berth_store::records::token;
@@ -122,6 +123,7 @@ impl App {
             check_last_owner(tx, &found)?;
             let version = found.version + 1;
             member::put(tx, &Member { user, role, version, created_at: found.created_at })?;
+            environment::hasten_lines_of(tx, user)?;
             let event = about(EventKind::MemberUpdated, user, &found.name);
             tx.record(event.with("role", role.as_str()).with("previousRole", found.role.as_str()))?;
             Ok(Answer::ok(shown(&MemberView { role, version, ..found })).at_version(version))
@@ -143,6 +145,7 @@ impl App {
             check_last_owner(tx, &found)?;
             let revoked = token::revoke_all_of(tx, user)?;
             member::delete(tx, user)?;
+            environment::hasten_lines_of(tx, user)?;
             tx.record(about(EventKind::MemberRemoved, user, &found.name).with("tokensRevoked", revoked))?;
             let deleted_at = Some(tx.now().to_string());
             Ok(Answer::ok(wire::Member { deleted_at, ..shown(&found) }))

@@ -47,6 +47,7 @@ use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
+use crate::work::Runner;
 
 pub struct App {
     pub(crate) store: Store,
@@ -57,6 +58,8 @@ pub struct App {
     /// Where definitions are parsed.
     pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
+    /// Executes deployments.
+    pub(crate) runner: Runner,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -66,7 +69,8 @@ impl App {
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
-        Self { store, vault: Arc::new(vault), config, rates, passwords, parsing, streams, shutdown }
+        let (vault, runner) = (Arc::new(vault), Runner::new());
+        Self { store, vault, config, rates, passwords, parsing, streams, runner, shutdown }
     }
 
     /// For programs that have their own reason to stop, such as a signal.
@@ -85,6 +89,12 @@ impl App {
 
     pub fn config(&self) -> &Config {
         &self.config
+    }
+
+    /// Something was committed that may let a deployment start, or tells one to stop: the runner looks now. Without
+    /// this it looks within a second.
+    pub(crate) fn nudge(&self) {
+        self.runner.nudge();
     }
 
     /// Runs a change, or gives the stored answer when the same request was answered before.
@@ -158,9 +168,6 @@ impl App {
         });
         done.await?
     }
-
-    /// Something may be there to start or to stop.
-    pub(crate) fn nudge(&self) {}
 
     /// The answer an earlier request with this key got, for use cases that must know before they begin.
     async fn earlier(&self, once: Option<OnceKey>) -> Result<Option<StoredAnswer>, AppError> {

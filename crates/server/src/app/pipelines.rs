@@ -174,10 +174,12 @@ impl App {
         expected: Option<i64>,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        self.decide(who, key, once, move |pipeline, tx| {
+        let resumed = self.decide(who, key, once, move |pipeline, tx| {
             state::resume(pipeline, reason.as_ref(), expected, tx.now())
-        })
-        .await
+        });
+        let resumed = resumed.await;
+        self.nudge();
+        resumed
     }
 
     pub async fn delete_pipeline(
@@ -187,14 +189,16 @@ impl App {
         expected: Option<i64>,
         while_held: bool,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        self.change(who, None, move |tx, _| {
+        let deleted = self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
             Ok(answer(&deleted))
-        })
-        .await
+        });
+        let deleted = deleted.await;
+        self.nudge();
+        deleted
     }
 
     /// Load, decide, write: the walk of every rule about an existing pipeline.

@@ -9,6 +9,7 @@ use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, members, tokens};
+use berth_store::records::environment;
 use berth_store::records::token::{self, TOKENS_PER_USER_MAX, Token};
 use berth_store::{Read, Tx};
 
@@ -109,6 +110,7 @@ impl App {
                 ));
             }
             token::revoke(tx, id)?;
+            environment::hasten_lines_of(tx, found.user)?;
             tx.record(about(EventKind::TokenRevoked, &found))?;
             Ok(Answer::ok(shown(&Token { revoked_at: Some(tx.now()), ..found })))
         })

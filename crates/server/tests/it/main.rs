@@ -19,4 +19,6 @@ mod pollution;
 mod secrets;
 mod sign_in;
 mod tokens;
+mod work;
 mod world;
+mod yard;

@@ -5,6 +5,7 @@ use berth_core::environment::{Agenda, Condition, Environment, Lock};
 use berth_core::id::{EnvironmentId, PipelineId, UserId};
 use berth_core::name::{CommitId, EnvName, Slug};
 use berth_core::pipeline::model::OnRelease;
+use berth_core::time::Timestamp;
 
 use super::{deployment, session, ticket};
 use crate::error::StoreError;
@@ -56,6 +57,7 @@ statements! {
     // Whoever may no longer claim leaves the lines they stand in; the sweep sees to it.
     Org Upkeep HASTEN_OF_USER = "UPDATE environments SET due_at = $3 WHERE org_id = $1 AND id IN
         (SELECT environment_id FROM tickets WHERE org_id = $1 AND user_id = $2 AND status = 'waiting')";
+    Org Upkeep RESCHEDULE = "UPDATE environments SET due_at = $3 WHERE org_id = $1 AND id = $2 AND version = $4";
 }
 
 pub(crate) fn read(row: &Row) -> Result<Environment, StoreError> {
@@ -148,6 +150,16 @@ fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<Com
 pub fn hasten_lines_of(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&HASTEN_OF_USER, &[text(user), now.into()]).map(drop)
+}
+
+/// An environment was looked at too early: the next look is when something is really due.
+pub fn reschedule(
+    tx: &mut Tx<'_>,
+    looked_at: &Environment,
+    due_at: Option<Timestamp>,
+) -> Result<(), StoreError> {
+    let params = [text(looked_at.id), due_at.into(), looked_at.version.into()];
+    tx.execute(&RESCHEDULE, &params).map(drop)
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {

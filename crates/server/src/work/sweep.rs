@@ -1,0 +1,20 @@
+//! Sweep: what nobody needs any more goes.
+
+use berth_store::Context;
+use berth_store::idempotency::{self, FORGET_BATCH_MAX};
+use berth_store::records::sign_in;
+
+use crate::app::App;
+use crate::error::AppError;
+
+/// Removes what nobody needs any more: old stored answers, ended sign-ins, quiet callers.
+pub async fn sweep(app: &App) -> Result<(), AppError> {
+    app.rates.forget_quiet();
+    app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(sign_in::forget_old(tx)?)).await?;
+    // Batch by batch, so that writers get their turn in between.
+    let forget = || {
+        app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(idempotency::forget(tx, tx.now())?))
+    };
+    while forget().await? == FORGET_BATCH_MAX && !app.shutdown.is_cancelled() {}
+    Ok(())
+}

@@ -1,0 +1,367 @@
+//! Background work: time does what is due, deployments start, end, stop and are lost.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_core::decision::Refusal;
+use berth_core::deployment::cancel::cancel;
+use berth_core::environment::claim::{Claim, Claimed, claim};
+use berth_core::environment::{Condition, SessionStatus, State, TicketCause, TicketStatus, Wish};
+use berth_core::id::{DeploymentId, OrgId};
+use berth_server::app::App;
+use berth_server::config::Config;
+use berth_server::vault::{Vault, WhenMissing};
+use berth_server::work;
+use berth_store::Store;
+use berth_store::query::environments;
+use berth_store::records::{environment, ticket};
+use expect_test::{Expect, expect};
+use serde_json::json;
+
+use super::world::{World, call, post};
+use super::yard::{Yard, holder, opened};
+
+const HANG: &str = "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: hang}}\n";
+const QUICK: &str = "  steps:\n    - {name: Deploy, type: dummy}\n";
+
+fn wish(ttl_seconds: Option<i64>) -> Wish {
+    Wish { ttl_seconds, ..Wish::default() }
+}
+
+#[tokio::test]
+async fn a_session_ends_by_itself_and_the_next_in_line_gets_in() {
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    yard.pipeline(&world, "shop", QUICK).await;
+    let running = yard.go_to_work();
+    let by = yard.ada.clone();
+    let first = Claim { by: by.clone(), token: None, wish: wish(Some(1)), wait_seconds: None };
+    let session = yard.decide("shop", move |lock, moment| claim(lock, &first, moment)).await;
+    let session = opened(session.unwrap()).session;
+    let second = Claim { by, token: None, wish: wish(None), wait_seconds: Some(60) };
+    yard.decide("shop", move |lock, moment| claim(lock, &second, moment)).await.unwrap();
+
+    let ended = yard.hear(&["session_expired"]).await;
+    let late = ended.occurred_at.as_micros() - session.expires_at.unwrap().as_micros();
+    assert!((0..2_000_000).contains(&late), "{late} µs late");
+    yard.hear(&["ticket_granted"]).await;
+    assert_eq!(yard.session(session.id).await.status(), SessionStatus::Expired);
+    assert!(yard.lock("shop").await.session.is_some_and(|next| next.id != session.id));
+    expect![[r#"
+        session_claimed
+        ticket_queued
+        session_expired
+        session_claimed
+        ticket_granted
+    "#]]
+    .assert_eq(&yard.story());
+
+    yard.app.shutdown.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_ticket_of_a_revoked_token_leaves_the_line() {
+    let world = World::new().await;
+    let yard = Yard::new(&world).await;
+    yard.pipeline(&world, "shop", QUICK).await;
+    let made = post("/api/v1/organizations/acme/api-tokens").by(&world.ada).json(&json!({"name": "ci"}));
+    let made = world.send(made).await;
+    let token = made.body["data"]["id"].as_str().unwrap().to_owned();
+
+    let by = yard.ada.clone();
+    let hold = Claim { by: by.clone(), token: None, wish: wish(None), wait_seconds: None };
+    yard.decide("shop", move |lock, moment| claim(lock, &hold, moment)).await.unwrap();
+    let wait = Claim { by, token: Some(token.parse().unwrap()), wish: wish(None), wait_seconds: Some(3_600) };
+    let waits = yard.decide("shop", move |lock, moment| claim(lock, &wait, moment)).await.unwrap();
+    let Claimed::Ticket(waiting) = waits else { panic!("{waits:?}") };
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(yard.lock("shop").await.tickets.len(), 1);
+
+    let revoke = call("DELETE", &format!("/api/v1/organizations/acme/api-tokens/{token}"));
+    assert_eq!(world.send(revoke.by(&world.ada)).await.status, 200);
+    work::tick(&yard.app).await.unwrap();
+    let found = yard.app.store().read(Some(yard.org), move |db| ticket::by_id(db, waiting.id)).await;
+    let status = found.unwrap().unwrap().status;
+    assert!(matches!(status, TicketStatus::Cancelled { cause: TicketCause::Revoked, .. }), "{status:?}");
+    assert_eq!(yard.lock("shop").await.environment.agenda.due_at, None);
+}
+
+#[tokio::test]
+async fn an_environment_that_was_looked_at_for_nothing_is_left_in_peace() {
+    let world = World::new().await;
+    let yard = Yard::new(&world).await;
+    yard.pipeline(&world, "shop", QUICK).await;
+    let by = yard.ada.clone();
+    let hold = Claim { by: by.clone(), token: None, wish: wish(None), wait_seconds: None };
+    yard.decide("shop", move |lock, moment| claim(lock, &hold, moment)).await.unwrap();
+    let wait = Claim { by: by.clone(), token: None, wish: wish(None), wait_seconds: Some(3_600) };
+    yard.decide("shop", move |lock, moment| claim(lock, &wait, moment)).await.unwrap();
+    let before = yard.lock("shop").await;
+
+    let ada = by.id;
+    yard.transact(move |tx| environment::hasten_lines_of(tx, ada)).await;
+    assert!(yard.lock("shop").await.environment.agenda.due_at < before.environment.agenda.due_at);
+    let refused = Claim { by, token: None, wish: wish(None), wait_seconds: None };
+    let refused = yard.decide("shop", move |lock, moment| claim(lock, &refused, moment)).await;
+    assert!(matches!(refused, Err(Refusal::EnvironmentLocked(_))), "{refused:?}");
+
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(yard.lock("shop").await, before);
+}
+
+async fn check(world: &World, yard: &mut Yard, slug: &str, body: &str, expected: Expect) {
+    yard.pipeline(world, slug, body).await;
+    let id = yard.deploy(slug).await;
+    expected.assert_eq(&yard.end_of(id).await);
+}
+
+#[tokio::test]
+async fn dummy_steps_do_what_they_are_told_and_nothing_else_is_pretended() {
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    let running = yard.go_to_work();
+    for (slug, body, expected) in [
+        (
+            "none",
+            "  steps:\n    - {name: Skipped, type: script, params: {run: make}}\n",
+            expect!["succeeded"],
+        ),
+        (
+            "all",
+            "  build:\n    - {name: Build, type: dummy}\n  steps:\n    - {name: Deploy, type: dummy, params: {duration: 1s, message: hello}}\n    - {name: Skipped, type: dummy, params: {outcome: fail}}\n",
+            expect!["succeeded"],
+        ),
+        (
+            "fails",
+            "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: fail, message: no such host}}\n    - {name: Later, type: dummy, params: {outcome: hang}}\n",
+            expect![[r#"step_failed: step "deploy" failed: no such host"#]],
+        ),
+        (
+            "hangs",
+            "  steps:\n    - {name: Deploy, type: dummy, timeout: 1s, params: {outcome: hang}}\n",
+            expect![[r#"timed_out: step "deploy" took longer than its timeout of 1s"#]],
+        ),
+        (
+            "order",
+            "  steps:\n    - {name: First, type: dummy, needs: [second], params: {outcome: hang}}\n    - {name: Second, type: dummy, needs: [], params: {outcome: fail}}\n",
+            expect![[r#"step_failed: step "second" failed: it was told to"#]],
+        ),
+        (
+            "script",
+            "  steps:\n    - {name: Wait, type: dummy, params: {outcome: hang}}\n    - {name: Deploy, type: script, params: {run: make deploy}}\n",
+            expect![[
+                r#"not_runnable: step "deploy" is of type script; this version runs only dummy steps yet"#
+            ]],
+        ),
+        (
+            "build",
+            "  build:\n    - {name: Make, type: script, params: {run: make}}\n  steps:\n    - {name: Deploy, type: dummy}\n",
+            expect![[
+                r#"not_runnable: step "make" is of type script; this version runs only dummy steps yet"#
+            ]],
+        ),
+        (
+            "words",
+            "  steps:\n    - {name: Deploy, type: dummy, params: {message: 'to ${{ stage.name }}'}}\n",
+            expect![[
+                r#"not_runnable: step "deploy" has an expression in its params; this version does not evaluate them yet"#
+            ]],
+        ),
+        (
+            "if",
+            "  steps:\n    - {name: Deploy, type: dummy, if: \"${{ stage.name == 'qa-1' }}\"}\n",
+            expect![[
+                r#"not_runnable: step "deploy" has a condition; this version does not evaluate `if` yet"#
+            ]],
+        ),
+    ] {
+        check(&world, &mut yard, slug, body, expected).await;
+    }
+    let environment = yard.lock("all").await.environment;
+    assert_eq!(environment.deployed_commit.unwrap().as_str(), "4f2a1c9");
+    assert_eq!(environment.condition, Condition::Dirty);
+    yard.app.shutdown.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cancelled_deployment_stops_and_is_cancelled_only_then() {
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    yard.pipeline(&world, "shop", HANG).await;
+    let id = yard.deploy("shop").await;
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(yard.outcome(id).await, "running");
+    let renewal = async || {
+        let running = yard.app.store().read(None, |db| environments::running(db, 10)).await.unwrap();
+        running[0].renewal
+    };
+    let before = renewal().await;
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(renewal().await, before + 1, "a sign of life");
+
+    let (found, by) = (yard.deployment(id).await, yard.ada.actor());
+    yard.decide("shop", move |lock, moment| cancel(lock, &found, by, None, moment)).await.unwrap();
+    assert_eq!(yard.outcome(id).await, "cancelling");
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(yard.end_of(id).await, "cancelled");
+    assert_eq!(yard.lock("shop").await.environment.condition, Condition::Dirty);
+}
+
+#[tokio::test]
+async fn after_a_takeover_the_new_work_begins_when_the_old_has_stopped() {
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    let body =
+        "  steps:\n    - {name: Deploy, type: dummy, timeout: 3s, params: {outcome: hang, stop_after: 2s}}\n";
+    yard.pipeline(&world, "shop", body).await;
+    let running = yard.go_to_work();
+    yard.deploy("shop").await;
+    yard.hear(&["deployment_started"]).await;
+    let opened = yard.take_over("shop").await;
+    assert_eq!(yard.lock("shop").await.state(), State::Contested);
+
+    yard.hear(&["environment_drained"]).await;
+    yard.hear(&["deployment_started"]).await;
+    assert_eq!(yard.lock("shop").await.state(), State::Dirty);
+    let drain = yard.session(opened.session.id).await.drain.unwrap();
+    let took = drain.completed_at.unwrap().as_micros() - opened.session.claimed_at.as_micros();
+    assert!(took >= 2_000_000, "the old work took {took} µs to stop");
+    let timed_out = yard.end_of(opened.deployment.unwrap()).await;
+    assert!(timed_out.starts_with("timed_out"), "{timed_out}");
+    expect![[r#"
+        session_claimed 4f2a1c9
+        deployment_queued 4f2a1c9
+        deployment_started 4f2a1c9
+        deployment_cancelling 4f2a1c9
+        session_overridden
+        session_claimed 9b0d3e7
+        deployment_queued 9b0d3e7
+        deployment_cancelled 4f2a1c9
+        environment_drained
+        deployment_started 9b0d3e7
+        deployment_failed 9b0d3e7
+    "#]]
+    .assert_eq(&yard.story());
+    yard.app.shutdown.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test]
+async fn in_a_stopped_pipeline_nothing_starts_until_it_is_resumed() {
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    yard.pipeline(&world, "shop", QUICK).await;
+    let path = "/api/v1/organizations/acme/pipelines/shop";
+    assert_eq!(world.send(post(&format!("{path}/stop")).by(&world.ada)).await.status, 200);
+    let id = yard.deploy("shop").await;
+    for _ in 0..3 {
+        work::tick(&yard.app).await.unwrap();
+        assert_eq!(yard.outcome(id).await, "queued");
+    }
+    assert_eq!(world.send(post(&format!("{path}/resume")).by(&world.ada)).await.status, 200);
+    work::tick(&yard.app).await.unwrap();
+    assert_eq!(yard.end_of(id).await, "succeeded");
+}
+
+#[tokio::test]
+async fn what_runs_when_the_server_stops_is_lost_and_nothing_stays_running() {
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    let body = "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: hang, stop_after: 1h}}\n";
+    yard.pipeline(&world, "shop", body).await;
+    let running = yard.go_to_work();
+    let id = yard.deploy("shop").await;
+    yard.hear(&["deployment_started"]).await;
+    let asked = Instant::now();
+    yard.app.shutdown.cancel();
+    running.await.unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
+    let outcome = yard.outcome(id).await;
+    assert_eq!(outcome, "lost: its runner went away; how far it came is not known");
+    assert_eq!(yard.lock("shop").await.state(), State::Unknown);
+}
+
+/// A process that ends without a word: its runtime is dropped, and with it everything it was doing.
+fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let world = World::new().await;
+        let mut yard = Yard::new(&world).await;
+        yard.pipeline(&world, "shop", HANG).await;
+        yard.go_to_work();
+        let id = yard.deploy("shop").await;
+        yard.hear(&["deployment_started"]).await;
+        let org = yard.org;
+        *dir = Some(world.dir);
+        (org, id)
+    })
+}
+
+fn opened_again(path: &Path) -> App {
+    let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
+    let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+    App::new(store, vault, Config::local(([127, 0, 0, 1], 8080).into()))
+}
+
+#[test]
+fn after_a_crash_what_ran_is_lost_at_once_and_the_next_deployment_starts() {
+    let mut dir = None;
+    let (org, id) = crashed(&mut dir);
+    let dir = dir.unwrap();
+    let app = Arc::new(opened_again(dir.path()));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async move {
+        let mut yard = Yard::over(app, org).await;
+        assert_eq!(yard.outcome(id).await, "running");
+        let running = yard.go_to_work();
+        let lost = yard.end_of(id).await;
+        assert_eq!(lost, "lost: its runner went away; how far it came is not known");
+        assert_eq!(yard.lock("shop").await.state(), State::Unknown);
+        let next = yard.take_over("shop").await;
+        let started = yard.hear(&["deployment_started"]).await;
+        assert_eq!(started.subjects[0].id, next.deployment.unwrap().to_string());
+        yard.app.shutdown.cancel();
+        running.await.unwrap();
+    });
+}
+
+#[tokio::test]
+async fn one_at_a_time_in_a_session_and_the_next_without_a_second_request() {
+    use berth_core::environment::Named;
+    use berth_core::environment::deploy::{Deploy, OnConflict, deploy};
+    use berth_core::name::CommitId;
+
+    let world = World::new().await;
+    let mut yard = Yard::new(&world).await;
+    yard.pipeline(&world, "shop", QUICK).await;
+    let first = yard.deploy("shop").await;
+    let (by, session) = (yard.ada.clone(), yard.lock("shop").await.session.unwrap());
+    let cmd = Deploy {
+        by: holder(by.id, "ada"),
+        commit: CommitId::parse("77aa001").unwrap(),
+        on_conflict: OnConflict::Queue,
+        override_drain: None,
+    };
+    let second = yard.decide("shop", move |lock, moment| {
+        deploy(lock, &Named { session: &session, expected: None }, &cmd, moment)
+    });
+    let second = second.await.unwrap().id;
+    let running = yard.go_to_work();
+    assert_eq!(yard.end_of(first).await, "succeeded");
+    assert_eq!(yard.end_of(second).await, "succeeded");
+    expect![[r#"
+        session_claimed 4f2a1c9
+        deployment_queued 4f2a1c9
+        deployment_queued 77aa001
+        deployment_started 4f2a1c9
+        deployment_succeeded 4f2a1c9
+        deployment_started 77aa001
+        deployment_succeeded 77aa001
+    "#]]
+    .assert_eq(&yard.story());
+    yard.app.shutdown.cancel();
+    running.await.unwrap();
+}

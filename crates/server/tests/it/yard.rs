@@ -1,0 +1,181 @@
+//! A place to try background work out: the environment `qa-1`, decided about through the rules themselves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_core::decision::Decision;
+use berth_core::deployment::{Deployment, Status};
+use berth_core::environment::claim::{Claim, Claimed, Opened, claim};
+use berth_core::environment::force::{Force, Mode, force};
+use berth_core::environment::{Holder, Lock, Moment, Session, Wish};
+use berth_core::event::{ActorKind, Event};
+use berth_core::id::{DeploymentId, OrgId, SessionId, UserId};
+use berth_core::name::{CommitId, Email, EnvName};
+use berth_core::time::Timestamp;
+use berth_server::app::App;
+use berth_server::work;
+use berth_store::feed::{Follower, Heard};
+use berth_store::records::{deployment, environment, session, user};
+use berth_store::{Context, StoreError};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use super::history;
+use super::world::{World, post};
+
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Yard {
+    pub(crate) app: Arc<App>,
+    pub(crate) org: OrgId,
+    /// The owner of the organization.
+    pub(crate) ada: Holder,
+    events: Follower,
+    /// What was heard so far.
+    pub(crate) heard: Vec<Event>,
+}
+
+impl Yard {
+    pub(crate) async fn new(world: &World) -> Self {
+        Self::over(world.app.clone(), history::org(world).await).await
+    }
+
+    pub(crate) async fn over(app: Arc<App>, org: OrgId) -> Self {
+        let email = Email::parse("ada@acme.test").unwrap();
+        let found = app.store().read(None, move |db| user::by_email(db, &email)).await.unwrap().unwrap();
+        let events = app.store().follow(org);
+        Self { app, org, ada: holder(found.id, "ada"), events, heard: Vec::new() }
+    }
+
+    /// A pipeline of this name with these steps and the environment `qa-1`, which skips the step `Skipped`.
+    pub(crate) async fn pipeline(&self, world: &World, slug: &str, body: &str) {
+        let skip = if body.contains("Skipped") { "skip: [skipped]" } else { "" };
+        let definition = format!(
+            "version: 1\npipeline:\n  name: Shop\n  stages:\n    - name: staging\n  ephemeral_environments:\n    qa-1: {{{skip}}}\n{body}"
+        );
+        let body = json!({"slug": slug, "definition": definition});
+        let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+
+    /// Everything the server does in the background.
+    pub(crate) fn go_to_work(&self) -> JoinHandle<()> {
+        tokio::spawn(work::run(self.app.clone()))
+    }
+
+    pub(crate) async fn decide<A: Send + 'static>(
+        &self,
+        pipeline: &str,
+        rule: impl FnOnce(&Lock, &Moment) -> Decision<A> + Send + 'static,
+    ) -> A {
+        let pipeline = pipeline.to_owned();
+        let decided = self.app.store().transact(Context::system(Some(self.org)), move |tx| {
+            let lock = environment::find(tx, &pipeline, &qa_1())?.unwrap();
+            let decision = rule(&lock, &tx.moment()?);
+            tx.commit(decision)
+        });
+        decided.await.unwrap()
+    }
+
+    /// Ada claims, and deploys at once.
+    pub(crate) async fn deploy(&self, pipeline: &str) -> DeploymentId {
+        let (by, wish) = (self.ada.clone(), deployed("4f2a1c9"));
+        let cmd = Claim { by, token: None, wish, wait_seconds: None };
+        let claimed = self.decide(pipeline, move |lock, moment| claim(lock, &cmd, moment)).await;
+        opened(claimed.unwrap()).deployment.unwrap()
+    }
+
+    /// Gil takes over from whoever has it, and deploys.
+    pub(crate) async fn take_over(&self, pipeline: &str) -> Opened {
+        let by = holder(UserId::from_parts(Timestamp::from_micros(1), [7; 10]), "gil");
+        let cmd =
+            Force { by, token: None, wish: deployed("9b0d3e7"), why: None, mode: Mode::Now, expected: None };
+        opened(self.decide(pipeline, move |lock, moment| force(lock, &cmd, moment)).await.unwrap())
+    }
+
+    pub(crate) async fn lock(&self, pipeline: &str) -> Lock {
+        let pipeline = pipeline.to_owned();
+        let read = self.app.store().read(Some(self.org), move |db| environment::find(db, &pipeline, &qa_1()));
+        read.await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn session(&self, id: SessionId) -> Session {
+        self.app.store().read(Some(self.org), move |db| session::by_id(db, id)).await.unwrap().unwrap()
+    }
+
+    pub(crate) async fn deployment(&self, id: DeploymentId) -> Deployment {
+        self.app.store().read(Some(self.org), move |db| deployment::by_id(db, id)).await.unwrap().unwrap()
+    }
+
+    /// How a deployment stands, in words.
+    pub(crate) async fn outcome(&self, id: DeploymentId) -> String {
+        match self.deployment(id).await.status {
+            Status::Failed(failure) => format!("{}: {}", failure.cause.as_str(), failure.detail),
+            status => status.as_str().to_owned(),
+        }
+    }
+
+    /// Waits for the next event of one of these kinds.
+    pub(crate) async fn hear(&mut self, kinds: &[&str]) -> Event {
+        let heard = async {
+            loop {
+                let Heard::Event(published) = self.events.next().await else { panic!("the feed broke off") };
+                self.heard.push(published.event.clone());
+                if kinds.contains(&published.event.kind.as_str()) {
+                    return published.event.clone();
+                }
+            }
+        };
+        let heard = tokio::time::timeout(PATIENCE, heard).await;
+        heard.unwrap_or_else(|_| panic!("none of {kinds:?} came; there were {}", self.story()))
+    }
+
+    /// Waits until a deployment has ended, and tells how.
+    pub(crate) async fn end_of(&mut self, id: DeploymentId) -> String {
+        const ENDS: [&str; 3] = ["deployment_succeeded", "deployment_failed", "deployment_cancelled"];
+        loop {
+            let event = self.hear(&ENDS).await;
+            if event.subjects[0].id == id.to_string() {
+                return self.outcome(id).await;
+            }
+        }
+    }
+
+    /// What was heard about environments, in order.
+    pub(crate) fn story(&self) -> String {
+        let about =
+            self.heard.iter().filter(|event| event.subjects.iter().any(|it| it.kind == "environment"));
+        let told = |event: &Event| match event.data["commitId"].as_str() {
+            Some(commit) => format!("{} {commit}\n", event.kind),
+            None => format!("{}\n", event.kind),
+        };
+        about.map(told).collect()
+    }
+
+    pub(crate) async fn transact(
+        &self,
+        work: impl FnOnce(&mut berth_store::Tx<'_>) -> Result<(), StoreError> + Send + 'static,
+    ) {
+        self.app.store().transact(Context::system(Some(self.org)), work).await.unwrap();
+    }
+}
+
+pub(crate) fn holder(id: UserId, name: &str) -> Holder {
+    Holder { kind: ActorKind::User, id, name: name.into() }
+}
+
+pub(crate) fn opened(claimed: Claimed) -> Opened {
+    match claimed {
+        Claimed::Session(opened) => opened,
+        Claimed::Ticket(ticket) => panic!("a ticket: {ticket:?}"),
+    }
+}
+
+fn qa_1() -> EnvName {
+    EnvName::parse("qa-1").unwrap()
+}
+
+fn deployed(commit: &str) -> Wish {
+    Wish { commit: Some(CommitId::parse(commit).unwrap()), deploy: true, ..Wish::default() }
+}
