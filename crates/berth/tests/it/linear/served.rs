@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::thread::ScopedJoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -52,6 +52,7 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
                 server.process.kill();
             }
         });
+        assert!(board.answered() >= goal, "the server ended before it was killed");
         if kill < KILLS {
             server = start(&home);
         }
@@ -66,6 +67,7 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
         histories.len()
     );
     assert!(lost >= KILLS, "hardly anything was on its way when the server was killed: {lost}");
+    let begin = Instant::now();
     for (number, history) in histories.iter().enumerate() {
         if let Err(wrong) = check_history(history) {
             let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{number}.txt"));
@@ -73,6 +75,7 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
             panic!("environment {number}: {wrong}\nthe whole history is in {}", kept.display());
         }
     }
+    println!("checked in {:?}", begin.elapsed());
 }
 
 fn start(home: &Home) -> Server {
