@@ -39,7 +39,10 @@ macro_rules! id {
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}_{}", $prefix, encode(self.0))
+                let mut text = [b'_'; $prefix.len() + 1 + ENCODED_CHARS];
+                text[..$prefix.len()].copy_from_slice($prefix.as_bytes());
+                encode(self.0, &mut text[$prefix.len() + 1..]);
+                f.pad(std::str::from_utf8(&text).unwrap_or_default())
             }
         }
 
@@ -105,11 +108,12 @@ fn sortable(now: Timestamp, mut entropy: Entropy) -> u128 {
     uuid::Builder::from_unix_timestamp_millis(millis, &entropy).into_uuid().as_u128()
 }
 
-fn encode(bits: u128) -> String {
-    (0..ENCODED_CHARS)
-        .rev()
-        .map(|place| char::from(ALPHABET[usize::try_from((bits >> (5 * place)) & 31).unwrap_or(0)]))
-        .collect()
+/// Written at every use in a statement, so it makes no text of its own.
+fn encode(mut bits: u128, into: &mut [u8]) {
+    for place in into.iter_mut().rev() {
+        *place = ALPHABET[(bits & 31) as usize];
+        bits >>= 5;
+    }
 }
 
 fn decode(text: &str) -> Option<u128> {

@@ -1,11 +1,12 @@
 //! Answers kept for repeats: the same key and the same request get the same answer, once it was a success.
 
+use aws_lc_rs::digest;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
-use crate::value::to_json;
+use crate::value::{Value, to_json};
 
 /// How long an answer is kept.
 pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
@@ -13,15 +14,14 @@ pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
-    Instance Read FIND = "SELECT request_hash, status, headers, body FROM idempotency
-        WHERE caller = $1 AND operation = $2 AND idempotency_key = $3 AND created_at > $4";
-    Instance Upkeep REMEMBER = "INSERT INTO idempotency
-        (caller, operation, idempotency_key, request_hash, status, headers, body, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-        ON CONFLICT (caller, operation, idempotency_key) DO UPDATE SET request_hash = excluded.request_hash,
-          status = excluded.status, headers = excluded.headers, body = excluded.body, created_at = excluded.created_at";
-    Instance Upkeep FORGET = "DELETE FROM idempotency WHERE (caller, operation, idempotency_key) IN
-        (SELECT caller, operation, idempotency_key FROM idempotency WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+    Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_answers
+        WHERE digest = $1 AND created_at > $2";
+    Instance Upkeep REMEMBER = "INSERT INTO stored_answers (digest, request_hash, status, headers, body, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
+          headers = excluded.headers, body = excluded.body, created_at = excluded.created_at";
+    Instance Upkeep FORGET = "DELETE FROM stored_answers WHERE digest IN
+        (SELECT digest FROM stored_answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
 }
 
 /// One request that may be repeated.
@@ -34,6 +34,14 @@ pub struct OnceKey {
     pub key: String,
     /// Keyed hash of the body.
     pub request_hash: Vec<u8>,
+}
+
+impl OnceKey {
+    /// None of the three can hold a line break.
+    fn digest(&self) -> Value {
+        let text = format!("{}\n{}\n{}", self.caller, self.operation, self.key);
+        digest::digest(&digest::SHA256, text.as_bytes()).as_ref().into()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,13 +61,7 @@ pub enum Earlier {
 
 pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
     let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let params = [
-        once.caller.as_str().into(),
-        once.operation.as_str().into(),
-        once.key.as_str().into(),
-        oldest.into(),
-    ];
-    let Some(row) = tx.row(&FIND, &params)? else { return Ok(Earlier::None) };
+    let Some(row) = tx.row(&FIND, &[once.digest(), oldest.into()])? else { return Ok(Earlier::None) };
     if row.bytes(0)? != once.request_hash {
         return Ok(Earlier::Different);
     }
@@ -69,9 +71,7 @@ pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
 
 pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Result<(), StoreError> {
     let params = [
-        once.caller.as_str().into(),
-        once.operation.as_str().into(),
-        once.key.as_str().into(),
+        once.digest(),
         once.request_hash.as_slice().into(),
         i64::from(answer.status).into(),
         to_json(&answer.headers)?.into(),

@@ -5,6 +5,7 @@
 //! only one engine has.
 
 use crate::error::StoreError;
+use crate::trail::Heads;
 use crate::value::{Row, Value};
 
 /// Whose rows a statement touches.
@@ -38,6 +39,8 @@ pub trait Conn {
     fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError>;
     /// Returns how many rows changed.
     fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError>;
+    /// Where the histories end, of those this connection writes.
+    fn heads(&mut self) -> &mut Heads;
 }
 
 /// Declares statements and, beside them, the list of all of them.

@@ -146,6 +146,10 @@ impl<'c> Tx<'c> {
         Ok(())
     }
 
+    pub(crate) fn heads(&mut self) -> &mut trail::Heads {
+        self.conn.heads()
+    }
+
     /// Puts work for the outside into the outbox.
     pub fn enqueue(&mut self, effect: &Effect) -> Result<(), StoreError> {
         outbox::enqueue(self, effect)

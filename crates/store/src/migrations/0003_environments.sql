@@ -62,11 +62,10 @@ CREATE TABLE sessions (
   ended_by TEXT,
   end_why TEXT,
   successor_id TEXT,
-  PRIMARY KEY (org_id, environment_id, number),
+  PRIMARY KEY (org_id, id),
   FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id),
   CHECK ((ended_at IS NULL) = (end_reason IS NULL))
-) {without_rowid};
-CREATE UNIQUE INDEX sessions_by_id ON sessions (org_id, id);
+);
 -- With these a mistake becomes an error and not a second holder.
 CREATE UNIQUE INDEX sessions_open ON sessions (environment_id) WHERE ended_at IS NULL;
 CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
@@ -138,3 +137,16 @@ CREATE INDEX deployments_running ON deployments (granted_at) WHERE granted_at IS
 -- What the last stage of a pipeline has, for resets.
 CREATE INDEX deployments_of_stages ON deployments (org_id, pipeline_id, id)
   WHERE environment_id IS NULL AND status = 'succeeded';
+
+-- Answers kept for repeats, found by a digest of caller, operation and key: written with every request that has a
+-- key, so the row is appended and what is looked up is short.
+DROP TABLE idempotency;
+CREATE TABLE stored_answers (
+  digest BYTEA NOT NULL PRIMARY KEY,
+  request_hash BYTEA NOT NULL,
+  status BIGINT NOT NULL,
+  headers TEXT NOT NULL,
+  body TEXT NOT NULL,
+  created_at BIGINT NOT NULL
+);
+CREATE INDEX stored_answers_by_age ON stored_answers (created_at);

@@ -28,7 +28,7 @@ statements! {
     Org Read HISTORY = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
           extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
           end_reason, ended_by, end_why, successor_id
-        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4";
+        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY fence DESC LIMIT $4";
     Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
           created_at, started_at, finished_at
@@ -90,7 +90,7 @@ pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<Running>, StoreErro
     db.rows(&RUNNING, &[limit.into()])?.iter().map(read).collect()
 }
 
-/// Sessions from this number down: newest first. Numbers have no gaps, so any page costs the same.
+/// Sessions from this number down: newest first.
 pub fn history(
     db: &mut impl Read,
     environment: EnvironmentId,

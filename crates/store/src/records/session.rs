@@ -24,12 +24,12 @@ statements! {
           deployments, drain, ended_at, end_reason, ended_by, end_why, successor_id)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
           $23)
-        ON CONFLICT (org_id, environment_id, number) DO UPDATE SET commit_id = excluded.commit_id,
+        ON CONFLICT (org_id, id) DO UPDATE SET commit_id = excluded.commit_id,
           extended_at = excluded.extended_at, extensions = excluded.extensions, expires_at = excluded.expires_at,
           active_at = excluded.active_at, warned_of = excluded.warned_of, deployments = excluded.deployments,
           drain = excluded.drain, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
           ended_by = excluded.ended_by, end_why = excluded.end_why, successor_id = excluded.successor_id
-        WHERE sessions.ended_at IS NULL AND sessions.id = excluded.id";
+        WHERE sessions.ended_at IS NULL";
 }
 
 pub(crate) fn read(row: &Row) -> Result<Session, StoreError> {

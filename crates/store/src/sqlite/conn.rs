@@ -8,6 +8,7 @@ use rusqlite::{Connection, params_from_iter};
 
 use crate::error::StoreError;
 use crate::sql::{self, Conn, Engine, Statement};
+use crate::trail::Heads;
 use crate::value::{Row, Value};
 
 pub(super) struct SqliteConn<'db> {
@@ -16,19 +17,21 @@ pub(super) struct SqliteConn<'db> {
     pub(super) broken: Option<StoreError>,
     /// By name. Looking them up by their text would cost as much as running them.
     prepared: HashMap<&'static str, rusqlite::Statement<'db>>,
+    pub(super) heads: Heads,
 }
 
 impl<'db> SqliteConn<'db> {
     pub(super) fn on(db: &'db Connection) -> Self {
-        Self { db, broken: None, prepared: HashMap::new() }
+        Self { db, broken: None, prepared: HashMap::new(), heads: Heads::default() }
     }
 
-    pub(super) fn batch(&self, text: &str) -> Result<(), StoreError> {
-        self.db
-            .prepare_cached(text)
-            .and_then(|mut statement| statement.raw_execute())
-            .map_err(StoreError::from)
-            .map(drop)
+    /// A word about the transaction itself.
+    pub(super) fn batch(&mut self, text: &'static str) -> Result<(), StoreError> {
+        let prepared = match self.prepared.entry(text) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(self.db.prepare(text).map_err(StoreError::from)?),
+        };
+        prepared.raw_execute().map_err(StoreError::from).map(drop)
     }
 
     fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
@@ -67,6 +70,10 @@ impl<'db> SqliteConn<'db> {
 }
 
 impl Conn for SqliteConn<'_> {
+    fn heads(&mut self) -> &mut Heads {
+        &mut self.heads
+    }
+
     fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement, error))
     }

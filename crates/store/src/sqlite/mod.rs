@@ -79,6 +79,8 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
     // Only the writer checkpoints, between its transactions.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
+    // What a savepoint may have to undo stays in memory, not in a file.
+    db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;
     db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
     for (name, wanted) in [("journal_mode", "wal"), ("synchronous", "2"), ("foreign_keys", "1")] {
         let found =

@@ -18,9 +18,12 @@ use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::records::instance;
 use crate::sql::Conn;
+use crate::trail;
 
 /// Jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
+/// The writer touches many pages in one commit, and they should not have to be read again.
+const CACHE_KIB: i64 = 64 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
 /// Pages in the write-ahead log before it is copied into the database.
@@ -46,6 +49,7 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn start(path: &Path, publisher: Publisher) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         let pages = Arc::new(AtomicI32::new(0));
         let seen = pages.clone();
         let note_pages = move |_: &mut rusqlite::hooks::Wal, pages| {
@@ -145,11 +149,15 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
+    failure = failure.or_else(|| trail::write_heads(conn).err());
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
     }
-    if failure.is_some() && !conn.db.is_autocommit() {
-        let _ = conn.batch("ROLLBACK");
+    if failure.is_some() {
+        conn.heads.forget();
+        if !conn.db.is_autocommit() {
+            let _ = conn.batch("ROLLBACK");
+        }
     }
     for answer in answers {
         answer(failure.clone());
@@ -168,6 +176,7 @@ type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
 fn run_job(conn: &mut SqliteConn<'_>, now: Timestamp, job: Job) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.batch("SAVEPOINT job")?;
+    conn.heads.begin_job();
     let ran = job(conn, now);
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
@@ -179,6 +188,7 @@ fn run_job(conn: &mut SqliteConn<'_>, now: Timestamp, job: Job) -> Result<(Answe
         return Err(StoreError::StorageFull);
     }
     if !ran.keep {
+        conn.heads.undo_job();
         conn.batch("ROLLBACK TO job")?;
     }
     conn.batch("RELEASE job")?;
