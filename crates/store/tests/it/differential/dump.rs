@@ -63,7 +63,10 @@ pub(super) fn same<T: PartialEq + Debug>(what: &str, model: &T, store: &T) -> Re
     if model == store {
         return Ok(());
     }
-    Err(format!("{what} differ\n  model: {model:?}\n  store: {store:?}"))
+    let (model, store) = (format!("{model:#?}"), format!("{store:#?}"));
+    let lines = model.lines().zip(store.lines()).find(|(model, store)| model != store);
+    let (a, b) = lines.unwrap_or_default();
+    Err(format!("{what} differ, first in {} and {}\n  model: {model}\n  store: {store}", a.trim(), b.trim()))
 }
 
 /// A store looks up what a reset deploys only where there are resets.
