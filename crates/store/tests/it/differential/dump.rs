@@ -1,7 +1,7 @@
 //! Everything a run has written, as the model has it and as the rows say.
 
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Write as _};
+use std::fmt::Debug;
 use std::str::FromStr;
 
 use berth_core::deployment::Deployment;
@@ -14,6 +14,7 @@ use berth_store::query::events;
 use berth_store::records::{deployment, environment, session, ticket};
 use berth_store::{StoreError, Tx};
 use rusqlite::Connection;
+use rusqlite::types::Value;
 
 use super::backend::{Run, caller, slug};
 
@@ -178,17 +179,15 @@ fn live(around: &Surroundings) -> impl Iterator<Item = Place> {
     (0..2).filter(move |place| !deleted[usize::from(*place)])
 }
 
-/// Every row of an organization, as text.
-pub(super) fn rows(beside: &Connection, org: OrgId) -> String {
-    let mut text = String::new();
+/// Every row of an organization, of every table.
+pub(super) fn rows(beside: &Connection, org: OrgId) -> Vec<Vec<Value>> {
+    let mut found = Vec::new();
     for table in TABLES {
         let mut query = beside.prepare_cached(&format!("SELECT * FROM {table} WHERE org_id = ?1")).unwrap();
         let columns = query.column_count();
-        let mut rows = query.query([org.to_string()]).unwrap();
-        while let Some(row) = rows.next().unwrap() {
-            let values: Vec<_> = (0..columns).map(|column| row.get_ref(column).unwrap()).collect();
-            writeln!(text, "{table} {values:?}").unwrap();
-        }
+        let read = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();
+        let rows = query.query_map([org.to_string()], read).unwrap();
+        found.extend(rows.map(Result::unwrap));
     }
-    text
+    found
 }
