@@ -16,7 +16,7 @@ use self::backend::{Asked, Database, Looked, Run};
 use self::dump::{as_loaded, as_recorded, same};
 
 /// More than the 500 a commit has to show.
-const SEQUENCES: u32 = 600;
+const SEQUENCES: u32 = 1_000;
 /// Runs at the same time: they share the flushes of the database.
 const AT_ONCE: usize = 16;
 /// A planted mistake is seen within so many sequences.
