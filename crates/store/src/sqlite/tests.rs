@@ -1,7 +1,5 @@
 //! What the database refuses whatever the program says, and what moves when the clock was set forward.
 
-#![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
 use berth_core::environment::{EndReason, TicketCause, TicketStatus};
 use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
