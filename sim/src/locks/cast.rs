@@ -31,13 +31,15 @@ pub fn token(person: u8) -> TokenId {
     TokenId::from_parts(START, [0, 0, 0, 2, 0, 0, 0, 0, 0, person])
 }
 
-pub fn pipeline() -> PipelineId {
-    PipelineId::from_parts(START, [0, 0, 0, 3, 0, 0, 0, 0, 0, 0])
+/// Each environment has a pipeline of its own: they come and go together.
+pub fn pipeline(place: u8, incarnation: u8) -> PipelineId {
+    PipelineId::from_parts(START, [0, 0, 0, 3, 0, 0, 0, 0, incarnation, place])
 }
 
-/// A name that comes back after a deletion is another environment.
-pub fn environment(place: u8, incarnation: u8) -> EnvironmentId {
-    EnvironmentId::from_parts(START, [0, 0, 0, 4, 0, 0, 0, 0, incarnation, place])
+/// A name that comes back after a deletion is another environment. So is that of another run: many share a database.
+pub fn environment(run: u32, place: u8, incarnation: u8) -> EnvironmentId {
+    let [a, b, c, d] = run.to_be_bytes();
+    EnvironmentId::from_parts(START, [0, 0, 0, 4, a, b, c, d, incarnation, place])
 }
 
 pub fn name(place: u8) -> EnvName {

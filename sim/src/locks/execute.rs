@@ -170,10 +170,10 @@ pub(crate) fn nonce_of(runner: u16) -> String {
 }
 
 /// The environment of a new pipeline with the old name. Also the first one.
-pub(crate) fn declaration(place: Place, id: EnvironmentId, last_fence: Fence) -> Declare {
+pub(crate) fn declaration(place: Place, incarnation: u8, id: EnvironmentId, last_fence: Fence) -> Declare {
     Declare {
         id,
-        pipeline: cast::pipeline(),
+        pipeline: cast::pipeline(place, incarnation),
         name: cast::name(place),
         configuration: cast::configuration(place),
         definition_hash: format!("definition {place}"),
@@ -191,8 +191,10 @@ fn recreate(
     if !around.deleted[index] {
         return None;
     }
-    let id = cast::environment(place, around.incarnations[index] + 1);
-    Some(done(declare(declaration(place, id, records.last_fence(place)), moment.now)))
+    let incarnation = around.incarnations[index] + 1;
+    let declaration =
+        declaration(place, incarnation, around.next_environment(place), records.last_fence(place));
+    Some(done(declare(declaration, moment.now)))
 }
 
 struct View<'a, R> {

@@ -54,10 +54,17 @@ impl fmt::Display for Failed {
 
 impl Default for Model {
     fn default() -> Self {
+        Self::of_run(0)
+    }
+}
+
+impl Model {
+    pub fn of_run(run: u32) -> Self {
         let mut model = Self { world: World::default(), around: Surroundings::default() };
+        model.around.run = run;
         for place in 0..2 {
-            let declared =
-                declare(declaration(place, cast::environment(place, 0), Fence::default()), cast::START);
+            let id = model.around.environment(place);
+            let declared = declare(declaration(place, 0, id, Fence::default()), cast::START);
             if model.world.apply(declared).is_err() {
                 unreachable!("the world is new");
             }
@@ -133,7 +140,7 @@ impl Model {
     pub fn look(&mut self, place: Place, ask: &Ask) -> Option<Step> {
         let moment = self.around.moment();
         let environment = match ask {
-            Ask::Recreate => cast::environment(place, self.around.incarnations[usize::from(place)] + 1),
+            Ask::Recreate => self.around.next_environment(place),
             _ => self.around.environment(place),
         };
         let before = self.world.load(environment);
@@ -147,7 +154,13 @@ impl Model {
     pub fn commit_unwatched(&mut self, mut step: Step) -> Step {
         match self.world.apply(step.decision.clone()) {
             Err(Outdated) => step.is_outdated = true,
-            Ok(_) => self.around.note_commit(step.place, &step.ask),
+            Ok(_) => {
+                self.around.note_commit(step.place, &step.ask);
+                // A new pipeline is as stopped as the others.
+                if step.ask == Ask::Recreate {
+                    self.apply_surroundings();
+                }
+            }
         }
         step
     }
@@ -162,7 +175,8 @@ impl Model {
 
     fn apply_surroundings(&mut self) {
         let Surroundings { is_paused, is_tracked, revoked_people, revoked_tokens, .. } = &self.around;
-        self.world.paused = if *is_paused { vec![cast::pipeline()] } else { Vec::new() };
+        let pipelines = self.world.environments.values().map(|it| it.pipeline);
+        self.world.paused = pipelines.filter(|_| *is_paused).collect();
         self.world.tracked = is_tracked.then(cast::tracked);
         self.world.revoked = revoked_people.iter().map(|person| cast::person(*person).id).collect();
         self.world.revoked_tokens = revoked_tokens.iter().map(|person| cast::token(*person)).collect();

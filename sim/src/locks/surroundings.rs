@@ -9,6 +9,8 @@ use super::command::{Due, Place, Turn};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Surroundings {
+    /// Tells the environments of this run from those of others.
+    pub run: u32,
     pub now: Timestamp,
     pub epoch: i64,
     pub is_paused: bool,
@@ -27,6 +29,7 @@ pub struct Surroundings {
 impl Default for Surroundings {
     fn default() -> Self {
         Self {
+            run: 0,
             now: cast::START,
             epoch: 0,
             is_paused: false,
@@ -42,7 +45,12 @@ impl Default for Surroundings {
 
 impl Surroundings {
     pub fn environment(&self, place: Place) -> EnvironmentId {
-        cast::environment(place, self.incarnations[usize::from(place)])
+        cast::environment(self.run, place, self.incarnations[usize::from(place)])
+    }
+
+    /// The one that is made when the name comes back.
+    pub fn next_environment(&self, place: Place) -> EnvironmentId {
+        cast::environment(self.run, place, self.incarnations[usize::from(place)] + 1)
     }
 
     /// Every decision gets another one, also the second of a race.

@@ -12,16 +12,24 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
+/// What only the tests of a crate may know besides.
+const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[("crates/store", &["berth-sim"])];
+
 /// `name` is the path of a Cargo.toml from the root. The root's own has no dependencies.
 pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     let Some((place, _)) = name.rsplit_once('/') else { return Vec::new() };
     let Some((_, allowed)) = ALLOWED.iter().find(|(known, _)| *known == place) else {
         return vec![format!("{name}: a new crate: say in xtask/src/tidy/edges.rs whom it may know")];
     };
-    let known =
-        dependencies(text).into_iter().filter(|(_, dependency)| !allowed.contains(&dependency.as_str()));
-    known
-        .map(|(line, dependency)| {
+    let in_tests =
+        ALLOWED_IN_TESTS.iter().find(|(known, _)| *known == place).map_or(&[][..], |(_, list)| list);
+    let is_allowed = |found: &Dependency| {
+        let of_ours = found.name.as_str();
+        allowed.contains(&of_ours) || (found.is_for_tests && in_tests.contains(&of_ours))
+    };
+    let unknown = dependencies(text).into_iter().filter(|found| !is_allowed(found));
+    unknown
+        .map(|Dependency { line, name: dependency, .. }| {
             format!(
                 "{name}:{line}: {place} may not know {dependency}: move the code to where the knowledge is"
             )
@@ -50,24 +58,32 @@ pub(super) fn check_plants(name: &str, text: &str) -> Vec<String> {
     found
 }
 
+struct Dependency {
+    line: usize,
+    name: String,
+    is_for_tests: bool,
+}
+
 /// Those of our crates that a manifest depends on, in any of its dependency tables.
-fn dependencies(text: &str) -> Vec<(usize, String)> {
+fn dependencies(text: &str) -> Vec<Dependency> {
     let mut found = Vec::new();
-    let mut inside = false;
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
-        if let Some(table) = line.strip_prefix('[') {
+    let (mut inside, mut is_for_tests) = (false, false);
+    for (line, content) in (1..).zip(text.lines()) {
+        let content = content.trim();
+        let name = if let Some(table) = content.strip_prefix('[') {
             let table = table.trim_end_matches(']');
             inside = table.ends_with("dependencies");
+            is_for_tests = table.contains("dev-dependencies");
             // The long form: [dependencies.berth-core]
-            if let Some((_, dependency)) = table.split_once("dependencies.") {
-                found.extend(ours(dependency).map(|dependency| (number, dependency)));
-            }
-        } else if inside && !line.starts_with('#') {
-            let key = line.split(['=', '.', ' ']).next().unwrap_or_default();
-            let renamed = line.split("package = \"").nth(1).and_then(|rest| rest.split('"').next());
-            found.extend(ours(renamed.unwrap_or(key)).map(|dependency| (number, dependency)));
-        }
+            table.split_once("dependencies.").and_then(|(_, dependency)| ours(dependency))
+        } else if inside && !content.starts_with('#') {
+            let key = content.split(['=', '.', ' ']).next().unwrap_or_default();
+            let renamed = content.split("package = \"").nth(1).and_then(|rest| rest.split('"').next());
+            ours(renamed.unwrap_or(key))
+        } else {
+            None
+        };
+        found.extend(name.map(|name| Dependency { line, name, is_for_tests }));
     }
     found
 }
@@ -95,6 +111,17 @@ mod tests {
         ] {
             let found = check_store(bad);
             assert!(found.len() == 1 && found[0].contains("may not know berth-api"), "{bad}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn tests_may_know_more() {
+        let check_store = |text: &str| check("crates/store/Cargo.toml", text);
+        assert_eq!(check_store("[dev-dependencies]\nberth-sim.workspace = true"), Vec::<String>::new());
+        for bad in
+            ["[dependencies]\nberth-sim.workspace = true", "[dependencies.berth-sim]\npath = \"../sim\""]
+        {
+            assert_eq!(check_store(bad).len(), 1, "{bad}");
         }
     }
 

@@ -9,8 +9,9 @@ statements! {
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
     Instance Upkeep PUT_OFF_TICKETS = "UPDATE tickets SET expires_at = expires_at + $1,
           takeover_at = takeover_at + $1 WHERE status = 'waiting'";
+    // Also where nothing is due: the session's times were moved, and what was decided before is outdated.
     Instance Upkeep PUT_OFF_ENVIRONMENTS = "UPDATE environments SET due_at = due_at + $1, version = version + 1
-        WHERE due_at IS NOT NULL";
+        WHERE due_at IS NOT NULL OR holder_id IS NOT NULL";
 }
 
 pub(crate) fn epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {

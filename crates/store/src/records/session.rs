@@ -1,8 +1,10 @@
 //! Sessions: one row for each holding of an environment, for ever.
 
 use berth_core::environment::fence::Fence;
-use berth_core::environment::{End, EndReason, Session};
-use berth_core::id::{EnvironmentId, SessionId};
+use berth_core::environment::{Drain, End, EndReason, Session};
+use berth_core::id::{DeploymentId, EnvironmentId, SessionId};
+use berth_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::error::StoreError;
 use crate::sql::statements;
@@ -30,6 +32,32 @@ statements! {
           drain = excluded.drain, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
           ended_by = excluded.ended_by, end_why = excluded.end_why, successor_id = excluded.successor_id
         WHERE sessions.ended_at IS NULL";
+}
+
+/// A drain's times in microseconds, as in every column: the form on the wire would cut them.
+#[derive(Serialize, Deserialize)]
+struct StoredDrain {
+    pending: Vec<DeploymentId>,
+    deadline: i64,
+    completed_at: Option<i64>,
+}
+
+impl StoredDrain {
+    fn of(drain: &Drain) -> Self {
+        Self {
+            pending: drain.pending.clone(),
+            deadline: drain.deadline.as_micros(),
+            completed_at: drain.completed_at.map(Timestamp::as_micros),
+        }
+    }
+
+    fn read(self) -> Drain {
+        Drain {
+            pending: self.pending,
+            deadline: Timestamp::from_micros(self.deadline),
+            completed_at: self.completed_at.map(Timestamp::from_micros),
+        }
+    }
 }
 
 pub(crate) fn read(row: &Row) -> Result<Session, StoreError> {
@@ -60,7 +88,7 @@ pub(crate) fn read(row: &Row) -> Result<Session, StoreError> {
         active_at: row.time(13)?,
         warned_of: row.maybe(14, Row::time)?,
         deployments: row.int(15)?,
-        drain: row.maybe(16, Row::json)?,
+        drain: row.maybe(16, Row::json::<StoredDrain>)?.map(StoredDrain::read),
         end,
     })
 }
@@ -99,7 +127,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
         it.active_at.into(),
         it.warned_of.into(),
         it.deployments.into(),
-        it.drain.as_ref().map(to_json).transpose()?.into(),
+        it.drain.as_ref().map(StoredDrain::of).as_ref().map(to_json).transpose()?.into(),
         end.map(|end| end.at).into(),
         end.map(|end| end.reason.as_str()).into(),
         end.map(|end| to_json(&end.by)).transpose()?.into(),

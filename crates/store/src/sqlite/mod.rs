@@ -3,6 +3,8 @@
 mod clock;
 mod conn;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::path::Path;

@@ -1,0 +1,177 @@
+//! What the database refuses whatever the program says, and what moves when the clock was set forward.
+
+use berth_core::environment::{EndReason, TicketCause, TicketStatus};
+use berth_core::id::OrgId;
+use expect_test::{Expect, expect};
+
+use super::*;
+use crate::records::{deployment, session, ticket};
+use crate::tx::{Context, Tx};
+
+/// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
+const ROWS: &str = r#"
+INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1);
+INSERT INTO definitions (org_id, hash, source, created_at)
+  VALUES ('org_00000000000000000000000001', 'h', 'version: 1', 1);
+INSERT INTO pipelines (org_id, id, slug, name, search_key, status, definition_hash, outline, version, created_at,
+    updated_at)
+  VALUES ('org_00000000000000000000000001', 'pl', 'shop', 'Shop', 'shop', 'active', 'h', '{}', 1, 1, 1);
+INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash, is_declared, fence, sessions,
+    tickets, deployments, condition, waiting, unfinished, due_at, holder_id, version,
+    created_at)
+  SELECT 'org_00000000000000000000000001', 'pl', column1, column2, '{}', 'h', 1, 2, 2, 3, 1, 'clean', 0, 0, column3,
+    column4, 7, 1
+  FROM (VALUES ('qa', 'env_00000000000000000000000001', 100, 'ses_00000000000000000000000002'),
+    ('plain', 'env_00000000000000000000000002', NULL, 'ses_00000000000000000000000003'),
+    ('free', 'env_00000000000000000000000003', NULL, NULL));
+INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, expires_at, active_at,
+    warned_of, deployments, ended_at, end_reason, ended_by)
+  SELECT 'org_00000000000000000000000001', 'env_0000000000000000000000000' || column1, column2,
+    'ses_0000000000000000000000000' || column3, column2,
+    '{"type":"user","id":"usr_00000000000000000000000001","name":"ada"}', 10, 0, column4, column5, column6, 0, column7,
+    column8, column9
+  FROM (VALUES (1, 1, 1, 50, 40, 50, 50, 'expired', '{"type":"system","name":"berth"}'),
+    (1, 2, 2, 100, 90, 95, NULL, NULL, NULL),
+    (2, 1, 3, NULL, 70, NULL, NULL, NULL, NULL));
+INSERT INTO tickets (org_id, environment_id, number, id, holder, user_id, deploy, created_at, expires_at,
+    takeover_target, takeover_at, status, ended_at)
+  SELECT 'org_00000000000000000000000001', 'env_00000000000000000000000001', column1,
+    'tkt_0000000000000000000000000' || column1, '{"type":"user","id":"usr_00000000000000000000000001","name":"ada"}',
+    'usr_00000000000000000000000001', 0, 10, column2, column3, column4, column5, column6
+  FROM (VALUES (1, 55, NULL, NULL, 'expired', 55),
+    (2, 200, 'ses_00000000000000000000000002', 150, 'waiting', NULL),
+    (3, 210, NULL, NULL, 'waiting', NULL));
+INSERT INTO deployments (org_id, id, pipeline_id, environment_id, number, stage, definition_hash, session_id, fence,
+    commit_id, requested_by, status, created_at, finished_at)
+  VALUES ('org_00000000000000000000000001', 'dep_00000000000000000000000001', 'pl_00000000000000000000000001',
+    'env_00000000000000000000000001', 1, 'qa', 'h', 'ses_00000000000000000000000001', 1, 'c1',
+    '{"type":"system","name":"berth"}', 'succeeded', 20, 30);
+"#;
+
+struct Ground {
+    db: Connection,
+    _dir: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("berth.db");
+        migrate(&path, Timestamp::from_micros(1)).unwrap();
+        let db = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
+        db.execute_batch(&ROWS.replace("'pl'", "'pl_00000000000000000000000001'")).unwrap();
+        Self { db, _dir: dir }
+    }
+
+    fn check_times(&self, expected: &Expect) {
+        let mut query = self
+            .db
+            .prepare(
+                "SELECT concat_ws(' ', name, 'due', ifnull(due_at, '-'), 'version', version) FROM environments
+                 UNION ALL SELECT concat_ws(' ', 'session', substr(id, -1), 'claimed', claimed_at, 'expires',
+                   ifnull(expires_at, '-'), 'active', active_at, 'warned', ifnull(warned_of, '-')) FROM sessions
+                 UNION ALL SELECT concat_ws(' ', 'ticket', number, 'created', created_at, 'expires', expires_at,
+                   'takeover', ifnull(takeover_at, '-')) FROM tickets",
+            )
+            .unwrap();
+        let lines = query.query_map([], |row| row.get::<_, String>(0)).unwrap();
+        expected.assert_eq(&lines.map(Result::unwrap).collect::<Vec<_>>().join("\n"));
+    }
+
+    fn check_refused(&self, text: &str, why: &str) {
+        let error = self.db.execute_batch(text).unwrap_err().to_string();
+        assert!(error.contains(why), "{text}: {error}");
+    }
+}
+
+#[test]
+fn what_is_open_is_put_off_by_exactly_as_much_as_the_clock_was_set() {
+    let ground = Ground::new();
+    ground.check_times(&expect![[r#"
+        free due - version 7
+        plain due - version 7
+        qa due 100 version 7
+        session 1 claimed 10 expires 50 active 40 warned 50
+        session 2 claimed 10 expires 100 active 90 warned 95
+        session 3 claimed 10 expires - active 70 warned -
+        ticket 1 created 10 expires 55 takeover -
+        ticket 2 created 10 expires 200 takeover 150
+        ticket 3 created 10 expires 210 takeover -"#]]);
+    instance::put_off(&mut SqliteConn::on(&ground.db), 1_000).unwrap();
+    ground.check_times(&expect![[r#"
+        free due - version 7
+        plain due - version 8
+        qa due 1100 version 8
+        session 1 claimed 10 expires 50 active 40 warned 50
+        session 2 claimed 10 expires 1100 active 1090 warned 1095
+        session 3 claimed 10 expires - active 1070 warned -
+        ticket 1 created 10 expires 55 takeover -
+        ticket 2 created 10 expires 1200 takeover 1150
+        ticket 3 created 10 expires 1210 takeover -"#]]);
+}
+
+#[test]
+fn no_mistake_makes_a_second_holder() {
+    let ground = Ground::new();
+    let session = |environment: u8, number: u8, fence: u8, end: &str| {
+        format!(
+            "INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
+               deployments, ended_at, end_reason)
+             VALUES ('org_00000000000000000000000001', 'env_0000000000000000000000000{environment}', {number}, 'new',
+               {fence}, '{{}}', 1, 0, 1, 0, {end})"
+        )
+    };
+    let open = "NULL, NULL";
+    let ended = "1, 'released'";
+    ground.check_refused(&session(1, 3, 3, open), "UNIQUE constraint failed: sessions.environment_id");
+    let reused = "UNIQUE constraint failed: sessions.environment_id, sessions.fence";
+    ground.check_refused(&session(1, 3, 1, ended), reused);
+    ground.check_refused(&session(1, 3, 2, ended), reused);
+    ground.check_refused(&session(1, 2, 3, ended), "sessions.number");
+    ground.check_refused(&session(9, 1, 1, open), "FOREIGN KEY constraint failed");
+    let half = "CHECK constraint failed: (ended_at IS NULL) = (end_reason IS NULL)";
+    ground.check_refused(&session(1, 3, 3, "1, NULL"), half);
+    ground.check_refused(&session(2, 2, 3, "NULL, 'released'"), half);
+    ground.check_refused("UPDATE sessions SET ended_at = 1 WHERE end_reason IS NULL", half);
+    ground.check_refused("UPDATE sessions SET end_reason = NULL", half);
+    ground.check_refused("UPDATE sessions SET ended_at = NULL, end_reason = NULL", "UNIQUE");
+    ground.db.execute_batch(&session(1, 3, 3, ended)).unwrap();
+}
+
+#[test]
+fn a_word_that_nobody_knows_is_refused() {
+    let ground = Ground::new();
+    for (table, column) in [("environments", "condition"), ("tickets", "status"), ("deployments", "status")] {
+        ground.check_refused(&format!("UPDATE {table} SET {column} = 'odd'"), "CHECK constraint failed");
+    }
+}
+
+#[test]
+fn what_has_ended_stays_as_it_ended() {
+    let ground = Ground::new();
+    let mut conn = SqliteConn::on(&ground.db);
+    let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
+    let mut tx = Tx::new(&mut conn, Context::system(Some(org)), Timestamp::from_micros(99), 0);
+
+    let mut ended =
+        session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
+    ended.end.as_mut().unwrap().reason = EndReason::Released;
+    check_lost(session::put(&mut tx, &ended));
+    ended.end = None;
+    check_lost(session::put(&mut tx, &ended));
+
+    let mut expired =
+        ticket::by_id(&mut tx, "tkt_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
+    expired.status =
+        TicketStatus::Cancelled { at: Timestamp::from_micros(99), cause: TicketCause::Requested };
+    check_lost(ticket::put(&mut tx, &expired));
+
+    let id = "dep_00000000000000000000000001".parse().unwrap();
+    let mut done = deployment::by_id(&mut tx, id).unwrap().unwrap();
+    done.finished_at = None;
+    check_lost(deployment::put(&mut tx, &done));
+}
+
+fn check_lost(written: Result<(), StoreError>) {
+    assert!(written.unwrap_err().to_string().contains("changed 0 rows"));
+}

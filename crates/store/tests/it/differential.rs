@@ -1,0 +1,228 @@
+//! The same random commands on the model in memory and on SQLite: the same answers, the same events, the same records.
+//!
+//! Ids and times come from the model, so that both sides can be compared to the last byte.
+
+mod backend;
+mod dump;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use berth_core::plant::{Plant, with_plant};
+use berth_sim::locks::{Answer, Ask, Command, Model, Place, Step, Turn, sequence};
+use berth_store::StoreError;
+
+use self::backend::{Asked, Database, Looked, Run};
+use self::dump::{as_loaded, as_recorded, same};
+
+/// More than the 500 a commit has to show.
+const SEQUENCES: u32 = 1_000;
+/// Runs at the same time: they share the flushes of the database.
+const AT_ONCE: usize = 16;
+/// A planted mistake is seen within so many sequences.
+const SEQUENCES_TO_FIND_MAX: u32 = 200;
+
+/// At least one for everything that is compared, and for everything around the locks that rows stand for.
+const PLANTS: [Plant; 12] = [
+    Plant::ClaimTakesHeld,
+    Plant::CounterRaisedTwice,
+    Plant::EndReasonOverwritten,
+    Plant::EpochIgnored,
+    Plant::FenceRestarts,
+    Plant::NoEventOnExpiry,
+    Plant::PauseIgnored,
+    Plant::ReleaseEndsCurrent,
+    Plant::ResetForgotten,
+    Plant::RevokedWaiterGranted,
+    Plant::TicketForgetsCommit,
+    Plant::VersionNotCompared,
+];
+
+/// A run of this seed leaves rows of every kind.
+const SEED_OF_A_LONG_RUN: u64 = 119;
+
+#[test]
+fn sqlite_answers_and_keeps_what_the_model_does() {
+    let database = Database::new();
+    let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let number @ 0..SEQUENCES = next.fetch_add(1, Ordering::Relaxed) {
+                    if let Err(difference) = compare(&database, number, u64::from(number)) {
+                        wrong.lock().unwrap().push(difference);
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap();
+    assert!(wrong.is_empty(), "{} of {SEQUENCES} differ. {}", wrong.len(), wrong.join("\n\n"));
+}
+
+#[test]
+fn a_mistake_on_one_side_alone_is_a_difference() {
+    let database = Database::new();
+    let mut number = 0;
+    for plant in PLANTS {
+        // Plants are of the thread: the store decides on another one.
+        let found = (0..SEQUENCES_TO_FIND_MAX).any(|seed| {
+            number += 1;
+            with_plant(plant, || compare(&database, number, u64::from(seed))).is_err()
+        });
+        assert!(found, "nobody saw that {}", plant.what());
+    }
+}
+
+#[test]
+fn a_row_that_is_not_as_it_was_decided_is_a_difference() {
+    let database = Database::new();
+    let changes = [
+        "UPDATE environments SET fence = fence + 1",
+        "UPDATE environments SET due_at = 1",
+        "UPDATE sessions SET active_at = active_at + 1",
+        "UPDATE sessions SET successor_id = NULL",
+        "UPDATE tickets SET deploy = 1 - deploy",
+        "DELETE FROM tickets",
+        "UPDATE deployments SET commit_id = 'other'",
+        "UPDATE deployments SET finished_at = finished_at + 1",
+        "UPDATE pipelines SET deleted_at = 1",
+        "DELETE FROM events WHERE sequence = 9",
+        "UPDATE events SET subjects = '[]' WHERE sequence = 9",
+    ];
+    for (number, change) in (0..).zip(changes) {
+        let pair = perform(&database, number, SEED_OF_A_LONG_RUN).unwrap();
+        pair.compare_dumps().unwrap();
+        database.beside.lock().unwrap().execute_batch(change).unwrap();
+        assert!(pair.compare_dumps().is_err(), "nobody saw: {change}");
+    }
+}
+
+fn compare(database: &Database, number: u32, seed: u64) -> Result<(), String> {
+    let pair = perform(database, number, seed)?;
+    pair.compare_dumps().map_err(|told| format!("seed {seed}, at the end: {told}"))
+}
+
+/// Runs the sequence of a seed on both sides; `number` is that of no other run in this database.
+fn perform(database: &Database, number: u32, seed: u64) -> Result<Pair<'_>, String> {
+    let model = Model::of_run(number);
+    let run = Run::begin(database, number, &model.world);
+    run.mirror(&model.around);
+    let mut pair = Pair { model, run, database };
+    for (index, command) in sequence(seed).iter().enumerate() {
+        pair.perform(command).map_err(|told| format!("seed {seed}, {index}. {command}: {told}"))?;
+    }
+    Ok(pair)
+}
+
+struct Pair<'d> {
+    model: Model,
+    run: Run<'d>,
+    database: &'d Database,
+}
+
+impl Pair<'_> {
+    fn compare_dumps(&self) -> Result<(), String> {
+        dump::compare(&self.model, &self.run, &self.database.beside.lock().unwrap())
+    }
+
+    fn perform(&mut self, command: &Command) -> Result<(), String> {
+        match command {
+            Command::Turn(turn) => self.turn(*turn),
+            Command::Ask { place, ask } => self.ask(*place, ask),
+            Command::Race { place, first, second } => {
+                let looked = [self.look(*place, first)?, self.look(*place, second)?];
+                for (step, looked) in looked.into_iter().flatten() {
+                    let ask = step.ask.clone();
+                    if self.commit(step, looked)?.is_outdated {
+                        self.ask(*place, &ask)?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn turn(&mut self, turn: Turn) -> Result<(), String> {
+        self.model.turn(turn);
+        let is_in_rows = matches!(
+            turn,
+            Turn::RevokePerson(_) | Turn::RevokeToken(_) | Turn::Stop | Turn::Resume | Turn::Track(_)
+        );
+        if is_in_rows {
+            self.run.mirror(&self.model.around);
+        }
+        Ok(())
+    }
+
+    /// Looks and writes in one transaction.
+    fn ask(&mut self, place: Place, ask: &Ask) -> Result<(), String> {
+        let asked = self.asked(place, ask);
+        let step = self.model.look(place, ask);
+        let looked = self.run.perform(asked).map_err(|error| format!("the store fails: {error}"))?;
+        compare_looks(step.as_ref(), &looked)?;
+        if let Some(step) = step {
+            let step = self.model.commit_unwatched(step);
+            same("outdated", &step.is_outdated, &false)?;
+            self.follow(&step);
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, place: Place, ask: &Ask) -> Result<Option<(Step, Looked)>, String> {
+        let asked = self.asked(place, ask);
+        let step = self.model.look(place, ask);
+        let looked = self.run.look(asked).map_err(|error| format!("the store fails: {error}"))?;
+        compare_looks(step.as_ref(), &looked)?;
+        Ok(step.map(|step| (step, looked)))
+    }
+
+    /// Writes what was decided before. A store that finds it outdated leaves no trace of it.
+    fn commit(&mut self, step: Step, looked: Looked) -> Result<Step, String> {
+        let rows = |pair: &Self| dump::rows(&pair.database.beside.lock().unwrap(), pair.run.org);
+        let step = self.model.commit_unwatched(step);
+        let before = step.is_outdated.then(|| rows(self));
+        let is_outdated = match self.run.commit(looked) {
+            Ok(()) => false,
+            Err(StoreError::Bug(text)) if text.contains("changed 0 rows") => true,
+            Err(error) => return Err(format!("the store fails: {error}")),
+        };
+        same("outdated", &step.is_outdated, &is_outdated)?;
+        if let Some(before) = before {
+            same("rows after what was not written", &before, &rows(self))?;
+        }
+        self.follow(&step);
+        Ok(step)
+    }
+
+    /// A new pipeline is as stopped, and as tracked, as the others.
+    fn follow(&self, step: &Step) {
+        if step.ask == Ask::Recreate && !step.is_outdated {
+            self.run.mirror(&self.model.around);
+        }
+    }
+
+    /// With the moment that the model is going to draw.
+    fn asked(&self, place: Place, ask: &Ask) -> Asked {
+        let around = self.model.around.clone();
+        let moment = around.clone().moment();
+        Asked { place, ask: ask.clone(), around, moment }
+    }
+}
+
+fn compare_looks(step: Option<&Step>, looked: &Looked) -> Result<(), String> {
+    let (Some(step), Some(decision)) = (step, &looked.decision) else {
+        return same("whether there is an answer", &step.is_some(), &looked.decision.is_some());
+    };
+    same("locks", &step.before.clone().map(as_loaded), &looked.before)?;
+    same("answers", &answer(&step.decision.answer), &answer(&decision.answer))?;
+    same("events", &step.decision.events, &decision.events)?;
+    same("effects", &step.decision.effects, &decision.effects)
+}
+
+fn answer(given: &Answer) -> Answer {
+    match given {
+        Answer::Ticket(ticket) => Answer::Ticket(Box::new(as_recorded(ticket.as_ref().clone()))),
+        other => other.clone(),
+    }
+}

@@ -1,0 +1,304 @@
+//! The same commands on SQLite: what a rule needs comes from rows, and what it decides becomes rows.
+//!
+//! Every run has an organization of its own, so that many share one database and, as in a busy server, one flush.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use berth_core::access::Role;
+use berth_core::decision::{Change, Decision, Record};
+use berth_core::deployment::Deployment;
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Lock, Moment, Session, Ticket};
+use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
+use berth_core::name::{DisplayName, Email, Slug};
+use berth_core::pipeline::state::{self, Create, Defined, Outline};
+use berth_core::world::World;
+use berth_sim::locks::{Answer, Ask, Place, Records, Surroundings, cast, execute};
+use berth_store::records::member::{self, Member};
+use berth_store::records::organization::{self, Organization};
+use berth_store::records::token::{self, Token};
+use berth_store::records::user::{self, Account, User};
+use berth_store::records::{deployment, environment, pipeline, session, ticket};
+use berth_store::{Context, Store, StoreError, Tx};
+use rusqlite::Connection;
+
+use super::super::new_organization;
+
+/// One database for many runs.
+pub(super) struct Database {
+    // Closed before its directory is removed.
+    store: Store,
+    /// For what the store has no function for, and to see rows as they are.
+    pub(super) beside: Mutex<Connection>,
+    _dir: tempfile::TempDir,
+}
+
+/// The run's side of the database.
+pub(super) struct Run<'d> {
+    database: &'d Database,
+    pub(super) org: OrgId,
+    ids: Arc<Ids>,
+}
+
+/// Commands name records by number, the store finds them by id. Filled from what was written here, not by the model.
+#[derive(Clone, Default)]
+struct Ids {
+    sessions: BTreeMap<(EnvironmentId, i64), SessionId>,
+    tickets: BTreeMap<(EnvironmentId, i64), TicketId>,
+    deployments: BTreeMap<(EnvironmentId, i64), DeploymentId>,
+}
+
+/// What was loaded and decided, on what was known then.
+#[derive(Clone)]
+pub(super) struct Looked {
+    pub(super) before: Option<Lock>,
+    pub(super) decision: Option<Decision<Answer>>,
+    place: Place,
+    ask: Ask,
+    around: Surroundings,
+}
+
+/// One thing that is asked.
+#[derive(Clone)]
+pub(super) struct Asked {
+    pub(super) place: Place,
+    pub(super) ask: Ask,
+    pub(super) around: Surroundings,
+    pub(super) moment: Moment,
+}
+
+impl Database {
+    pub(super) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("berth.db");
+        let store = Store::open_sqlite(&path).unwrap();
+        let beside = Connection::open(&path).unwrap();
+        beside.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
+        beside.pragma_update(None, "synchronous", "OFF").unwrap();
+        beside.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+        let org = new_organization(&store, "home");
+        let people = store.transact_blocking(Context::system(Some(org)), |tx| {
+            for (index, name) in (0..).zip(cast::PEOPLE) {
+                let account = Account::Person { password_hash: "x".into(), password_is_generated: true };
+                let email = Email::parse(&format!("{name}@cast.test")).unwrap();
+                let (id, name) = (cast::person(index).id, DisplayName::parse(name).unwrap());
+                user::put(tx, &User { id, email, name, account, created_at: tx.now() })?;
+            }
+            tx.record(NewEvent::new(EventKind::MemberAdded, Subject::new("user", "cast", None)))
+        });
+        people.map(|()| Self { store, beside: Mutex::new(beside), _dir: dir }).unwrap()
+    }
+}
+
+impl<'d> Run<'d> {
+    /// An organization with the cast, and the environments of a new model.
+    pub(super) fn begin(database: &'d Database, number: u32, world: &World) -> Self {
+        let [a, b, c, d] = number.to_be_bytes();
+        let org = OrgId::from_parts(cast::START, [0, 0, 0, 5, a, b, c, d, 0, 0]);
+        let run = Self { database, org, ids: Arc::default() };
+        let environments: Vec<_> = world.environments.values().cloned().map(Box::new).collect();
+        run.transact(move |tx| {
+            let slug = Slug::parse(&format!("run-{number}")).unwrap();
+            let name = DisplayName::from(slug.clone());
+            organization::put(tx, &Organization { id: org, slug, name, version: 1, created_at: tx.now() })?;
+            for person in 0..3 {
+                add_member(tx, number, person)?;
+            }
+            pipeline::put_definition(tx, "h", "version: 1")?;
+            for place in 0..2 {
+                add_pipeline(tx, place, 0)?;
+            }
+            let changes = environments.into_iter().map(|it| Change::Put(Record::Environment(it))).collect();
+            tx.commit(Decision { changes, ..Decision::calm(()) })
+        })
+        .unwrap();
+        run
+    }
+
+    pub(super) fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let context = Context { org: Some(self.org), actor: caller(), request_id: None };
+        self.database.store.transact_blocking(context, work)
+    }
+
+    /// Loads and decides; writes nothing.
+    pub(super) fn look(&self, asked: Asked) -> Result<Looked, StoreError> {
+        let ids = self.ids.clone();
+        self.transact(move |tx| Ok(decide(tx, &ids, asked)))
+    }
+
+    /// Writes what was decided in an earlier transaction.
+    pub(super) fn commit(&mut self, looked: Looked) -> Result<(), StoreError> {
+        let noted = looked.clone();
+        self.transact(move |tx| write(tx, &looked))?;
+        self.note(&noted);
+        Ok(())
+    }
+
+    /// Both at once, as a server does.
+    pub(super) fn perform(&mut self, asked: Asked) -> Result<Looked, StoreError> {
+        let ids = self.ids.clone();
+        let looked = self.transact(move |tx| {
+            let looked = decide(tx, &ids, asked);
+            write(tx, &looked).map(|()| looked)
+        })?;
+        self.note(&looked);
+        Ok(looked)
+    }
+
+    fn note(&mut self, looked: &Looked) {
+        let ids = Arc::make_mut(&mut self.ids);
+        for Change::Put(record) in looked.decision.iter().flat_map(|it| &it.changes) {
+            match record {
+                Record::Session(it) => drop(ids.sessions.insert((it.environment, it.number), it.id)),
+                Record::Ticket(it) => drop(ids.tickets.insert((it.environment, it.number), it.id)),
+                Record::Deployment(it) => drop(ids.deployments.insert((it.environment, it.number), it.id)),
+                Record::Environment(_) | Record::Pipeline(_) => {}
+            }
+        }
+    }
+
+    /// Brings what is around the locks into rows. No rule is asked: in a server these are other people's commands.
+    pub(super) fn mirror(&self, around: &Surroundings) {
+        let mut beside = self.database.beside.lock().unwrap();
+        let rows = beside.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+        let org = self.org.to_string();
+        let status = if around.is_paused { "stopped" } else { "active" };
+        rows.execute(
+            r#"UPDATE pipelines SET status = ?2, stopped_at = 1, stopped_by = '{"type":"system","name":"berth"}'
+               WHERE org_id = ?1"#,
+            [&org, status],
+        )
+        .unwrap();
+        rows.execute("DELETE FROM deployments WHERE org_id = ?1 AND environment_id IS NULL", [&org]).unwrap();
+        if around.is_tracked {
+            rows.execute(
+                "INSERT INTO deployments (org_id, id, pipeline_id, number, stage, definition_hash, commit_id,
+                   requested_by, status, created_at, finished_at)
+                 SELECT org_id, 'stage of ' || id, id, 1, 'production', 'h', ?2, '{}', 'succeeded', 1, 1
+                 FROM pipelines WHERE org_id = ?1",
+                [&org, cast::tracked().as_str()],
+            )
+            .unwrap();
+        }
+        for person in &around.revoked_people {
+            let id = cast::person(*person).id.to_string();
+            rows.execute("DELETE FROM memberships WHERE org_id = ?1 AND user_id = ?2", [&org, &id]).unwrap();
+        }
+        for person in &around.revoked_tokens {
+            let id = cast::token(*person).to_string();
+            rows.execute("UPDATE api_tokens SET revoked_at = 1 WHERE org_id = ?1 AND id = ?2", [&org, &id])
+                .unwrap();
+        }
+        rows.commit().unwrap();
+    }
+}
+
+/// Whose requests these are. Nobody of the cast: an event that names somebody else is told from one that does not.
+pub(super) fn caller() -> Actor {
+    Actor { kind: ActorKind::Service, id: None, name: "caller".into(), token: None }
+}
+
+fn decide(tx: &mut Tx<'_>, ids: &Ids, asked: Asked) -> Looked {
+    let Asked { place, ask, around, moment } = asked;
+    let id = match ask {
+        Ask::Recreate => around.next_environment(place),
+        _ => around.environment(place),
+    };
+    let rows = Rows { tx: RefCell::new(tx), ids };
+    let before = rows.lock(id);
+    let decision = execute(&rows, &around, place, &ask, &moment);
+    Looked { before, decision, place, ask, around }
+}
+
+/// What changes an environment's definition comes with a change of its pipeline, as in a server.
+fn write(tx: &mut Tx<'_>, looked: &Looked) -> Result<(), StoreError> {
+    let Looked { decision: Some(decision), place, ask, around, .. } = looked else { return Ok(()) };
+    let incarnation = around.incarnations[usize::from(*place)];
+    if *ask == Ask::Recreate {
+        add_pipeline(tx, *place, incarnation + 1)?;
+    }
+    tx.commit(decision.clone())?;
+    let id = cast::pipeline(*place, incarnation);
+    match ask {
+        Ask::Delete { .. } => match pipeline::by_id(tx, id)? {
+            Some(found) => tx.commit(state::delete(&found, None, tx.now()).unwrap()).map(drop),
+            None => Ok(()),
+        },
+        Ask::Redeclare { .. } | Ask::Undeclare => {
+            tx.record(NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", id, None)))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn add_member(tx: &mut Tx<'_>, run: u32, person: u8) -> Result<(), StoreError> {
+    let user = cast::person(person).id;
+    member::put(tx, &Member { user, role: Role::Deployer, version: 1, created_at: tx.now() })?;
+    let token = Token {
+        id: cast::token(person),
+        user,
+        name: DisplayName::parse("laptop").unwrap(),
+        prefix: "brt_".into(),
+        created_at: tx.now(),
+        expires_at: None,
+        last_used_at: None,
+        revoked_at: None,
+    };
+    token::insert(tx, &token, format!("{run} {person}").as_bytes())
+}
+
+fn add_pipeline(tx: &mut Tx<'_>, place: Place, incarnation: u8) -> Result<(), StoreError> {
+    let outline = Outline {
+        name: DisplayName::parse("pipeline").unwrap(),
+        tracks: None,
+        stages: vec![],
+        environments: vec![],
+        secrets: BTreeSet::new(),
+    };
+    let definition = Defined { hash: "h".into(), outline, environments: BTreeMap::new() };
+    let id = cast::pipeline(place, incarnation);
+    let command = Create { id, slug: slug(place), name: None, definition };
+    tx.commit(state::create(command, None, tx.now()).unwrap()).map(drop)
+}
+
+/// The name of the pipeline of a place, whatever its incarnation.
+pub(super) fn slug(place: Place) -> Slug {
+    Slug::parse(&format!("pipeline-of-{}", cast::name(place))).unwrap()
+}
+
+struct Rows<'a, 'c> {
+    tx: RefCell<&'a mut Tx<'c>>,
+    ids: &'a Ids,
+}
+
+// A row that cannot be read ends the transaction, and the run is told.
+impl Records for Rows<'_, '_> {
+    fn lock(&self, id: EnvironmentId) -> Option<Lock> {
+        environment::by_id(*self.tx.borrow_mut(), id).unwrap()
+    }
+
+    fn session(&self, environment: EnvironmentId, number: i64) -> Option<Session> {
+        let id = *self.ids.sessions.get(&(environment, number))?;
+        session::by_id(*self.tx.borrow_mut(), id).unwrap()
+    }
+
+    fn ticket(&self, environment: EnvironmentId, number: i64) -> Option<Ticket> {
+        let id = *self.ids.tickets.get(&(environment, number))?;
+        ticket::by_id(*self.tx.borrow_mut(), id).unwrap()
+    }
+
+    fn deployment(&self, environment: EnvironmentId, number: i64) -> Option<Deployment> {
+        let id = *self.ids.deployments.get(&(environment, number))?;
+        deployment::by_id(*self.tx.borrow_mut(), id).unwrap()
+    }
+
+    fn last_fence(&self, place: Place) -> Fence {
+        environment::last_fence(*self.tx.borrow_mut(), &slug(place), &cast::name(place)).unwrap()
+    }
+}

@@ -1,0 +1,193 @@
+//! Everything a run has written, as the model has it and as the rows say.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::str::FromStr;
+
+use berth_core::deployment::Deployment;
+use berth_core::environment::{Lock, Session, Ticket};
+use berth_core::event::{Actor, NewEvent, Subject};
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
+use berth_core::pipeline::model::OnRelease;
+use berth_sim::locks::{Model, Place, Surroundings, cast};
+use berth_store::query::events;
+use berth_store::records::{deployment, environment, session, ticket};
+use berth_store::{StoreError, Tx};
+use rusqlite::Connection;
+use rusqlite::types::Value;
+
+use super::backend::{Run, caller, slug};
+
+/// Where a run leaves rows.
+const TABLES: [&str; 11] = [
+    "environments",
+    "sessions",
+    "tickets",
+    "deployments",
+    "pipelines",
+    "events",
+    "event_heads",
+    "event_index",
+    "outbox",
+    "list_totals",
+    "list_blocks",
+];
+
+/// All there is, also what has ended.
+#[derive(Debug, PartialEq)]
+pub(super) struct Dump {
+    environments: BTreeMap<EnvironmentId, Lock>,
+    /// What is found by the name of its pipeline and its own, and by the pipeline's id.
+    named: Vec<[Option<Lock>; 2]>,
+    sessions: BTreeMap<SessionId, Session>,
+    tickets: BTreeMap<TicketId, Ticket>,
+    deployments: BTreeMap<DeploymentId, Deployment>,
+    events: Vec<Told>,
+}
+
+#[derive(Debug, PartialEq)]
+struct Told {
+    kind: String,
+    actor: Actor,
+    subjects: Vec<Subject>,
+    data: serde_json::Value,
+}
+
+struct Ids {
+    environments: Vec<EnvironmentId>,
+    sessions: Vec<SessionId>,
+    tickets: Vec<TicketId>,
+    deployments: Vec<DeploymentId>,
+}
+
+pub(super) fn same<T: PartialEq + Debug>(what: &str, model: &T, store: &T) -> Result<(), String> {
+    if model == store {
+        return Ok(());
+    }
+    let (model, store) = (format!("{model:#?}"), format!("{store:#?}"));
+    let lines = model.lines().zip(store.lines()).find(|(model, store)| model != store);
+    let (a, b) = lines.unwrap_or_default();
+    Err(format!("{what} differ, first in {} and {}\n  model: {model}\n  store: {store}", a.trim(), b.trim()))
+}
+
+/// A store looks up what a reset deploys only where there are resets.
+pub(super) fn as_loaded(lock: Lock) -> Lock {
+    let is_reset = lock.environment.configuration.on_release == OnRelease::DeployTracked;
+    Lock { tracked: lock.tracked.filter(|_| is_reset), ..lock }
+}
+
+/// Whether its owner may still claim is no part of a ticket's record.
+pub(super) fn as_recorded(ticket: Ticket) -> Ticket {
+    Ticket { is_entitled: true, ..ticket }
+}
+
+pub(super) fn compare(model: &Model, run: &Run<'_>, beside: &Connection) -> Result<(), String> {
+    let (expected, found) = (of_model(model), of_rows(model, run, beside)?);
+    same("environments", &expected.environments, &found.environments)?;
+    same("environments by name", &expected.named, &found.named)?;
+    same("sessions", &expected.sessions, &found.sessions)?;
+    same("tickets", &expected.tickets, &found.tickets)?;
+    same("deployments", &expected.deployments, &found.deployments)?;
+    same("events", &expected.events, &found.events)
+}
+
+fn of_model(model: &Model) -> Dump {
+    let Model { world, around } = model;
+    let load = |id| world.load(id).map(as_loaded);
+    let told = |event: &NewEvent| Told {
+        kind: event.kind.to_string(),
+        actor: event.by.clone().unwrap_or_else(caller),
+        subjects: event.subjects.clone(),
+        data: event.data.clone(),
+    };
+    Dump {
+        environments: world.environments.keys().filter_map(|id| Some((*id, load(*id)?))).collect(),
+        named: live(around).map(|place| [(); 2].map(|()| load(around.environment(place)))).collect(),
+        sessions: world.sessions.clone(),
+        tickets: world.tickets.iter().map(|(id, it)| (*id, as_recorded(it.clone()))).collect(),
+        deployments: world.deployments.clone(),
+        events: world.events.iter().map(told).collect(),
+    }
+}
+
+fn of_rows(model: &Model, run: &Run<'_>, beside: &Connection) -> Result<Dump, String> {
+    let ids = Ids {
+        environments: ids(beside, run.org, "environments"),
+        sessions: ids(beside, run.org, "sessions"),
+        tickets: ids(beside, run.org, "tickets"),
+        deployments: ids(beside, run.org, "deployments"),
+    };
+    let around = model.around.clone();
+    run.transact(move |tx| load(tx, &ids, &around)).map_err(|error| error.to_string())
+}
+
+fn ids<T: FromStr<Err: Debug>>(beside: &Connection, org: OrgId, table: &str) -> Vec<T> {
+    // The rows that say what is tracked are not the model's.
+    let only = if table == "deployments" { "AND environment_id IS NOT NULL" } else { "" };
+    let text = format!("SELECT id FROM {table} WHERE org_id = ?1 {only}");
+    let mut query = beside.prepare_cached(&text).unwrap();
+    let rows = query.query_map([org.to_string()], |row| row.get::<_, String>(0)).unwrap();
+    rows.map(|id| id.unwrap().parse().unwrap()).collect()
+}
+
+fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, StoreError> {
+    let mut named = Vec::new();
+    for place in live(around) {
+        let pipeline = cast::pipeline(place, around.incarnations[usize::from(place)]);
+        let name = cast::name(place);
+        named.push([
+            environment::find(tx, slug(place).as_str(), &name)?,
+            environment::find(tx, &pipeline.to_string(), &name)?,
+        ]);
+    }
+    let events = events::after(tx, 0, i64::MAX, i64::MAX)?.into_iter();
+    // Pipelines and organizations are only there so that environments can be.
+    let events =
+        events.filter(|it| !it.kind.starts_with("pipeline_") && !it.kind.starts_with("organization_"));
+    let told = |it: berth_core::event::Event| Told {
+        kind: it.kind,
+        actor: it.actor,
+        subjects: it.subjects,
+        data: it.data,
+    };
+    Ok(Dump {
+        events: events.map(told).collect(),
+        named,
+        environments: by_id(&ids.environments, |id| environment::by_id(tx, id))?,
+        sessions: by_id(&ids.sessions, |id| session::by_id(tx, id))?,
+        tickets: by_id(&ids.tickets, |id| Ok(ticket::by_id(tx, id)?.map(as_recorded)))?,
+        deployments: by_id(&ids.deployments, |id| deployment::by_id(tx, id))?,
+    })
+}
+
+fn by_id<I: Copy + Ord, T>(
+    ids: &[I],
+    mut find: impl FnMut(I) -> Result<Option<T>, StoreError>,
+) -> Result<BTreeMap<I, T>, StoreError> {
+    let mut found = BTreeMap::new();
+    for id in ids {
+        if let Some(record) = find(*id)? {
+            found.insert(*id, record);
+        }
+    }
+    Ok(found)
+}
+
+/// Those whose pipeline was not deleted.
+fn live(around: &Surroundings) -> impl Iterator<Item = Place> {
+    let deleted = around.deleted;
+    (0..2).filter(move |place| !deleted[usize::from(*place)])
+}
+
+/// Every row of an organization, of every table.
+pub(super) fn rows(beside: &Connection, org: OrgId) -> Vec<Vec<Value>> {
+    let mut found = Vec::new();
+    for table in TABLES {
+        let mut query = beside.prepare_cached(&format!("SELECT * FROM {table} WHERE org_id = ?1")).unwrap();
+        let columns = query.column_count();
+        let read = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();
+        let rows = query.query_map([org.to_string()], read).unwrap();
+        found.extend(rows.map(Result::unwrap));
+    }
+    found
+}
