@@ -59,12 +59,16 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
-    /// What was missing, of a 403: the permission it names, or else the one that was `asked` for.
-    pub fn denied(&self, asked: Action) -> Option<Action> {
+    /// What was missing, of a 403: the permission it names, or else its code.
+    pub fn denied(&self) -> Option<Denied> {
         let AppError::Problem(problem) = self else { return None };
         let named = problem.more.get("requiredPermission").and_then(serde_json::Value::as_str);
         let named = Action::ALL.iter().find(|action| named == Some(action.as_str()));
-        (problem.status == Code::Forbidden.status()).then(|| named.copied().unwrap_or(asked))
+        let denied = match named {
+            Some(action) => Denied::Permission(*action),
+            None => Denied::Code(problem.code.clone()),
+        };
+        (problem.status == Code::Forbidden.status()).then_some(denied)
     }
 
     /// What the caller gets to see.
@@ -87,6 +91,14 @@ impl AppError {
             }
         }
     }
+}
+
+/// Why somebody may not do what they wanted.
+#[derive(Debug, Clone)]
+pub enum Denied {
+    Permission(Action),
+    /// It is not a matter of permissions.
+    Code(String),
 }
 
 pub fn input_error(pointer: &str, detail: impl Into<String>) -> InputError {

@@ -144,6 +144,13 @@ impl Follower {
     }
 }
 
+impl Follower {
+    /// Leaves out what was told so far, for those who are about to look at the store themselves.
+    pub fn skip(&mut self) {
+        self.receiver = self.receiver.as_ref().map(broadcast::Receiver::resubscribe);
+    }
+}
+
 impl Drop for Follower {
     fn drop(&mut self) {
         let mut organizations = self.shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);

@@ -16,10 +16,13 @@ pub const FORGET_BATCH_MAX: u64 = 1_000;
 statements! {
     Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_answers
         WHERE digest = $1 AND created_at > $2";
+    Instance Read FIND_OLDER = "SELECT request_hash, status, headers, body FROM idempotency
+        WHERE caller = $1 AND operation = $2 AND idempotency_key = $3 AND created_at > $4";
     Instance Upkeep REMEMBER = "INSERT INTO stored_answers (digest, request_hash, status, headers, body, created_at)
         VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
           headers = excluded.headers, body = excluded.body, created_at = excluded.created_at";
+    Instance Upkeep FORGET_OLDER = "DELETE FROM idempotency WHERE created_at <= $1";
     Instance Upkeep FORGET = "DELETE FROM stored_answers WHERE digest IN
         (SELECT digest FROM stored_answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
 }
@@ -61,7 +64,15 @@ pub enum Earlier {
 
 pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
     let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let Some(row) = tx.row(&FIND, &[once.digest(), oldest.into()])? else { return Ok(Earlier::None) };
+    let found = match tx.row(&FIND, &[once.digest(), oldest.into()])? {
+        Some(row) => Some(row),
+        None => {
+            let key = [&once.caller, &once.operation, &once.key].map(|part| part.as_str().into());
+            let params: Vec<Value> = key.into_iter().chain([oldest.into()]).collect();
+            tx.row(&FIND_OLDER, &params)?
+        }
+    };
+    let Some(row) = found else { return Ok(Earlier::None) };
     if row.bytes(0)? != once.request_hash {
         return Ok(Earlier::Different);
     }
@@ -84,5 +95,6 @@ pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Resul
 /// Removes answers older than they are kept; returns how many.
 pub fn forget(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
+    tx.execute(&FORGET_OLDER, &[oldest.into()])?;
     tx.execute(&FORGET, &[oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()])
 }

@@ -31,7 +31,7 @@ pub use error::{OpenError, StoreError};
 pub use tx::{Context, Read, Reader, Tx};
 pub use value::{Row, Value, text};
 
-use sqlite::{Clock, Readers, Writer};
+use sqlite::{Ahead, Readers, Writer};
 
 pub struct Store {
     // Readers stop before the writer, whose last act is to empty the write-ahead log.
@@ -47,10 +47,11 @@ impl Store {
     /// Opens the SQLite database at `path`, making or migrating it if need be.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
-        let epoch = sqlite::migrate(path, Clock::new().now())?;
+        let ahead = Ahead::default();
+        let epoch = sqlite::migrate(path, sqlite::now(&ahead))?;
         let (feed, publisher) = Feed::start()?;
-        let writer = Writer::start(path, publisher)?;
-        let readers = Readers::start(path, reader_count())?;
+        let writer = Writer::start(path, publisher, ahead.clone())?;
+        let readers = Readers::start(path, reader_count(), &ahead)?;
         Ok(Self { readers, writer, feed, epoch })
     }
 

@@ -133,7 +133,6 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreErr
     };
     let head = chain::seal(before.clone(), std::slice::from_mut(&mut event))?;
     let sequence = head.sequence;
-    tx.heads().move_to(org, before, head);
     let params = [
         sequence.into(),
         text(event.id),
@@ -147,6 +146,7 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreErr
         event.hash.as_str().into(),
     ];
     tx.execute_one(&APPEND, &params)?;
+    tx.heads().move_to(org, before, head);
     let terms = terms(&event.kind, &event.actor, &event.subjects);
     for few in terms.chunks(4) {
         let mut params: Vec<Value> = few.iter().map(|term| term.as_str().into()).collect();

@@ -47,13 +47,18 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
     if let Some(reason) = &overrides {
         give_up_waiting(&mut draft, &cmd.by, reason);
     }
-    let waiting: Vec<_> = match cmd.on_conflict {
-        OnConflict::Supersede if !planted(Plant::SupersedeStopsNothing) => queued(&draft.lock).collect(),
-        _ => Vec::new(),
-    };
+    let earlier: Vec<_> = queued(&draft.lock).collect();
+    if let Some(reason) = &overrides {
+        // It runs after those that wait already: they do not wait for the drain either.
+        for deployment in draft.lock.deployments.iter_mut().filter(|it| earlier.contains(&it.id)) {
+            deployment.overrides_drain = Some(reason.clone());
+        }
+    }
     let id = draft.deploy(cmd.commit.clone(), cmd.by.actor(), overrides);
-    for older in waiting {
-        deployment::cancel::supersede(&mut draft, older, id);
+    if cmd.on_conflict == OnConflict::Supersede && !planted(Plant::SupersedeStopsNothing) {
+        for older in earlier {
+            deployment::cancel::supersede(&mut draft, older, id);
+        }
     }
     match draft.lock.deployment(id).cloned() {
         Some(deployment) => draft.finish(Ok(deployment)),

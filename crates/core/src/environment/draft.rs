@@ -179,12 +179,12 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Somebody may have brought an environment's next look forward, and there was nothing to see. That alone is no
-/// change: it has no event, and the sweep puts the time right.
+/// The agenda says again what the rest says. A difference in it alone is no change and has no event: somebody brought
+/// the next look forward, and there was nothing to see. The sweep puts it right.
 fn is_same(before: &Lock, after: &mut Lock) -> bool {
-    let due_at = std::mem::replace(&mut after.environment.agenda.due_at, before.environment.agenda.due_at);
+    let agenda = std::mem::replace(&mut after.environment.agenda, before.environment.agenda.clone());
     let is_same = after == before;
-    after.environment.agenda.due_at = due_at;
+    after.environment.agenda = agenda;
     is_same
 }
 

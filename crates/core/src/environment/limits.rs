@@ -22,7 +22,5 @@ pub const DEPLOYMENTS_UNFINISHED_MAX: usize = 20;
 /// A session's end is announced so long before, or a fifth of its length before if that is shorter.
 pub const WARNING_S_MAX: i64 = 10 * 60;
 
-/// From the commit that ends a session to the confirmed stop of its work, where it can be reached.
-pub const STOP_REACHABLE_S_MAX: i64 = 15;
 /// Work whose lease was not renewed for so long counts as stopped.
 pub const RUNNER_LOST_S: i64 = 45;

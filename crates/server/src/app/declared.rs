@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_core::decision::Refusal;
 use berth_core::environment::declare::{self, Declare};
+use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{EnvironmentId, OrgId, PipelineId};
 use berth_core::name::EnvName;
 use berth_core::pipeline::model::Environment as Configuration;
@@ -15,6 +16,9 @@ use berth_store::{Context, Tx};
 
 use super::App;
 use crate::error::AppError;
+
+/// Pipelines looked up in one go.
+const ADOPTED_PAGE: i64 = 100;
 
 /// What the new definition names is there; what it no longer names lets nobody in.
 pub(crate) fn declare(
@@ -34,14 +38,19 @@ pub(crate) fn declare(
         }
     }
     for (name, configuration) in named {
+        let moment = tx.moment()?;
+        // It may have been there before: then its record, and its fence, go on.
+        if let Some(lock) = environment::find(tx, &pipeline.id.to_string(), &name)? {
+            tx.commit(declare::redeclare(&lock, configuration, hash.clone(), &moment))?;
+            continue;
+        }
         let last_fence = environment::last_fence(tx, &pipeline.slug, &name)?;
-        let id = EnvironmentId::from_parts(tx.now(), tx.entropy()?);
+        let id = EnvironmentId::from_parts(moment.now, moment.entropy);
         let definition_hash = hash.clone();
         let command = Declare { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
-        let decision = declare::declare(command, tx.now());
-        tx.commit(decision)?;
+        tx.commit(declare::declare(command, moment.now))?;
     }
-    Ok(())
+    Ok(pipeline::declared(tx, pipeline.id)?)
 }
 
 /// The pipeline is gone. Its sessions end with it, if that is what the caller wants.
@@ -70,11 +79,22 @@ pub(crate) fn delete_environments(
 
 /// Pipelines that are older than environments get theirs. Runs before anything else does.
 pub(crate) async fn adopt(app: &App) -> Result<(), AppError> {
+    let mut last = None;
     loop {
-        let found =
-            app.store.read(None, |db| Ok::<_, AppError>(pipelines::without_environments(db)?)).await?;
-        let Some((org, id)) = found else { return Ok(()) };
-        adopt_one(app, org, id).await?;
+        let after = last;
+        let page = app.store.read(None, move |db| {
+            Ok::<_, AppError>(pipelines::without_environments(db, after, ADOPTED_PAGE)?)
+        });
+        let page = page.await?;
+        for (org, id) in &page {
+            if let Err(error) = adopt_one(app, *org, *id).await {
+                tracing::error!(?error, pipeline = %id, "its environments could not be set up; send its definition again");
+            }
+        }
+        match page.last() {
+            Some(reached) => last = Some(*reached),
+            None => return Ok(()),
+        }
     }
 }
 
@@ -85,7 +105,9 @@ async fn adopt_one(app: &App, org: OrgId, id: PipelineId) -> Result<(), AppError
             let source = pipeline::definition(tx, &found.definition_hash)?.unwrap_or_default();
             let named = parse(&source).definition.map(|it| it.ephemeral_environments).unwrap_or_default();
             declare(tx, &found, named)?;
-            Ok::<_, AppError>(pipeline::adopted(tx, &found)?)
+            let subject = Subject::new("pipeline", found.id, Some(found.slug.as_str()));
+            let event = NewEvent::new(EventKind::PipelineUpdated, subject).with("environments", "declared");
+            Ok::<_, AppError>(tx.record(event)?)
         })
         .await
 }

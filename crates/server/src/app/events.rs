@@ -1,7 +1,7 @@
 //! The audit history.
 
 use berth_api::event as wire;
-use berth_core::access::{Action, permit};
+use berth_core::access::permit;
 use berth_core::event::{Event, EventKind, NewEvent, Subject};
 use berth_core::id::{EventId, OrgId};
 use berth_store::query::{From, events};
@@ -10,7 +10,7 @@ use berth_store::{Context, Reader};
 
 use super::{Answer, App, Page};
 use crate::access::{Authorized, Principal};
-use crate::error::AppError;
+use crate::error::{AppError, Denied};
 
 pub use berth_store::query::events::Filter as EventFilter;
 
@@ -50,15 +50,18 @@ impl App {
     }
 
     /// A refused action is history too, at most once a second per actor.
-    pub async fn record_denied(&self, who: &Principal, org: OrgId, action: Action) {
+    pub async fn record_denied(&self, who: &Principal, org: OrgId, denied: Denied) {
         if !self.rates.is_first_denial(&who.user.to_string()) {
             return;
         }
         let context =
             Context { org: Some(org), actor: who.actor(), request_id: Some(who.request_id.clone()) };
         let subject = Subject::new("user", who.user, Some(who.name.as_str()));
-        let event =
-            NewEvent::new(EventKind::AccessDenied, subject).with("requiredPermission", action.as_str());
+        let event = NewEvent::new(EventKind::AccessDenied, subject);
+        let event = match denied {
+            Denied::Permission(action) => event.with("requiredPermission", action.as_str()),
+            Denied::Code(code) => event.with("code", code),
+        };
         let recorded = self.store.transact(context, move |tx| Ok::<_, AppError>(tx.record(event)?)).await;
         if let Err(error) = recorded {
             tracing::warn!(?error, "a refusal was not recorded");

@@ -29,6 +29,7 @@ pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
 pub(crate) use tokens::issue as issue_token;
+pub use wait::Waiting;
 
 use std::sync::Arc;
 
@@ -134,8 +135,8 @@ impl App {
             work(tx, &standing)
         });
         let done = done.await;
-        if let Some(missing) = done.as_ref().err().and_then(|error| error.denied(P::ACTION)) {
-            self.record_denied(who.principal(), who.org(), missing).await;
+        if let Some(denied) = done.as_ref().err().and_then(AppError::denied) {
+            self.record_denied(who.principal(), who.org(), denied).await;
         }
         done
     }

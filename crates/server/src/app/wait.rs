@@ -51,6 +51,8 @@ impl Waiting {
             },
         }
         tokio::time::sleep_until(now + LOOK_PAUSE).await;
+        // All that was told meanwhile is seen with this one look.
+        follower.skip();
         true
     }
 }

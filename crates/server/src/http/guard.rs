@@ -15,7 +15,7 @@ use super::edge::{ClientAddress, RequestId};
 use super::router::Access;
 use crate::access::{Authorized, Grant, Principal, Resource, authorize};
 use crate::app::App;
-use crate::error::AppError;
+use crate::error::{AppError, Denied};
 
 #[derive(Clone)]
 pub(super) struct Guard {
@@ -43,7 +43,7 @@ pub(super) async fn check(
         match authorize(&principal, action, Resource::Organization(&membership)) {
             Ok(grant) => request.extensions.insert(grant),
             Err(refused) => {
-                app.record_denied(&principal, membership.org, action).await;
+                app.record_denied(&principal, membership.org, Denied::Permission(action)).await;
                 return Err(refused);
             }
         };

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use berth_core::deployment::Failure;
-use berth_core::deployment::report::Outcome;
-use berth_store::StoreError;
-use berth_store::records::pipeline;
+use berth_core::deployment::report::{Order, Outcome, order};
+use berth_store::records::{deployment, environment, pipeline};
+use berth_store::{Context, StoreError};
 
 use super::attempt::Attempt;
 use super::backoff::Backoff;
@@ -35,6 +35,8 @@ async fn outcome(app: &App, attempt: &Attempt) -> Outcome {
         Err(failure) => return Outcome::Failed(failure),
     };
     for step in &steps {
+        // Asked again before every step: the environment may have changed hands since the last one.
+        attempt.stop.run_until_cancelled(leave(app, attempt)).await;
         if attempt.stop.is_cancelled() {
             return stopped(attempt);
         }
@@ -48,6 +50,37 @@ async fn outcome(app: &App, attempt: &Attempt) -> Outcome {
         }
     }
     Outcome::Succeeded
+}
+
+/// Waits for the leave to begin a step, given where sessions end: in a transaction. An attempt that shall stop never
+/// gets it, and while the pipeline is stopped nobody does.
+async fn leave(app: &App, attempt: &Attempt) {
+    let mut backoff = Backoff::new();
+    loop {
+        let (environment, id, nonce) = (attempt.environment, attempt.deployment, attempt.nonce.clone());
+        let asked = app.store.transact(Context::system(Some(attempt.org)), move |tx| {
+            // Whoever asks is alive.
+            deployment::renew(tx, id, &nonce)?;
+            let lock = environment::by_id(tx, environment)?;
+            Ok::<_, AppError>(lock.map(|lock| (order(&lock, id, &nonce), lock.is_paused)))
+        });
+        match asked.await {
+            Ok(Some((Order::Continue, false))) => return,
+            Ok(Some((Order::Continue, true))) => {}
+            Ok(Some((Order::Cancel, _))) => {
+                attempt.cancel();
+                return;
+            }
+            Ok(Some((Order::Stale, _)) | None) => {
+                attempt.stop.cancel();
+                return;
+            }
+            Err(error) => {
+                tracing::warn!(?error, deployment = %attempt.deployment, "nobody says whether to go on; it is asked again");
+            }
+        }
+        tokio::time::sleep(backoff.pause()).await;
+    }
 }
 
 /// Work that ends only because the server does has an end nobody asked for, and nobody knows how far it came.

@@ -15,6 +15,7 @@ use berth_core::time::Timestamp;
 use berth_server::app::App;
 use berth_server::work;
 use berth_store::feed::{Follower, Heard};
+use berth_store::query::environments;
 use berth_store::records::{deployment, environment, session, user};
 use berth_store::{Context, StoreError};
 use serde_json::json;
@@ -46,6 +47,21 @@ impl Yard {
         let found = app.store().read(None, move |db| user::by_email(db, &email)).await.unwrap().unwrap();
         let events = app.store().follow(org);
         Self { app, org, ada: holder(found.id, "ada"), events, heard: Vec::new() }
+    }
+
+    /// Waits until the one attempt that runs has been given leave to begin a step.
+    pub(crate) async fn begun(&self) {
+        let renewal = async || {
+            let running = self.app.store().read(None, |db| environments::running(db, 10)).await.unwrap();
+            running[0].renewal
+        };
+        tokio::time::timeout(PATIENCE, async {
+            while renewal().await == 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .unwrap();
     }
 
     /// A pipeline of this name with these steps and the environment `qa-1`, which skips the step `Skipped`.

@@ -7,6 +7,8 @@ INSERT INTO instance (id, epoch) VALUES ('berth', 0);
 
 -- The definition whose environments have rows. Null for pipelines made before there were any.
 ALTER TABLE pipelines ADD COLUMN environments_hash TEXT;
+-- Also deleted ones: a fence goes on where a pipeline is made anew.
+CREATE INDEX pipelines_by_any_slug ON pipelines (org_id, slug);
 
 -- A row is never removed: its fence outlives the environment. The columns after `deployed_commit` say again, for
 -- those who look for something to do, what the other tables say.
@@ -94,7 +96,7 @@ CREATE TABLE tickets (
   deployment_id TEXT,
   PRIMARY KEY (org_id, environment_id, number),
   FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id)
-) {without_rowid};
+);
 CREATE UNIQUE INDEX tickets_by_id ON tickets (org_id, id);
 CREATE INDEX tickets_waiting ON tickets (org_id, environment_id, number) WHERE status = 'waiting';
 CREATE INDEX tickets_waiting_of_user ON tickets (org_id, user_id) WHERE status = 'waiting';
@@ -139,8 +141,8 @@ CREATE INDEX deployments_of_stages ON deployments (org_id, pipeline_id, id)
   WHERE environment_id IS NULL AND status = 'succeeded';
 
 -- Answers kept for repeats, found by a digest of caller, operation and key: written with every request that has a
--- key, so the row is appended and what is looked up is short.
-DROP TABLE idempotency;
+-- key, so the row is appended and what is looked up is short. Those of the table before it are read until they are
+-- too old to matter.
 CREATE TABLE stored_answers (
   digest BYTEA NOT NULL PRIMARY KEY,
   request_hash BYTEA NOT NULL,

@@ -12,7 +12,8 @@ use crate::value::Value;
 
 statements! {
     Instance Read WITHOUT_ENVIRONMENTS = "SELECT org_id, id FROM pipelines
-        WHERE environments_hash IS NULL AND deleted_at IS NULL LIMIT 1";
+        WHERE environments_hash IS NULL AND deleted_at IS NULL AND (org_id > $1 OR (org_id = $1 AND id > $2))
+        ORDER BY org_id, id LIMIT $3";
     Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
@@ -78,7 +79,13 @@ fn pattern(search: &str) -> String {
     format!("%{escaped}%")
 }
 
-/// A pipeline that is older than environments are.
-pub fn without_environments(db: &mut impl Read) -> Result<Option<(OrgId, PipelineId)>, StoreError> {
-    db.row(&WITHOUT_ENVIRONMENTS, &[])?.map(|row| Ok((row.parse(0)?, row.parse(1)?))).transpose()
+/// Pipelines that are older than environments are, after this one.
+pub fn without_environments(
+    db: &mut impl Read,
+    after: Option<(OrgId, PipelineId)>,
+    limit: i64,
+) -> Result<Vec<(OrgId, PipelineId)>, StoreError> {
+    let (org, id) = after.map(|(org, id)| (org.to_string(), id.to_string())).unwrap_or_default();
+    let rows = db.rows(&WITHOUT_ENVIRONMENTS, &[org.into(), id.into(), limit.into()])?;
+    rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
 }

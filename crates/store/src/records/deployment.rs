@@ -23,7 +23,8 @@ statements! {
           session_id, fence, commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel,
           failure, superseded_by, created_at, started_at, finished_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
-        ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status, runner = excluded.runner,
+        ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status,
+          overrides_drain = excluded.overrides_drain, runner = excluded.runner,
           nonce = excluded.nonce, granted_at = excluded.granted_at, cancel = excluded.cancel,
           failure = excluded.failure, superseded_by = excluded.superseded_by, started_at = excluded.started_at,
           finished_at = excluded.finished_at

@@ -24,8 +24,7 @@ statements! {
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
           (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
-        FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id =
-          (SELECT id FROM pipelines WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL) {for_update}";
+        FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id = $2 {for_update}";
     Org Read BY_ID = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
@@ -35,7 +34,8 @@ statements! {
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
           (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
-        FROM environments e WHERE e.org_id = $1 AND e.pipeline_id = $2 ORDER BY e.name {for_update}";
+        FROM environments e WHERE e.org_id = $1 AND e.pipeline_id = $2
+          AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name {for_update}";
     Org Write INSERT = "INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash,
           is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
           unfinished, due_at, startable_id, version, created_at)
@@ -50,13 +50,14 @@ statements! {
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
           startable_id = $14, version = $15, definition_hash = $16, is_declared = $17, configuration = $18
         WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15";
-    Org Read LAST_FENCE = "SELECT e.fence FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
-        WHERE e.org_id = $1 AND p.slug = $2 AND e.name = $3 ORDER BY e.fence DESC LIMIT 1";
+    Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
+          (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
+        ORDER BY fence DESC LIMIT 1";
     Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
         AND environment_id IS NULL AND status = 'succeeded' ORDER BY id DESC LIMIT 1";
     // Whoever may no longer claim leaves the lines they stand in; the sweep sees to it.
-    Org Upkeep HASTEN_OF_USER = "UPDATE environments SET due_at = $3 WHERE org_id = $1 AND id IN
-        (SELECT environment_id FROM tickets WHERE org_id = $1 AND user_id = $2 AND status = 'waiting')";
+    Org Upkeep HASTEN_OF_USER = "UPDATE environments SET due_at = $3 WHERE (org_id, id) IN
+        (SELECT org_id, environment_id FROM tickets WHERE org_id = $1 AND user_id = $2 AND status = 'waiting')";
     Org Upkeep RESCHEDULE = "UPDATE environments SET due_at = $3 WHERE org_id = $1 AND id = $2 AND version = $4";
 }
 
@@ -115,7 +116,8 @@ fn lock(db: &mut impl Read, row: &Row) -> Result<Lock, StoreError> {
     Ok(Lock { environment, session, tickets, deployments, is_paused, tracked })
 }
 
-/// By the pipeline's id or slug in a URL, and the environment's name.
+/// By the pipeline's id or slug in a URL, and the environment's name. By the id, also of a deleted pipeline: its history
+/// stays.
 pub fn find(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
     let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
         (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
@@ -129,7 +131,7 @@ pub fn by_id(db: &mut impl Read, id: EnvironmentId) -> Result<Option<Lock>, Stor
     db.row(&BY_ID, &[text(id)])?.map(|row| lock(db, &row)).transpose()
 }
 
-/// All there ever were, by name; also those the definition no longer names.
+/// Those the definition names, and those in which something still goes on; by name.
 pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
     let rows = db.rows(&OF_PIPELINE, &[text(pipeline)])?;
     rows.iter().map(|row| lock(db, row)).collect()

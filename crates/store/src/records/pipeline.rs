@@ -1,6 +1,6 @@
 //! Pipelines and their definitions.
 
-use berth_core::event::{Actor, EventKind, NewEvent, Subject};
+use berth_core::event::Actor;
 use berth_core::id::PipelineId;
 use berth_core::name::Slug;
 use berth_core::pipeline::state::{Pipeline, Status};
@@ -22,15 +22,15 @@ statements! {
         version, created_at, updated_at, deleted_at FROM pipelines
         WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL {for_update}";
     Org Write PUT = "INSERT INTO pipelines (org_id, id, slug, name, search_key, status, stopped_by, stopped_at,
-          stop_reason, definition_hash, environments_hash, outline, version, created_at, updated_at, deleted_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $11, $12, $13, $14, $15)
+          stop_reason, definition_hash, outline, version, created_at, updated_at, deleted_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
         ON CONFLICT (org_id, id) DO UPDATE SET name = excluded.name, search_key = excluded.search_key,
           status = excluded.status, stopped_by = excluded.stopped_by, stopped_at = excluded.stopped_at,
           stop_reason = excluded.stop_reason, definition_hash = excluded.definition_hash,
-          environments_hash = excluded.environments_hash, outline = excluded.outline, version = excluded.version, updated_at = excluded.updated_at,
+          outline = excluded.outline, version = excluded.version, updated_at = excluded.updated_at,
           deleted_at = excluded.deleted_at
         WHERE pipelines.version = excluded.version - 1";
-    Org Write ADOPTED = "UPDATE pipelines SET environments_hash = definition_hash WHERE org_id = $1 AND id = $2";
+    Org Write DECLARED = "UPDATE pipelines SET environments_hash = definition_hash WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
     Org Write PUT_DEFINITION = "INSERT INTO definitions (org_id, hash, source, created_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT (org_id, hash) DO NOTHING";
@@ -115,11 +115,9 @@ pub fn put_definition(tx: &mut Tx<'_>, hash: &str, source: &str) -> Result<(), S
     tx.execute(&PUT_DEFINITION, &[hash.into(), source.into(), now.into()]).map(drop)
 }
 
-/// Its environments have their rows. It was made by a program that knew none.
-pub fn adopted(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError> {
-    tx.execute_one(&ADOPTED, &[text(pipeline.id)])?;
-    let subject = Subject::new("pipeline", pipeline.id, Some(pipeline.slug.as_str()));
-    tx.record(NewEvent::new(EventKind::PipelineUpdated, subject).with("environments", "adopted"))
+/// The environments of its definition have their rows.
+pub fn declared(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), StoreError> {
+    tx.execute_one(&DECLARED, &[text(pipeline)])
 }
 
 // LIKE differs in case rules between the engines, so what is searched is stored in lower case.

@@ -15,7 +15,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-pub(crate) use clock::Clock;
+pub(crate) use clock::{Ahead, Clock, now};
 use conn::SqliteConn;
 pub(crate) use reader::Readers;
 pub(crate) use writer::{Job, Ran, Writer};
@@ -30,7 +30,6 @@ const VERSION_MIN: i32 = 3_051_003;
 const VERSION_WITHDRAWN: i32 = 3_052_000;
 const BUSY_WAIT: Duration = Duration::from_secs(10);
 const CACHE_KIB: i64 = 8 * 1024;
-const STATEMENTS_KEPT: usize = 256;
 
 pub(crate) fn check_version() -> Result<(), OpenError> {
     let version = rusqlite::version_number();
@@ -73,7 +72,6 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(StoreError::from)?;
     db.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
-    db.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     db.pragma_update(None, "journal_mode", "WAL").map_err(StoreError::from)?;
     db.pragma_update(None, "synchronous", "FULL").map_err(StoreError::from)?;
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;

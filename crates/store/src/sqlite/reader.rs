@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Clock, SqliteConn, connect};
+use super::{Ahead, SqliteConn, clock, connect};
 use crate::error::StoreError;
 use crate::sql::Conn;
 
@@ -37,16 +37,16 @@ struct Queue {
 }
 
 impl Readers {
-    pub(crate) fn start(path: &Path, count: usize) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, count: usize, ahead: &Ahead) -> Result<Self, StoreError> {
         let shared = Arc::new(Shared { queue: Mutex::default(), wake: Condvar::new() });
         let mut readers = Self { shared, threads: Vec::with_capacity(count) };
         for number in 0..count {
             let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
-            let shared = readers.shared.clone();
+            let (shared, ahead) = (readers.shared.clone(), ahead.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("store-reader-{number}"))
-                .spawn(move || run(&mut db, &shared))
+                .spawn(move || run(&mut db, &shared, &ahead))
                 .map_err(|error| StoreError::Unavailable(format!("cannot start a reader: {error}")))?;
             readers.threads.push(thread);
         }
@@ -75,17 +75,17 @@ impl Drop for Readers {
     }
 }
 
-fn run(db: &mut Connection, shared: &Shared) {
+fn run(db: &mut Connection, shared: &Shared, ahead: &Ahead) {
     let started = Arc::new(Mutex::new(Instant::now()));
     if let Err(error) = limit_reads(db, &started) {
         tracing::error!(%error, "reads have no time limit");
     }
-    let (mut clock, mut conn) = (Clock::new(), SqliteConn::on(db));
+    let mut conn = SqliteConn::on(db);
     while let Some(read) = next(shared) {
         *started.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         // One snapshot for the whole read, so that a page and its total agree.
         let begun = conn.batch("BEGIN");
-        read(&mut conn, clock.now());
+        read(&mut conn, clock::now(ahead));
         if begun.is_ok() {
             let _ = conn.batch("COMMIT");
         }

@@ -13,7 +13,7 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::{Clock, SqliteConn, connect};
+use super::{Ahead, Clock, SqliteConn, connect};
 use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::records::instance;
@@ -47,7 +47,7 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(path: &Path, publisher: Publisher) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, publisher: Publisher, ahead: Ahead) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         let pages = Arc::new(AtomicI32::new(0));
@@ -61,7 +61,7 @@ impl Writer {
         let (broke, broken) = watch::channel(None);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&db, queue, &publisher, &pages, &broke))
+            .spawn(move || run(&db, Clock::new(ahead), queue, &publisher, &pages, &broke))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { jobs: Some(jobs), broken, thread: Some(thread) })
     }
@@ -98,12 +98,13 @@ fn closed() -> StoreError {
 
 fn run(
     db: &Connection,
+    mut clock: Clock,
     mut queue: mpsc::Receiver<Job>,
     publisher: &Publisher,
     pages: &AtomicI32,
     broke: &watch::Sender<Option<StoreError>>,
 ) {
-    let (mut clock, mut conn) = (Clock::new(), SqliteConn::on(db));
+    let mut conn = SqliteConn::on(db);
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         if let Err(error) = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..)) {
@@ -129,7 +130,8 @@ fn commit_batch(
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
-    if let Some(step) = clock.step().filter(|_| failure.is_none()) {
+    let step = clock.step();
+    if let Some(step) = step.filter(|_| failure.is_none()) {
         tracing::error!(
             seconds = step / 1_000_000,
             "the clock was set forward; sessions keep their remaining time"
@@ -141,7 +143,7 @@ fn commit_batch(
             // Not run at all: dropping the job tells its caller that the store is unavailable.
             continue;
         }
-        match run_job(conn, clock.now(), job) {
+        match run_job(conn, clock.tick(), job) {
             Ok((answer, recorded)) => {
                 answers.push(answer);
                 events.extend(recorded);
@@ -152,6 +154,9 @@ fn commit_batch(
     failure = failure.or_else(|| trail::write_heads(conn).err());
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
+    }
+    if failure.is_none() && step.is_some() {
+        clock.stepped();
     }
     if failure.is_some() {
         conn.heads.forget();

@@ -1,7 +1,6 @@
 //! Sessions: claim an environment, use it, give it back.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
@@ -23,7 +22,7 @@ use http::header::{self, HeaderMap};
 
 use super::deployments::is_final;
 use crate::access::Authorized;
-use crate::app::{Answer, App, ClaimAsked, DeployAsked, ForceAsked, Outcome, Place};
+use crate::app::{Answer, App, ClaimAsked, DeployAsked, ForceAsked, Outcome, Place, Waiting};
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::check::Check;
@@ -53,8 +52,9 @@ pub(crate) async fn claim_session(
     let wait_seconds = line(&mut check, body.queue, body.wait_seconds);
     let asked = check.done(Some(ClaimAsked { wish, wait_seconds }))?;
     let place = Place { pipeline, env_name };
+    let waiting = app.wait(&who, wait)?;
     let claimed = app.claim_session(&who, place, asked, posted.once).await?;
-    deployed(&app, &who, wait, claimed).await
+    Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
 /// Claim the first free environment that has a label.
@@ -75,8 +75,9 @@ pub(crate) async fn claim_any(
         wish(&mut check, body.commit_id.as_deref(), body.context.as_deref(), body.ttl_seconds, body.deploy);
     let wait_seconds = line(&mut check, body.queue, body.wait_seconds);
     let asked = check.done(Some(ClaimAsked { wish, wait_seconds }))?;
+    let waiting = app.wait(&who, wait)?;
     let claimed = app.claim_any(&who, pipeline, body.label, asked, posted.once).await?;
-    deployed(&app, &who, wait, claimed).await
+    Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
 /// Take an environment over from whoever holds it. `If-Match` with its tag: only from the holder you have seen.
@@ -109,8 +110,9 @@ pub(crate) async fn force_claim(
     }
     let expected = expected.map(Fence::from_number);
     let asked = check.done(Some(ForceAsked { wish, why, mode, expected }))?;
+    let waiting = app.wait(&who, wait)?;
     let claimed = app.force_claim(&who, Place { pipeline, env_name }, asked, posted.once).await?;
-    deployed(&app, &who, wait, claimed).await
+    Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
 /// View a session: whether it still holds the lock, what it deployed, and whether it was overridden.
@@ -171,17 +173,13 @@ pub(crate) async fn deploy_commit(
     let expected = expected.map(Fence::from_number);
     let mut waiting = app.wait(&who, wait)?;
     let outcome = app.deploy(&who, place, id, asked, expected, posted.once).await?;
-    let Outcome::Fresh(answer) = outcome else { return Ok(outcome) };
-    if wait.is_zero() {
-        return Ok(Outcome::Fresh(answer));
+    let Outcome::Fresh(mut answer) = outcome else { return Ok(outcome) };
+    let Ok(may_read) = who.also() else { return Ok(Outcome::Fresh(answer)) };
+    while waiting.look_again(is_final(answer.body.status)).await {
+        let Ok(seen) = app.view_deployment(&may_read, answer.body.id.clone()).await else { break };
+        answer = Answer { status: answer.status, location: answer.location, ..seen };
     }
-    let (may_read, Answer { status, location, body, .. }) = (who.also()?, answer);
-    loop {
-        let seen = app.view_deployment(&may_read, body.id.clone()).await?;
-        if !waiting.look_again(is_final(seen.body.status)).await {
-            return Ok(Outcome::Fresh(Answer { status, location, ..seen }));
-        }
-    }
+    Ok(Outcome::Fresh(answer))
 }
 
 /// Go on: put off the session's end.
@@ -240,33 +238,30 @@ pub(super) fn is_news<T>(headers: &HeaderMap, seen: &Answer<T>, is_over: bool) -
     }
 }
 
-/// With `wait`, a claim is answered when its deployment has ended.
+/// With `wait`, a claim is answered when its deployment has ended. It is claimed already: whatever goes wrong with the
+/// waiting, that is the answer.
 async fn deployed<P: Permit>(
     app: &App,
     who: &Authorized<P>,
-    wait: Duration,
+    mut waiting: Waiting,
     claimed: Outcome<Claimed>,
-) -> Result<Outcome<Claimed>, AppError> {
-    let Outcome::Fresh(answer) = claimed else { return Ok(claimed) };
-    let Claimed::Session(session) = &answer.body else { return Ok(Outcome::Fresh(answer)) };
-    let Some(deployment) = session.deployment_id.clone().filter(|_| !wait.is_zero()) else {
-        return Ok(Outcome::Fresh(answer));
+) -> Outcome<Claimed> {
+    let Outcome::Fresh(mut answer) = claimed else { return claimed };
+    let Claimed::Session(session) = &answer.body else { return Outcome::Fresh(answer) };
+    let (Some(deployment), Ok(may_read)) = (session.deployment_id.clone(), who.also()) else {
+        return Outcome::Fresh(answer);
     };
     let place = Place { pipeline: session.pipeline_id.clone(), env_name: session.env_name.clone() };
-    let (may_read, id) = (who.also()?, session.session_id.clone());
-    let mut waiting = app.wait(who, wait)?;
-    loop {
-        let mut seen = app.view_session(&may_read, place.clone(), id.clone()).await?;
-        let ended = seen.body.deployments.iter().any(|it| it.id == deployment && is_final(it.status));
-        if waiting.look_again(ended).await {
-            continue;
-        }
-        seen.body.deployment_id = Some(deployment);
-        let (status, location) = (answer.status, answer.location);
-        let (version, variant) = (seen.version, seen.variant);
-        let body = Claimed::Session(Box::new(seen.body));
-        return Ok(Outcome::Fresh(Answer { status, location, version, variant, body }));
+    let id = session.session_id.clone();
+    let mut is_over = false;
+    while waiting.look_again(is_over).await {
+        let Ok(mut seen) = app.view_session(&may_read, place.clone(), id.clone()).await else { break };
+        is_over = seen.body.deployments.iter().any(|it| it.id == deployment && is_final(it.status));
+        seen.body.deployment_id = Some(deployment.clone());
+        (answer.version, answer.variant) = (seen.version, seen.variant);
+        answer.body = Claimed::Session(Box::new(seen.body));
     }
+    Outcome::Fresh(answer)
 }
 
 fn wish(
