@@ -11,4 +11,5 @@ mod linear;
 mod random;
 mod start;
 mod stop;
+mod upgrade;
 mod walk;

@@ -3,6 +3,7 @@
 use berth_api::problem::{Code, Problem};
 use berth_api::session::Claimed as Wire;
 use berth_core::access::permit;
+use berth_core::decision::Refusal;
 use berth_core::environment::claim::{self, Claim, Claimed, Opened};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::{self, Force, Mode};
@@ -46,10 +47,7 @@ impl App {
         let done = self.rule(who, once, move |tx, _| {
             let lock = declared(place.find_any(tx)?)?;
             let (after, claimed) = decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
-            Ok(match claimed {
-                Ok(claimed) => Ruled::Yes(answered(claimed, org, &after, tx.now())),
-                Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
-            })
+            Ok(ruled(claimed, org, &after, tx.now()))
         });
         let done = done.await;
         self.nudge();
@@ -75,10 +73,7 @@ impl App {
         let done = self.rule(who, once, move |tx, _| {
             let lock = declared(place.find_any(tx)?)?;
             let (after, claimed) = decide(tx, &lock, |lock, moment| force::force(lock, &cmd, moment))?;
-            Ok(match claimed {
-                Ok(claimed) => Ruled::Yes(answered(claimed, org, &after, tx.now())),
-                Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
-            })
+            Ok(ruled(claimed, org, &after, tx.now()))
         });
         let done = done.await;
         self.nudge();
@@ -121,10 +116,7 @@ impl App {
             let shortest = environment::by_id(tx, locks[0].environment.id)?;
             let lock = shortest.ok_or_else(|| AppError::bug("an environment went away"))?;
             let (after, claimed) = decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
-            Ok(match claimed {
-                Ok(claimed) => Ruled::Yes(answered(claimed, org, &after, tx.now())),
-                Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
-            })
+            Ok(ruled(claimed, org, &after, tx.now()))
         });
         let done = done.await;
         self.nudge();
@@ -140,6 +132,13 @@ fn command(who: &Authorized<permit::EnvironmentsClaim>, asked: ClaimAsked) -> Cl
 /// Nobody new gets into an environment that left the definition.
 fn declared(lock: Lock) -> Result<Lock, AppError> {
     if lock.environment.is_declared { Ok(lock) } else { Err(AppError::not_found("environment")) }
+}
+
+fn ruled(claimed: Result<Claimed, Refusal>, org: OrgId, after: &Lock, now: Timestamp) -> Ruled<Wire> {
+    match claimed {
+        Ok(claimed) => Ruled::Yes(answered(claimed, org, after, now)),
+        Err(refusal) => Ruled::No(shown::refused(refusal, org, after, now)),
+    }
 }
 
 fn answered(claimed: Claimed, org: OrgId, after: &Lock, now: Timestamp) -> Answer<Wire> {
