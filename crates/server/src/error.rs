@@ -59,9 +59,13 @@ impl AppError {
         Self::Fault(detail.into())
     }
 
-    /// What was missing, of a 403: the permission it names, or else its code.
-    pub fn denied(&self) -> Option<Denied> {
+    /// Why `action` was denied, where that is worth a record: a 403 with the permission it names, or else its code; and
+    /// a takeover that the state of the environment forbids.
+    pub fn denied(&self, action: Action) -> Option<Denied> {
         let AppError::Problem(problem) = self else { return None };
+        if action == Action::EnvironmentsForceClaim && problem.status == Code::InvalidState.status() {
+            return Some(Denied::Code(problem.code.clone()));
+        }
         let named = problem.more.get("requiredPermission").and_then(serde_json::Value::as_str);
         let named = Action::ALL.iter().find(|action| named == Some(action.as_str()));
         let denied = match named {

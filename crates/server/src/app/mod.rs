@@ -135,7 +135,7 @@ impl App {
             work(tx, &standing)
         });
         let done = done.await;
-        if let Some(denied) = done.as_ref().err().and_then(AppError::denied) {
+        if let Some(denied) = done.as_ref().err().and_then(|error| error.denied(P::ACTION)) {
             self.record_denied(who.principal(), who.org(), denied).await;
         }
         done

@@ -136,6 +136,18 @@ async fn a_refusal_for_want_of_rights_is_told_and_other_refusals_are_not() {
 }
 
 #[tokio::test]
+async fn a_takeover_that_is_refused_is_told() {
+    let shop = Shop::open().await;
+    shop.claimed(&shop.grace, &json!({})).await;
+    let announced = json!({"mode": "grace", "graceSeconds": 600});
+    data(shop.force(&shop.ada, &announced).await, 202);
+    let since = shop.events(0).await.len();
+    shop.force(&shop.ada, &announced).await.is(409, "invalid_state");
+    assert_eq!(moves(&shop, since).await, by("ada", &["access_denied"]));
+    assert_eq!(shop.events(since).await[0]["data"], json!({"code": "invalid_state"}));
+}
+
+#[tokio::test]
 async fn the_history_of_one_environment_is_found_by_its_id() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({"commitId": "main"})).await;
