@@ -8,6 +8,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Threads hand each other small things all the time; the system's allocator is slow at that.
+#[global_allocator]
+static MEMORY: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Continuous delivery in one binary.
 #[derive(Parser)]
 #[command(name = "berth", version, arg_required_else_help = true, disable_help_subcommand = true)]
