@@ -87,6 +87,9 @@ id! {
     /// A place in line for an environment.
     TicketId = "tkt",
     DeploymentId = "dep",
+    /// A step of one deployment, in one stage.
+    StepRunId = "stp",
+    RepositoryId = "rep",
     TokenId = "tok",
     EventId = "evt",
     SecretId = "sec",

@@ -135,6 +135,10 @@ pub enum Cause {
     /// The runner went away: nobody knows how far it came.
     Lost,
     TimedOut,
+    /// A signal ended it that nobody of us sent.
+    Killed,
+    /// Its sources are not to be had.
+    CommitNotFound,
 }
 
 impl Cause {
@@ -144,6 +148,8 @@ impl Cause {
             Cause::NotRunnable => "not_runnable",
             Cause::Lost => "lost",
             Cause::TimedOut => "timed_out",
+            Cause::Killed => "killed",
+            Cause::CommitNotFound => "commit_not_found",
         }
     }
 }
