@@ -5,6 +5,8 @@ use crate::environment::fence::Fence;
 use crate::environment::{Environment, Holder, Locked, NotActive, Session, Ticket};
 use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
+use crate::rollout::Rollout;
+use crate::run::RunChange;
 
 /// Everything one command does, to be written in one commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +41,8 @@ pub enum Record {
     Session(Box<Session>),
     Ticket(Box<Ticket>),
     Deployment(Box<Deployment>),
+    Rollout(Box<Rollout>),
+    Run(Box<RunChange>),
 }
 
 /// Something to do outside the database, kept in the outbox until it is done.
@@ -60,6 +64,8 @@ pub enum Refusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
+    #[error("there is no stage \"{0}\" in this deployment")]
+    NoSuchStage(String),
     #[error("the environment is held by {}", .0.session.holder.name)]
     EnvironmentLocked(Box<Locked>),
     #[error("the session is not active any more: it is {}", .0.session.status().as_str())]

@@ -1,8 +1,25 @@
 //! The run of a deployment: its plan, how far it has come, and the rules that move it.
+//!
+//! A step may be granted once everything it needs has passed. What comes from a runner carries the nonce of its
+//! attempt; an attempt that has ended stays as it ended. A stage fails when one of its steps has failed and nothing of
+//! it runs any more; retry is the one way out.
 
+mod advance;
+pub mod begin;
+pub mod cancel;
+mod draft;
+pub mod enter;
+pub mod grant;
+pub mod limits;
 mod plan;
+mod planning;
+pub mod report;
+pub mod resolve;
+pub mod retry;
 mod state;
+mod status;
 
+pub use draft::RunChange;
 pub use plan::{PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
 pub use state::{
     Attempt, AttemptEnd, Outcome, Resolution, Run, RunStatus, StageRun, StageStatus, StepRun, StepStatus,

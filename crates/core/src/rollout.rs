@@ -1,0 +1,170 @@
+//! A rollout: a deployment that goes through the stages of its pipeline. Its run says how far it has come; this is its
+//! head, which lists and other deployments look at.
+
+use serde::{Deserialize, Serialize};
+
+use crate::decision::{Change, Decision, Record};
+use crate::deployment::{Cancel, Failure};
+use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::id::{DeploymentId, PipelineId};
+use crate::name::{CommitId, Reason};
+use crate::run::RunStatus;
+use crate::time::Timestamp;
+
+/// Rollouts of a pipeline that have not ended; a push beyond it supersedes, a request is refused.
+pub const UNFINISHED_MAX: usize = 100;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rollout {
+    pub id: DeploymentId,
+    /// Counted in its pipeline, from 1.
+    pub number: i64,
+    pub pipeline: PipelineId,
+    /// The definition as it was when the rollout was asked for.
+    pub definition_hash: String,
+    pub commit: CommitId,
+    /// The whole hash, once it is known.
+    pub resolved_commit: Option<String>,
+    pub trigger: Trigger,
+    pub reason: Option<Reason>,
+    pub requested_by: Actor,
+    pub status: Status,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trigger {
+    /// A new head of the tracked branch.
+    Push {
+        branch: String,
+    },
+    Api,
+}
+
+impl Trigger {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Trigger::Push { .. } => "push",
+            Trigger::Api => "api",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Status {
+    /// Not begun: its plan is not made yet, or it waits for its pipeline.
+    Queued,
+    Running,
+    /// Somebody has to say something.
+    Waiting,
+    Cancelling(Cancel),
+    Succeeded,
+    Failed(Failure),
+    Cancelled(Cancel),
+    Superseded {
+        by: DeploymentId,
+    },
+}
+
+impl Status {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Status::Queued => "queued",
+            Status::Running => "running",
+            Status::Waiting => "waiting",
+            Status::Cancelling(_) => "cancelling",
+            Status::Succeeded => "succeeded",
+            Status::Failed(_) => "failed",
+            Status::Cancelled(_) => "cancelled",
+            Status::Superseded { .. } => "superseded",
+        }
+    }
+
+    pub const fn is_final(&self) -> bool {
+        matches!(
+            self,
+            Status::Succeeded | Status::Failed(_) | Status::Cancelled(_) | Status::Superseded { .. }
+        )
+    }
+}
+
+pub fn start(rollout: Rollout) -> Decision<Rollout> {
+    let event = telling(EventKind::DeploymentQueued, &rollout)
+        .with("trigger", rollout.trigger.as_str())
+        .with_some("reason", rollout.reason.as_ref());
+    put(rollout, Some(event))
+}
+
+/// Its plan is made, and its first stage begins.
+pub fn begin(rollout: &Rollout, resolved_commit: Option<String>, now: Timestamp) -> Decision<Rollout> {
+    let begun =
+        Rollout { status: Status::Running, resolved_commit, started_at: Some(now), ..rollout.clone() };
+    let event = telling(EventKind::DeploymentStarted, &begun);
+    put(begun, Some(event))
+}
+
+/// Follows its run. Only an end, and the way out of one, is worth an event: the stages tell the rest.
+pub fn follow(rollout: &Rollout, run: RunStatus, now: Timestamp) -> Decision<Rollout> {
+    let (status, kind) = match run {
+        RunStatus::Running => (Status::Running, None),
+        RunStatus::Waiting => (Status::Waiting, None),
+        RunStatus::Cancelling(cancel) => (Status::Cancelling(cancel), Some(EventKind::DeploymentCancelling)),
+        RunStatus::Succeeded => (Status::Succeeded, Some(EventKind::DeploymentSucceeded)),
+        RunStatus::Failed(failure) => (Status::Failed(failure), Some(EventKind::DeploymentFailed)),
+        RunStatus::Cancelled(cancel) => (Status::Cancelled(cancel), Some(EventKind::DeploymentCancelled)),
+    };
+    end(rollout, status, kind, now)
+}
+
+/// It never began: its sources are not to be had, or its definition cannot be run.
+pub fn fail(rollout: &Rollout, failure: Failure, now: Timestamp) -> Decision<Rollout> {
+    end(rollout, Status::Failed(failure), Some(EventKind::DeploymentFailed), now)
+}
+
+/// It never began, and never will.
+pub fn cancel(rollout: &Rollout, cancel: Cancel, now: Timestamp) -> Decision<Rollout> {
+    end(rollout, Status::Cancelled(cancel), Some(EventKind::DeploymentCancelled), now)
+}
+
+/// A newer one takes its place.
+pub fn supersede(rollout: &Rollout, by: DeploymentId, now: Timestamp) -> Decision<Rollout> {
+    end(rollout, Status::Superseded { by }, Some(EventKind::DeploymentSuperseded), now)
+}
+
+fn end(rollout: &Rollout, status: Status, kind: Option<EventKind>, now: Timestamp) -> Decision<Rollout> {
+    if rollout.status == status {
+        return Decision::calm(rollout.clone());
+    }
+    let finished_at = status.is_final().then_some(now);
+    let next = Rollout { status, finished_at, ..rollout.clone() };
+    let event = kind.map(|kind| match &next.status {
+        Status::Failed(failure) => {
+            telling(kind, &next).with("cause", failure.cause.as_str()).with("detail", failure.detail.as_str())
+        }
+        Status::Cancelled(cancel) | Status::Cancelling(cancel) => telling(kind, &next)
+            .with("cause", cancel.cause.as_str())
+            .with_some("reason", cancel.reason.as_ref()),
+        Status::Superseded { by } => telling(kind, &next).with("supersededBy", by.to_string()),
+        _ => telling(kind, &next),
+    });
+    put(next, event)
+}
+
+fn put(rollout: Rollout, event: Option<NewEvent>) -> Decision<Rollout> {
+    Decision {
+        changes: vec![Change::Put(Record::Rollout(Box::new(rollout.clone())))],
+        events: event.into_iter().collect(),
+        effects: Vec::new(),
+        answer: rollout,
+    }
+}
+
+fn telling(kind: EventKind, rollout: &Rollout) -> NewEvent {
+    NewEvent::new(kind, Subject::new("deployment", rollout.id, None))
+        .about(Subject::new("pipeline", rollout.pipeline, None))
+        .with("commitId", rollout.commit.as_str())
+        .with("number", rollout.number)
+}

@@ -1,0 +1,186 @@
+//! Advance: what follows from what has happened. Every decision about a run ends with it.
+
+use super::draft::Draft;
+use super::plan::StageKind;
+use super::state::{StageStatus, StepStatus};
+use crate::deployment::{Cause, Failure};
+use crate::event::{Actor, EventKind};
+
+pub(super) fn advance(draft: &mut Draft<'_>) {
+    // Every round ends a stage or stops, so there are no more rounds than stages.
+    for stage in 0..draft.run.stages.len() {
+        if draft.run.stages[stage].status == StageStatus::Pending {
+            arrive(draft, stage);
+        }
+        match draft.run.stages[stage].status {
+            StageStatus::Running | StageStatus::Waiting => within(draft, stage),
+            StageStatus::Cancelling => wind_down(draft, stage),
+            _ => {}
+        }
+        match draft.run.stages[stage].status {
+            StageStatus::Succeeded | StageStatus::Skipped => {}
+            StageStatus::Failed | StageStatus::Cancelled => return skip_after(draft, stage),
+            _ => return,
+        }
+    }
+}
+
+/// Its turn has come. A stage proper belongs to one deployment at a time, so it waits to be let in.
+fn arrive(draft: &mut Draft<'_>, stage: usize) {
+    match draft.run.stages[stage].kind {
+        StageKind::Stage => draft.stage(stage).status = StageStatus::Queued,
+        StageKind::Build | StageKind::Environment => start(draft, stage),
+    }
+}
+
+pub(super) fn start(draft: &mut Draft<'_>, stage: usize) {
+    let now = draft.now;
+    let it = draft.stage(stage);
+    it.status = StageStatus::Running;
+    it.tries += 1;
+    it.started_at = Some(now);
+    let tries = it.tries;
+    let event = draft.about_stage(EventKind::StageStarted, stage).with("try", tries);
+    draft.record(event);
+}
+
+fn within(draft: &mut Draft<'_>, stage: usize) {
+    ready_steps(draft, stage);
+    let steps = || draft.run.steps.iter().filter(move |step| step.stage == stage);
+    let any = |status: StepStatus| steps().any(|step| step.status == status);
+    let is_alive = any(StepStatus::Running);
+    let status = if any(StepStatus::Failed) {
+        if is_alive { StageStatus::Running } else { StageStatus::Failed }
+    } else if steps().all(|step| step.status.is_passed()) {
+        StageStatus::Succeeded
+    } else if any(StepStatus::Waiting) && !is_alive && !any(StepStatus::Ready) {
+        StageStatus::Waiting
+    } else {
+        StageStatus::Running
+    };
+    match status {
+        StageStatus::Failed => fail(draft, stage),
+        StageStatus::Succeeded => {
+            let now = draft.now;
+            let it = draft.stage(stage);
+            (it.status, it.finished_at) = (status, Some(now));
+            let event = draft.about_stage(EventKind::StageSucceeded, stage);
+            draft.record(event);
+        }
+        _ if draft.run.stages[stage].status != status => draft.stage(stage).status = status,
+        _ => {}
+    }
+}
+
+/// Steps are in an order in which nobody needs a later one, except where the definition says so: until nothing moves.
+fn ready_steps(draft: &mut Draft<'_>, stage: usize) {
+    let ats: Vec<usize> = draft.run.of_stage(stage).collect();
+    for _ in 0..=ats.len() {
+        let mut moved = false;
+        for &at in &ats {
+            if draft.run.steps[at].status == StepStatus::Pending && is_due(draft, stage, at) {
+                decide(draft, stage, at);
+                moved = true;
+            }
+        }
+        if !moved {
+            return;
+        }
+    }
+}
+
+fn is_due(draft: &Draft<'_>, stage: usize, at: usize) -> bool {
+    let needs = &draft.plan.stages[stage].steps[draft.run.steps[at].index].needs;
+    let first = at - draft.run.steps[at].index;
+    needs.iter().all(|need| draft.run.steps[first + need].status.is_passed())
+}
+
+fn decide(draft: &mut Draft<'_>, stage: usize, at: usize) {
+    let index = draft.run.steps[at].index;
+    match draft.plan.decide_when(&draft.run, stage, index) {
+        Ok(true) => draft.step(at).status = StepStatus::Ready,
+        Ok(false) => draft.step(at).status = StepStatus::Skipped,
+        Err(error) => {
+            let now = draft.now;
+            let detail = format!("its condition cannot be decided: {error}");
+            let step = draft.step(at);
+            step.status = StepStatus::Failed;
+            step.finished_at = Some(now);
+            step.failure = Some(Failure { cause: Cause::NotRunnable, detail });
+            let event = draft.about_step(EventKind::StepFailed, at);
+            draft.record(event);
+        }
+    }
+}
+
+fn fail(draft: &mut Draft<'_>, stage: usize) {
+    let ats: Vec<usize> = draft.run.of_stage(stage).collect();
+    let failed = ats.iter().map(|at| &draft.run.steps[*at]).find(|it| it.status == StepStatus::Failed);
+    let failure = failed.map(|step| {
+        let inner = step.failure.clone();
+        let (cause, detail) =
+            inner.map_or((Cause::StepFailed, "it failed".into()), |it| (it.cause, it.detail));
+        Failure { cause, detail: format!("step \"{}\": {detail}", step.step) }
+    });
+    for at in ats {
+        if matches!(draft.run.steps[at].status, StepStatus::Pending | StepStatus::Ready | StepStatus::Waiting)
+        {
+            draft.step(at).status = StepStatus::Skipped;
+        }
+    }
+    let event = draft
+        .about_stage(EventKind::StageFailed, stage)
+        .with_some("cause", failure.as_ref().map(|it| it.cause.as_str()))
+        .with_some("detail", failure.as_ref().map(|it| it.detail.as_str()));
+    draft.record(event);
+    let now = draft.now;
+    let it = draft.stage(stage);
+    (it.status, it.finished_at, it.failure) = (StageStatus::Failed, Some(now), failure);
+}
+
+/// It ends when the last of what runs has stopped.
+fn wind_down(draft: &mut Draft<'_>, stage: usize) {
+    let ats: Vec<usize> = draft.run.of_stage(stage).collect();
+    if ats.iter().any(|at| draft.run.steps[*at].live.is_some()) {
+        return;
+    }
+    for at in ats {
+        if matches!(
+            draft.run.steps[at].status,
+            StepStatus::Pending | StepStatus::Ready | StepStatus::Waiting | StepStatus::Running
+        ) {
+            draft.step(at).status = StepStatus::Cancelled;
+        }
+    }
+    let now = draft.now;
+    let it = draft.stage(stage);
+    (it.status, it.finished_at) = (StageStatus::Cancelled, Some(now));
+    let cancel = it.cancel.clone();
+    let event = draft
+        .about_stage(EventKind::StageCancelled, stage)
+        .with_some("cause", cancel.as_ref().map(|cancel| cancel.cause.as_str()))
+        .with_some("reason", cancel.as_ref().and_then(|cancel| cancel.reason.as_ref()));
+    draft.record(event);
+}
+
+/// A stage was told to stop. One in which nothing runs ends here, and those after it are skipped.
+pub(super) fn settle_cancelled(draft: &mut Draft<'_>, stage: usize) {
+    wind_down(draft, stage);
+    if draft.run.stages[stage].status == StageStatus::Cancelled {
+        skip_after(draft, stage);
+    }
+}
+
+fn skip_after(draft: &mut Draft<'_>, stage: usize) {
+    let by = draft.by.replace(Actor::system());
+    for later in stage + 1..draft.run.stages.len() {
+        if !draft.run.stages[later].status.is_final() {
+            draft.stage(later).status = StageStatus::Skipped;
+            let ats: Vec<usize> = draft.run.of_stage(later).collect();
+            for at in ats {
+                draft.step(at).status = StepStatus::Skipped;
+            }
+        }
+    }
+    draft.by = by;
+}

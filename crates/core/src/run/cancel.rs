@@ -1,0 +1,62 @@
+//! Cancel: what has not started never will; what runs is told to stop.
+
+use super::draft::Draft;
+use super::plan::Plan;
+use super::state::{Run, StageStatus};
+use crate::decision::{Decision, Refusal};
+use crate::deployment::Cancel;
+use crate::event::EventKind;
+use crate::time::Timestamp;
+
+/// The whole deployment. One that has ended, or is being stopped, stays as it is.
+pub fn cancel(run: &Run, plan: &Plan, cancel: &Cancel, now: Timestamp) -> Decision<()> {
+    let current = run.stages.iter().position(|stage| !stage.status.is_final());
+    let mut draft = Draft::of(run, plan, now);
+    if let Some(stage) = current {
+        stop(&mut draft, stage, cancel);
+    }
+    draft.finish(())
+}
+
+/// One stage: those after it are skipped.
+pub fn cancel_stage(
+    run: &Run,
+    plan: &Plan,
+    name: &str,
+    cancel: &Cancel,
+    now: Timestamp,
+) -> Result<Decision<()>, Refusal> {
+    let stage = run.stage_named(name)?;
+    let mut draft = Draft::of(run, plan, now);
+    match run.stages[stage].status {
+        StageStatus::Cancelled | StageStatus::Cancelling => {}
+        StageStatus::Succeeded | StageStatus::Failed | StageStatus::Skipped => {
+            let text = format!("stage \"{name}\" has ended: it {}", run.stages[stage].status.as_str());
+            return Err(Refusal::InvalidState(text));
+        }
+        _ => stop(&mut draft, stage, cancel),
+    }
+    Ok(draft.finish(()))
+}
+
+fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
+    if draft.run.stages[stage].status == StageStatus::Cancelling {
+        return;
+    }
+    let it = draft.stage(stage);
+    (it.status, it.cancel) = (StageStatus::Cancelling, Some(cancel.clone()));
+    let event = draft
+        .about_stage(EventKind::StageCancelling, stage)
+        .with("cause", cancel.cause.as_str())
+        .with_some("reason", cancel.reason.as_ref());
+    draft.record(event);
+    // One whose turn has not come has nothing that runs: it ends here, and so do those after it.
+    super::advance::settle_cancelled(draft, stage);
+}
+
+impl Run {
+    pub(super) fn stage_named(&self, name: &str) -> Result<usize, Refusal> {
+        let found = self.stages.iter().position(|stage| stage.name == name);
+        found.ok_or_else(|| Refusal::NoSuchStage(name.to_owned()))
+    }
+}

@@ -1,0 +1,132 @@
+//! A decision about a run in the making: a copy of it, which of its parts changed, and what there is to tell.
+
+use std::collections::BTreeSet;
+
+use super::plan::Plan;
+use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun};
+use crate::decision::{Change, Decision, Record};
+use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::id::StepRunId;
+use crate::time::Timestamp;
+
+/// A run as it is written: its head, and those of its steps and attempts that changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunChange {
+    /// All of it, so that whoever decides further need not load it again.
+    pub run: Run,
+    /// Positions in `run.steps`.
+    pub steps: BTreeSet<usize>,
+    pub attempts: Vec<Attempt>,
+}
+
+pub(super) struct Draft<'a> {
+    pub(super) run: Run,
+    pub(super) plan: &'a Plan,
+    pub(super) now: Timestamp,
+    /// Whose doing it is, where that is not the caller's.
+    pub(super) by: Option<Actor>,
+    steps: BTreeSet<usize>,
+    attempts: Vec<Attempt>,
+    events: Vec<NewEvent>,
+    is_changed: bool,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn of(run: &Run, plan: &'a Plan, now: Timestamp) -> Self {
+        let run = run.clone();
+        let (steps, attempts, events) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Self { run, plan, now, by: None, steps, attempts, events, is_changed: false }
+    }
+
+    /// Moves whatever can move, and hands out what changed.
+    pub(super) fn finish<A>(mut self, answer: A) -> Decision<A> {
+        super::advance::advance(&mut self);
+        if !self.is_changed {
+            return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
+        }
+        self.run.version += 1;
+        let change = RunChange { run: self.run, steps: self.steps, attempts: self.attempts };
+        let changes = vec![Change::Put(Record::Run(Box::new(change)))];
+        Decision { changes, events: self.events, effects: Vec::new(), answer }
+    }
+
+    pub(super) fn stage(&mut self, index: usize) -> &mut StageRun {
+        self.is_changed = true;
+        &mut self.run.stages[index]
+    }
+
+    /// `at` is a position in `run.steps`.
+    pub(super) fn step(&mut self, at: usize) -> &mut StepRun {
+        self.is_changed = true;
+        self.steps.insert(at);
+        &mut self.run.steps[at]
+    }
+
+    pub(super) fn all_changed(&mut self) {
+        self.is_changed = true;
+        self.steps.extend(0..self.run.steps.len());
+    }
+
+    /// An attempt begins. The caller has seen that none is alive.
+    pub(super) fn open(&mut self, at: usize, runner: &str, nonce: &str) -> Attempt {
+        let now = self.now;
+        let step = self.step(at);
+        step.tries += 1;
+        let attempt = Attempt {
+            step: step.id,
+            number: step.tries,
+            runner: runner.to_owned(),
+            nonce: nonce.to_owned(),
+            granted_at: now,
+            end: None,
+        };
+        step.live = Some(attempt.clone());
+        self.attempts.push(attempt.clone());
+        attempt
+    }
+
+    /// The live attempt has ended, for ever.
+    pub(super) fn close(&mut self, at: usize, outcome: Outcome) {
+        let now = self.now;
+        if let Some(attempt) = self.step(at).live.take() {
+            let end = Some(AttemptEnd { at: now, outcome });
+            self.attempts.push(Attempt { end, ..attempt });
+        }
+    }
+
+    pub(super) fn record(&mut self, event: NewEvent) {
+        let by = event.by.clone().or_else(|| self.by.clone());
+        self.events.push(NewEvent { by, ..event });
+    }
+
+    pub(super) fn about_stage(&self, kind: EventKind, stage: usize) -> NewEvent {
+        let name = self.run.stages[stage].name.as_str();
+        self.run.telling(kind).with("stage", name)
+    }
+
+    pub(super) fn about_step(&self, kind: EventKind, at: usize) -> NewEvent {
+        let step = &self.run.steps[at];
+        self.about_stage(kind, step.stage)
+            .about(Subject::new("step", step.id, Some(step.step.as_str())))
+            .with("attempt", step.tries)
+    }
+
+    pub(super) fn position(&self, id: StepRunId) -> Option<usize> {
+        self.run.steps.iter().position(|step| step.id == id)
+    }
+}
+
+impl Run {
+    fn telling(&self, kind: EventKind) -> NewEvent {
+        NewEvent::new(kind, Subject::new("deployment", self.deployment, None)).about(Subject::new(
+            "pipeline",
+            self.pipeline,
+            None,
+        ))
+    }
+
+    /// Positions of a stage's steps in `steps`.
+    pub(super) fn of_stage(&self, stage: usize) -> impl Iterator<Item = usize> + '_ {
+        self.steps.iter().enumerate().filter(move |(_, step)| step.stage == stage).map(|(at, _)| at)
+    }
+}

@@ -1,0 +1,55 @@
+//! Enter: a stage belongs to one deployment at a time. Who waits for it is let in when it is free.
+
+use super::advance::start;
+use super::draft::Draft;
+use super::plan::Plan;
+use super::state::{Run, StageStatus};
+use crate::decision::Decision;
+use crate::id::DeploymentId;
+use crate::time::Timestamp;
+
+/// Another deployment of the same pipeline, and how it stands in the stage in question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Contender {
+    pub deployment: DeploymentId,
+    pub number: i64,
+    pub status: StageStatus,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// It may go in, or is in.
+    Free,
+    Behind(DeploymentId),
+    /// A newer one waits for the same stage: this one will never be needed.
+    SupersededBy(DeploymentId),
+}
+
+impl Run {
+    /// The stage it waits for.
+    pub fn queued_for(&self) -> Option<(usize, &str)> {
+        let found = self.stages.iter().position(|stage| stage.status == StageStatus::Queued)?;
+        Some((found, self.stages[found].name.as_str()))
+    }
+}
+
+/// `number` is that of the deployment that waits; `others` are all others of its pipeline that have not ended.
+pub fn entry(number: i64, others: &[Contender]) -> Entry {
+    let newer = others.iter().filter(|it| it.status == StageStatus::Queued && it.number > number);
+    if let Some(newest) = newer.max_by_key(|it| it.number) {
+        return Entry::SupersededBy(newest.deployment);
+    }
+    match others.iter().find(|it| it.status.is_open()) {
+        Some(inside) => Entry::Behind(inside.deployment),
+        None => Entry::Free,
+    }
+}
+
+/// The caller has seen that the stage is free.
+pub fn enter(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
+    let mut draft = Draft::of(run, plan, now);
+    if let Some((stage, _)) = run.queued_for() {
+        start(&mut draft, stage);
+    }
+    draft.finish(())
+}

@@ -1,0 +1,65 @@
+//! Grant: a runner may execute a step. The last look before anything happens outside.
+
+use super::draft::Draft;
+use super::limits::ATTEMPTS_MAX;
+use super::plan::Plan;
+use super::state::{Attempt, Run, StageStatus, StepStatus};
+use crate::decision::{Decision, Refusal};
+use crate::event::EventKind;
+use crate::id::StepRunId;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone)]
+pub struct GrantStep {
+    pub step: StepRunId,
+    pub runner: String,
+    pub nonce: String,
+}
+
+impl Run {
+    /// Positions of the steps that a runner may have now.
+    pub fn ready(&self, now: Timestamp) -> Vec<usize> {
+        let due = self.grantable().filter(|at| self.steps[*at].not_before.is_none_or(|at| at <= now));
+        due.collect()
+    }
+
+    /// The first moment at which a step may be granted.
+    pub fn ready_at(&self) -> Option<Timestamp> {
+        self.grantable().map(|at| self.steps[at].not_before.unwrap_or(Timestamp::from_micros(0))).min()
+    }
+
+    fn grantable(&self) -> impl Iterator<Item = usize> + '_ {
+        let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running);
+        let steps = self.steps.iter().enumerate().filter(move |(_, step)| Some(step.stage) == stage);
+        // Once one has failed the stage only waits for what runs.
+        let has_failed = steps.clone().any(|(_, step)| step.status == StepStatus::Failed);
+        steps.filter(move |(_, it)| !has_failed && it.status == StepStatus::Ready).map(|(at, _)| at)
+    }
+}
+
+/// The same nonce again gets the same grant.
+pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<Decision<Attempt>, Refusal> {
+    let refused = |text: &str| Refusal::InvalidState(text.to_owned());
+    let mut draft = Draft::of(run, plan, now);
+    let at = draft.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
+    if let Some(live) = &run.steps[at].live {
+        return match live.nonce == cmd.nonce {
+            true => Ok(Decision::calm(live.clone())),
+            false => Err(refused("another attempt has it")),
+        };
+    }
+    if !run.ready(now).contains(&at) {
+        return Err(refused("it has to wait"));
+    }
+    if run.steps[at].tries >= ATTEMPTS_MAX {
+        return Err(refused("it was tried too often"));
+    }
+    let attempt = draft.open(at, &cmd.runner, &cmd.nonce);
+    let step = draft.step(at);
+    step.status = StepStatus::Running;
+    (step.not_before, step.failure, step.finished_at) = (None, None, None);
+    step.started_at = step.started_at.or(Some(now));
+    let event = draft.about_step(EventKind::StepStarted, at);
+    draft.record(event);
+    Ok(draft.finish(attempt))
+}

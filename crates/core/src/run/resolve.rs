@@ -1,0 +1,52 @@
+//! Resolve: somebody who knows says what became of a step whose outcome is unknown.
+
+use super::draft::Draft;
+use super::plan::Plan;
+use super::report;
+use super::state::{Resolution, Run, StageStatus, StepStatus};
+use crate::decision::{Decision, Refusal};
+use crate::deployment::{Cause, Failure};
+use crate::event::EventKind;
+use crate::id::StepRunId;
+use crate::time::Timestamp;
+
+pub fn resolve(
+    run: &Run,
+    plan: &Plan,
+    step: StepRunId,
+    resolution: Resolution,
+    now: Timestamp,
+) -> Result<Decision<()>, Refusal> {
+    let mut draft = Draft::of(run, plan, now);
+    let waiting = |at: &usize| {
+        let it = &run.steps[*at];
+        it.status == StepStatus::Waiting && run.stages[it.stage].status.is_open()
+    };
+    let Some(at) = draft.position(step).filter(waiting) else {
+        let text = "nothing about this step is unknown; there is nothing to resolve";
+        return Err(Refusal::InvalidState(text.into()));
+    };
+    let said = match resolution {
+        Resolution::Ran => "ran",
+        Resolution::Retry => "retry",
+        Resolution::Fail => "fail",
+    };
+    let event = draft.about_step(EventKind::StepResolved, at).with("outcome", said);
+    draft.record(event);
+    match resolution {
+        Resolution::Ran => {
+            let step = draft.step(at);
+            (step.status, step.finished_at, step.failure) = (StepStatus::Succeeded, Some(now), None);
+        }
+        Resolution::Retry => report::again(&mut draft, at, now, None),
+        Resolution::Fail => {
+            let detail = "its outcome was unknown, and somebody said that it failed".to_owned();
+            report::fail(&mut draft, at, Failure { cause: Cause::Lost, detail });
+        }
+    }
+    let stage = run.steps[at].stage;
+    if draft.run.stages[stage].status == StageStatus::Waiting {
+        draft.stage(stage).status = StageStatus::Running;
+    }
+    Ok(draft.finish(()))
+}

@@ -1,0 +1,57 @@
+//! Retry: the one way out of a failed stage. The same plan, new attempts; the earlier ones stay visible.
+
+use super::draft::Draft;
+use super::plan::Plan;
+use super::state::{Run, StageStatus, StepStatus};
+use crate::decision::{Decision, Refusal};
+use crate::event::EventKind;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum From {
+    /// Steps that did not succeed.
+    #[default]
+    Failed,
+    /// All of them.
+    Start,
+}
+
+pub fn retry(
+    run: &Run,
+    plan: &Plan,
+    name: &str,
+    from: From,
+    now: Timestamp,
+) -> Result<Decision<()>, Refusal> {
+    let stage = run.stage_named(name)?;
+    if run.stages[stage].status != StageStatus::Failed {
+        let text = format!(
+            "stage \"{name}\" did not fail: it is {}. Only a failed stage can be retried.",
+            run.stages[stage].status.as_str()
+        );
+        return Err(Refusal::InvalidState(text));
+    }
+    let mut draft = Draft::of(run, plan, now);
+    let event = draft
+        .about_stage(EventKind::StageRetried, stage)
+        .with("from", if from == From::Start { "start" } else { "failed" });
+    draft.record(event);
+    for later in stage..run.stages.len() {
+        let it = draft.stage(later);
+        it.status = StageStatus::Pending;
+        (it.failure, it.cancel, it.finished_at) = (None, None, None);
+        let ats: Vec<usize> = run.of_stage(later).collect();
+        for at in ats {
+            if run.steps[at].status == StepStatus::Succeeded && from == From::Failed {
+                continue;
+            }
+            let step = draft.step(at);
+            step.status = StepStatus::Pending;
+            step.failures = 0;
+            (step.not_before, step.failure, step.started_at, step.finished_at) = (None, None, None, None);
+            step.outputs.clear();
+            step.artifacts.clear();
+        }
+    }
+    Ok(draft.finish(()))
+}

@@ -1,0 +1,42 @@
+//! How a whole run stands: rolled up from its stages.
+
+use super::state::{Run, RunStatus, StageRun, StageStatus};
+use crate::deployment::{Cancel, CancelCause, Cause, Failure};
+use crate::event::Actor;
+
+impl Run {
+    pub fn status(&self) -> RunStatus {
+        let is = |status: StageStatus| self.stages.iter().find(|stage| stage.status == status);
+        if let Some(open) = self.stages.iter().find(|stage| !stage.status.is_final()) {
+            return match open.status {
+                StageStatus::Cancelling => RunStatus::Cancelling(cancel_of(open)),
+                StageStatus::Waiting => RunStatus::Waiting,
+                _ => RunStatus::Running,
+            };
+        }
+        if let Some(failed) = is(StageStatus::Failed) {
+            let unsaid = || Failure { cause: Cause::StepFailed, detail: "a stage failed".into() };
+            return RunStatus::Failed(failed.failure.clone().unwrap_or_else(unsaid));
+        }
+        match is(StageStatus::Cancelled) {
+            Some(cancelled) => RunStatus::Cancelled(cancel_of(cancelled)),
+            None => RunStatus::Succeeded,
+        }
+    }
+
+    /// Whether anything of it may be running somewhere.
+    pub fn is_alive(&self) -> bool {
+        self.steps.iter().any(|step| step.live.is_some())
+    }
+}
+
+impl RunStatus {
+    pub const fn is_final(&self) -> bool {
+        matches!(self, RunStatus::Succeeded | RunStatus::Failed(_) | RunStatus::Cancelled(_))
+    }
+}
+
+fn cancel_of(stage: &StageRun) -> Cancel {
+    let nobody = || Cancel { by: Actor::system(), cause: CancelCause::Requested, reason: None };
+    stage.cancel.clone().unwrap_or_else(nobody)
+}
