@@ -3,6 +3,7 @@
 pub mod access;
 pub mod admin;
 pub mod app;
+pub mod artifacts;
 pub mod config;
 pub mod credential;
 pub mod demo;
@@ -10,6 +11,7 @@ pub mod error;
 pub mod gate;
 pub mod http;
 pub mod limits;
+pub mod logs;
 pub mod rate;
 pub mod serve;
 pub mod setup;
