@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use berth_sim::drill::{self, Tally};
-use berth_sim::locks;
+use berth_sim::{locks, runs};
 
 const USAGE: &str = "\
 usage: berth-sim locks     --seed N [--runs N] [--trace]   clients, runners and servers that fail
        berth-sim sequences --seed N [--runs N] [--trace]   random commands, one after the other
+       berth-sim runs      --seed N [--runs N] [--trace]   random plans, outcomes, commands and crashes of a run
 ";
 
 struct Options {
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         Some((what, rest)) if what == "sequences" => {
             options(rest).and_then(|options| run_sequences(&options))
         }
+        Some((what, rest)) if what == "runs" => options(rest).and_then(|options| run_runs(&options)),
         _ => Err(USAGE.to_owned()),
     };
     match done {
@@ -77,4 +79,17 @@ fn run_sequences(options: &Options) -> Result<String, String> {
         })?;
     }
     Ok(format!("{} sequences from seed {}: no promise was broken", options.runs, options.seed))
+}
+
+fn run_runs(options: &Options) -> Result<String, String> {
+    for seed in options.seed..options.seed + options.runs {
+        let (sequence, scenario) = (runs::sequence(seed), runs::scenario(seed));
+        if options.trace {
+            println!("{}\n{scenario}", runs::trace(&sequence));
+        }
+        let done = runs::run(&sequence).map(drop);
+        done.and_then(|()| runs::compare(&scenario))
+            .map_err(|failed| format!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}"))?;
+    }
+    Ok(format!("{} runs from seed {}: no promise was broken", options.runs, options.seed))
 }

@@ -8,6 +8,7 @@ use crate::deployment::{Cancel, Failure};
 use crate::event::{Actor, EventKind, NewEvent, Subject};
 use crate::id::{DeploymentId, PipelineId};
 use crate::name::{CommitId, Reason};
+use crate::plant::{Plant, planted};
 use crate::run::RunStatus;
 use crate::time::Timestamp;
 
@@ -98,15 +99,19 @@ pub fn start(rollout: Rollout) -> Decision<Rollout> {
     put(rollout, Some(event))
 }
 
-/// Its plan is made, and its first stage begins.
+/// Its plan is made, and its first stage begins. One that was cancelled or superseded meanwhile stays so.
 pub fn begin(rollout: &Rollout, resolved_commit: Option<String>, now: Timestamp) -> Decision<Rollout> {
+    if rollout.status != Status::Queued {
+        return Decision::calm(rollout.clone());
+    }
     let begun =
         Rollout { status: Status::Running, resolved_commit, started_at: Some(now), ..rollout.clone() };
     let event = telling(EventKind::DeploymentStarted, &begun);
     put(begun, Some(event))
 }
 
-/// Follows its run. Only an end, and the way out of one, is worth an event: the stages tell the rest.
+/// Follows its run, also out of a failure that is retried. Only the way to an end is worth an event: the stages tell
+/// the rest.
 pub fn follow(rollout: &Rollout, run: RunStatus, now: Timestamp) -> Decision<Rollout> {
     let (status, kind) = match run {
         RunStatus::Running => (Status::Running, None),
@@ -116,25 +121,38 @@ pub fn follow(rollout: &Rollout, run: RunStatus, now: Timestamp) -> Decision<Rol
         RunStatus::Failed(failure) => (Status::Failed(failure), Some(EventKind::DeploymentFailed)),
         RunStatus::Cancelled(cancel) => (Status::Cancelled(cancel), Some(EventKind::DeploymentCancelled)),
     };
-    end(rollout, status, kind, now)
+    // The run of a superseded one is cancelled, and that is not how it ended.
+    let comes_back = matches!(rollout.status, Status::Failed(_)) || planted(Plant::SupersededComesBack);
+    if rollout.status.is_final() && !comes_back {
+        return Decision::calm(rollout.clone());
+    }
+    turn(rollout, status, kind, now)
 }
 
 /// It never began: its sources are not to be had, or its definition cannot be run.
 pub fn fail(rollout: &Rollout, failure: Failure, now: Timestamp) -> Decision<Rollout> {
-    end(rollout, Status::Failed(failure), Some(EventKind::DeploymentFailed), now)
+    end(rollout, Status::Failed(failure), EventKind::DeploymentFailed, now)
 }
 
 /// It never began, and never will.
 pub fn cancel(rollout: &Rollout, cancel: Cancel, now: Timestamp) -> Decision<Rollout> {
-    end(rollout, Status::Cancelled(cancel), Some(EventKind::DeploymentCancelled), now)
+    end(rollout, Status::Cancelled(cancel), EventKind::DeploymentCancelled, now)
 }
 
 /// A newer one takes its place.
 pub fn supersede(rollout: &Rollout, by: DeploymentId, now: Timestamp) -> Decision<Rollout> {
-    end(rollout, Status::Superseded { by }, Some(EventKind::DeploymentSuperseded), now)
+    end(rollout, Status::Superseded { by }, EventKind::DeploymentSuperseded, now)
 }
 
-fn end(rollout: &Rollout, status: Status, kind: Option<EventKind>, now: Timestamp) -> Decision<Rollout> {
+/// Once, and for good.
+fn end(rollout: &Rollout, status: Status, kind: EventKind, now: Timestamp) -> Decision<Rollout> {
+    if rollout.status.is_final() {
+        return Decision::calm(rollout.clone());
+    }
+    turn(rollout, status, Some(kind), now)
+}
+
+fn turn(rollout: &Rollout, status: Status, kind: Option<EventKind>, now: Timestamp) -> Decision<Rollout> {
     if rollout.status == status {
         return Decision::calm(rollout.clone());
     }

@@ -1,7 +1,9 @@
-//! The rules of the lock, under commands nobody thought of.
+//! The rules of the lock and of a run, under commands nobody thought of.
 
 mod drills;
 mod exploration;
 mod plants;
 mod regressions;
+mod run_regressions;
+mod runs;
 mod sequences;

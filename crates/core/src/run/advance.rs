@@ -2,9 +2,11 @@
 
 use super::draft::Draft;
 use super::plan::StageKind;
+use super::report::{self, too_often};
 use super::state::{StageStatus, StepStatus};
 use crate::deployment::{Cause, Failure};
-use crate::event::{Actor, EventKind};
+use crate::event::EventKind;
+use crate::plant::{Plant, planted};
 
 pub(super) fn advance(draft: &mut Draft<'_>) {
     // Every round ends a stage or stops, so there are no more rounds than stages.
@@ -20,6 +22,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
         match draft.run.stages[stage].status {
             StageStatus::Succeeded | StageStatus::Skipped => {}
             StageStatus::Failed | StageStatus::Cancelled => return skip_after(draft, stage),
+            StageStatus::Waiting if planted(Plant::StageNotInOrder) => {}
             _ => return,
         }
     }
@@ -28,6 +31,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
 /// Its turn has come. A stage proper belongs to one deployment at a time, so it waits to be let in.
 fn arrive(draft: &mut Draft<'_>, stage: usize) {
     match draft.run.stages[stage].kind {
+        StageKind::Stage if planted(Plant::EntersUninvited) => start(draft, stage),
         StageKind::Stage => draft.stage(stage).status = StageStatus::Queued,
         StageKind::Build | StageKind::Environment => start(draft, stage),
     }
@@ -50,10 +54,15 @@ fn within(draft: &mut Draft<'_>, stage: usize) {
     let any = |status: StepStatus| steps().any(|step| step.status == status);
     let is_alive = any(StepStatus::Running);
     let status = if any(StepStatus::Failed) {
-        if is_alive { StageStatus::Running } else { StageStatus::Failed }
+        let must_wait = is_alive && !planted(Plant::FailsWhileRunning);
+        if must_wait { StageStatus::Running } else { StageStatus::Failed }
     } else if steps().all(|step| step.status.is_passed()) {
         StageStatus::Succeeded
-    } else if any(StepStatus::Waiting) && !is_alive && !any(StepStatus::Ready) {
+    } else if any(StepStatus::Waiting)
+        && !is_alive
+        && !any(StepStatus::Ready)
+        && !planted(Plant::WaitingNotShown)
+    {
         StageStatus::Waiting
     } else {
         StageStatus::Running
@@ -92,23 +101,19 @@ fn ready_steps(draft: &mut Draft<'_>, stage: usize) {
 fn is_due(draft: &Draft<'_>, stage: usize, at: usize) -> bool {
     let needs = &draft.plan.stages[stage].steps[draft.run.steps[at].index].needs;
     let first = at - draft.run.steps[at].index;
-    needs.iter().all(|need| draft.run.steps[first + need].status.is_passed())
+    let is_passed = |need: &usize| draft.run.steps[first + need].status.is_passed();
+    needs.iter().all(is_passed) || (planted(Plant::StartsBeforeNeeds) && needs.iter().any(is_passed))
 }
 
 fn decide(draft: &mut Draft<'_>, stage: usize, at: usize) {
     let index = draft.run.steps[at].index;
     match draft.plan.decide_when(&draft.run, stage, index) {
+        Ok(true) if draft.run.steps[at].is_worn_out() => report::fail(draft, at, too_often()),
         Ok(true) => draft.step(at).status = StepStatus::Ready,
         Ok(false) => draft.step(at).status = StepStatus::Skipped,
         Err(error) => {
-            let now = draft.now;
             let detail = format!("its condition cannot be decided: {error}");
-            let step = draft.step(at);
-            step.status = StepStatus::Failed;
-            step.finished_at = Some(now);
-            step.failure = Some(Failure { cause: Cause::NotRunnable, detail });
-            let event = draft.about_step(EventKind::StepFailed, at);
-            draft.record(event);
+            report::fail(draft, at, Failure { cause: Cause::NotRunnable, detail });
         }
     }
 }
@@ -125,7 +130,7 @@ fn fail(draft: &mut Draft<'_>, stage: usize) {
     for at in ats {
         if matches!(draft.run.steps[at].status, StepStatus::Pending | StepStatus::Ready | StepStatus::Waiting)
         {
-            draft.step(at).status = StepStatus::Skipped;
+            leave(draft, at);
         }
     }
     let event = draft
@@ -138,10 +143,23 @@ fn fail(draft: &mut Draft<'_>, stage: usize) {
     (it.status, it.finished_at, it.failure) = (StageStatus::Failed, Some(now), failure);
 }
 
+/// Its stage failed before it was done. A step shows its latest attempt: what ran without success, or nobody knows how,
+/// has failed, also if it was to be tried again.
+fn leave(draft: &mut Draft<'_>, at: usize) {
+    let step = &draft.run.steps[at];
+    if step.failures + step.losses == 0 || planted(Plant::TriedIsSkipped) {
+        draft.step(at).status = StepStatus::Skipped;
+        return;
+    }
+    let unsaid = || Failure { cause: Cause::Lost, detail: "how far it came is not known".into() };
+    let failure = step.failure.clone().unwrap_or_else(unsaid);
+    report::fail(draft, at, failure);
+}
+
 /// It ends when the last of what runs has stopped.
 fn wind_down(draft: &mut Draft<'_>, stage: usize) {
     let ats: Vec<usize> = draft.run.of_stage(stage).collect();
-    if ats.iter().any(|at| draft.run.steps[*at].live.is_some()) {
+    if ats.iter().any(|at| draft.run.steps[*at].live.is_some()) && !planted(Plant::CancelForgetsRunning) {
         return;
     }
     for at in ats {
@@ -172,9 +190,8 @@ pub(super) fn settle_cancelled(draft: &mut Draft<'_>, stage: usize) {
 }
 
 fn skip_after(draft: &mut Draft<'_>, stage: usize) {
-    let by = draft.by.replace(Actor::system());
     for later in stage + 1..draft.run.stages.len() {
-        if !draft.run.stages[later].status.is_final() {
+        if !draft.run.stages[later].status.is_final() && !planted(Plant::LaterNotSkipped) {
             draft.stage(later).status = StageStatus::Skipped;
             let ats: Vec<usize> = draft.run.of_stage(later).collect();
             for at in ats {
@@ -182,5 +199,4 @@ fn skip_after(draft: &mut Draft<'_>, stage: usize) {
             }
         }
     }
-    draft.by = by;
 }

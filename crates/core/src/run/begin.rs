@@ -50,6 +50,8 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
                 status: StepStatus::Pending,
                 tries: 0,
                 failures: 0,
+                losses: 0,
+                false_starts: 0,
                 not_before: None,
                 live: None,
                 outputs: BTreeMap::new(),

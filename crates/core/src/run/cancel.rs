@@ -6,6 +6,7 @@ use super::state::{Run, StageStatus};
 use crate::decision::{Decision, Refusal};
 use crate::deployment::Cancel;
 use crate::event::EventKind;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// The whole deployment. One that has ended, or is being stopped, stays as it is.
@@ -30,9 +31,9 @@ pub fn cancel_stage(
     let mut draft = Draft::of(run, plan, now);
     match run.stages[stage].status {
         StageStatus::Cancelled | StageStatus::Cancelling => {}
-        StageStatus::Succeeded | StageStatus::Failed | StageStatus::Skipped => {
-            let text = format!("stage \"{name}\" has ended: it {}", run.stages[stage].status.as_str());
-            return Err(Refusal::InvalidState(text));
+        status @ (StageStatus::Succeeded | StageStatus::Failed | StageStatus::Skipped) => {
+            let how = if status == StageStatus::Skipped { "was skipped" } else { status.as_str() };
+            return Err(Refusal::InvalidState(format!("stage \"{name}\" has ended: it {how}")));
         }
         _ => stop(&mut draft, stage, cancel),
     }
@@ -40,7 +41,7 @@ pub fn cancel_stage(
 }
 
 fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
-    if draft.run.stages[stage].status == StageStatus::Cancelling {
+    if draft.run.stages[stage].status == StageStatus::Cancelling && !planted(Plant::CancelToldAgain) {
         return;
     }
     let it = draft.stage(stage);

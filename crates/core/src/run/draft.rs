@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::plan::Plan;
-use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun};
+use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun, StepStatus};
 use crate::decision::{Change, Decision, Record};
-use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::event::{EventKind, NewEvent, Subject};
 use crate::id::StepRunId;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// A run as it is written: its head, and those of its steps and attempts that changed.
@@ -23,8 +24,6 @@ pub(super) struct Draft<'a> {
     pub(super) run: Run,
     pub(super) plan: &'a Plan,
     pub(super) now: Timestamp,
-    /// Whose doing it is, where that is not the caller's.
-    pub(super) by: Option<Actor>,
     steps: BTreeSet<usize>,
     attempts: Vec<Attempt>,
     events: Vec<NewEvent>,
@@ -35,7 +34,7 @@ impl<'a> Draft<'a> {
     pub(super) fn of(run: &Run, plan: &'a Plan, now: Timestamp) -> Self {
         let run = run.clone();
         let (steps, attempts, events) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Self { run, plan, now, by: None, steps, attempts, events, is_changed: false }
+        Self { run, plan, now, steps, attempts, events, is_changed: false }
     }
 
     /// Moves whatever can move, and hands out what changed.
@@ -44,7 +43,9 @@ impl<'a> Draft<'a> {
         if !self.is_changed {
             return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
         }
-        self.run.version += 1;
+        if !planted(Plant::VersionNotRaised) {
+            self.run.version += 1;
+        }
         let change = RunChange { run: self.run, steps: self.steps, attempts: self.attempts };
         let changes = vec![Change::Put(Record::Run(Box::new(change)))];
         Decision { changes, events: self.events, effects: Vec::new(), answer }
@@ -58,7 +59,9 @@ impl<'a> Draft<'a> {
     /// `at` is a position in `run.steps`.
     pub(super) fn step(&mut self, at: usize) -> &mut StepRun {
         self.is_changed = true;
-        self.steps.insert(at);
+        if !planted(Plant::StepNotWritten) {
+            self.steps.insert(at);
+        }
         &mut self.run.steps[at]
     }
 
@@ -71,7 +74,9 @@ impl<'a> Draft<'a> {
     pub(super) fn open(&mut self, at: usize, runner: &str, nonce: &str) -> Attempt {
         let now = self.now;
         let step = self.step(at);
-        step.tries += 1;
+        if !planted(Plant::AttemptNumberReused) || step.tries == 0 {
+            step.tries += 1;
+        }
         let attempt = Attempt {
             step: step.id,
             number: step.tries,
@@ -90,13 +95,14 @@ impl<'a> Draft<'a> {
         let now = self.now;
         if let Some(attempt) = self.step(at).live.take() {
             let end = Some(AttemptEnd { at: now, outcome });
-            self.attempts.push(Attempt { end, ..attempt });
+            if !planted(Plant::EndNotWritten) {
+                self.attempts.push(Attempt { end, ..attempt });
+            }
         }
     }
 
     pub(super) fn record(&mut self, event: NewEvent) {
-        let by = event.by.clone().or_else(|| self.by.clone());
-        self.events.push(NewEvent { by, ..event });
+        self.events.push(event);
     }
 
     pub(super) fn about_stage(&self, kind: EventKind, stage: usize) -> NewEvent {
@@ -123,6 +129,11 @@ impl Run {
             self.pipeline,
             None,
         ))
+    }
+
+    /// One of its steps has failed: it cannot succeed any more, and only waits for what runs.
+    pub(super) fn has_failed(&self, stage: usize) -> bool {
+        self.steps.iter().any(|step| step.stage == stage && step.status == StepStatus::Failed)
     }
 
     /// Positions of a stage's steps in `steps`.

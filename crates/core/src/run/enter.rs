@@ -6,6 +6,7 @@ use super::plan::Plan;
 use super::state::{Run, StageStatus};
 use crate::decision::Decision;
 use crate::id::DeploymentId;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// Another deployment of the same pipeline, and how it stands in the stage in question.
@@ -35,11 +36,19 @@ impl Run {
 
 /// `number` is that of the deployment that waits; `others` are all others of its pipeline that have not ended.
 pub fn entry(number: i64, others: &[Contender]) -> Entry {
-    let newer = others.iter().filter(|it| it.status == StageStatus::Queued && it.number > number);
+    let is_newer = |it: &&Contender| match planted(Plant::OlderSupersedes) {
+        true => it.number < number,
+        false => it.number > number,
+    };
+    let newer = others.iter().filter(|it| it.status == StageStatus::Queued).filter(is_newer);
     if let Some(newest) = newer.max_by_key(|it| it.number) {
         return Entry::SupersededBy(newest.deployment);
     }
-    match others.iter().find(|it| it.status.is_open()) {
+    let is_inside = |it: &&Contender| match planted(Plant::EntersBesideWaiting) {
+        true => it.status == StageStatus::Running,
+        false => it.status.is_open(),
+    };
+    match others.iter().find(is_inside) {
         Some(inside) => Entry::Behind(inside.deployment),
         None => Entry::Free,
     }

@@ -1,12 +1,12 @@
 //! Grant: a runner may execute a step. The last look before anything happens outside.
 
 use super::draft::Draft;
-use super::limits::ATTEMPTS_MAX;
 use super::plan::Plan;
 use super::state::{Attempt, Run, StageStatus, StepStatus};
 use crate::decision::{Decision, Refusal};
 use crate::event::EventKind;
 use crate::id::StepRunId;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
@@ -25,15 +25,18 @@ impl Run {
 
     /// The first moment at which a step may be granted.
     pub fn ready_at(&self) -> Option<Timestamp> {
-        self.grantable().map(|at| self.steps[at].not_before.unwrap_or(Timestamp::from_micros(0))).min()
+        let moments = self.grantable().map(|at| self.steps[at].not_before);
+        let moments = moments.map(|at| at.unwrap_or(Timestamp::from_micros(0)));
+        if planted(Plant::ReadyAtLast) { moments.max() } else { moments.min() }
     }
 
     fn grantable(&self) -> impl Iterator<Item = usize> + '_ {
         let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running);
         let steps = self.steps.iter().enumerate().filter(move |(_, step)| Some(step.stage) == stage);
         // Once one has failed the stage only waits for what runs.
-        let has_failed = steps.clone().any(|(_, step)| step.status == StepStatus::Failed);
-        steps.filter(move |(_, it)| !has_failed && it.status == StepStatus::Ready).map(|(at, _)| at)
+        let may_start =
+            !stage.is_some_and(|stage| self.has_failed(stage)) || planted(Plant::GrantAfterFailure);
+        steps.filter(move |(_, it)| may_start && it.status == StepStatus::Ready).map(|(at, _)| at)
     }
 }
 
@@ -43,16 +46,14 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     let mut draft = Draft::of(run, plan, now);
     let at = draft.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
     if let Some(live) = &run.steps[at].live {
-        return match live.nonce == cmd.nonce {
-            true => Ok(Decision::calm(live.clone())),
-            false => Err(refused("another attempt has it")),
-        };
-    }
-    if !run.ready(now).contains(&at) {
+        let is_same = live.nonce == cmd.nonce;
+        match is_same || planted(Plant::GrantShared) {
+            true if planted(Plant::GrantRepeated) => {}
+            true => return Ok(Decision::calm(live.clone())),
+            false => return Err(refused("another attempt has it")),
+        }
+    } else if !run.ready(now).contains(&at) {
         return Err(refused("it has to wait"));
-    }
-    if run.steps[at].tries >= ATTEMPTS_MAX {
-        return Err(refused("it was tried too often"));
     }
     let attempt = draft.open(at, &cmd.runner, &cmd.nonce);
     let step = draft.step(at);

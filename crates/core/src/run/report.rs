@@ -1,21 +1,23 @@
 //! Report: how an attempt ended, and what follows from it.
 
 use super::draft::Draft;
-use super::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S};
+use super::limits::{ATTEMPTS_MAX, LOST_RETRIES_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S};
 use super::plan::{Plan, PlannedStep};
-use super::state::{Outcome, Run, StageStatus, StepStatus};
+use super::state::{Outcome, Run, StageStatus, StepRun, StepStatus};
 use crate::decision::Decision;
 use crate::deployment::report::Order;
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
+use crate::plant::{Plant, planted};
 use crate::step::OnLost;
 use crate::time::Timestamp;
 
 /// The answer to a sign of life.
 pub fn order(run: &Run, step: StepRunId, nonce: &str) -> Order {
     let found = run.steps.iter().find(|it| it.id == step);
-    match found.filter(|it| it.live.as_ref().is_some_and(|live| live.nonce == nonce)) {
+    let is_its = |its: &str| its == nonce || planted(Plant::StaleReportStored);
+    match found.filter(|it| it.live.as_ref().is_some_and(|live| is_its(&live.nonce))) {
         None => Order::Stale,
         Some(it) if run.stages[it.stage].status == StageStatus::Cancelling => Order::Cancel,
         Some(_) => Order::Continue,
@@ -38,7 +40,7 @@ pub fn report(
     };
     draft.close(at, outcome.clone());
     match order {
-        Order::Cancel => stopped(&mut draft, at, &outcome),
+        Order::Cancel if !planted(Plant::SuccessOverCancelled) => stopped(&mut draft, at, &outcome),
         _ => ended(&mut draft, at, outcome),
     }
     let answer = if order == Order::Cancel { Order::Stale } else { order };
@@ -59,6 +61,9 @@ fn stopped(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
 
 fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
     let now = draft.now;
+    if !matches!(outcome, Outcome::NeverStarted { .. }) && !planted(Plant::FalseStartsAddUp) {
+        draft.step(at).false_starts = 0;
+    }
     match outcome {
         Outcome::Succeeded { outputs, artifacts } => {
             let step = draft.step(at);
@@ -69,18 +74,14 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
         }
         Outcome::Failed { failure, .. } => {
             draft.step(at).failures += 1;
-            let retry =
-                planned(draft, at).retry.filter(|retry| draft.run.steps[at].failures < retry.attempts);
-            match retry {
-                Some(retry) => {
-                    let pause = i64::try_from(retry.backoff.as_secs()).unwrap_or(i64::MAX / 2_000_000);
-                    again(draft, at, now.plus_seconds(pause), Some(failure));
-                }
+            match pause_before_retry(draft, at) {
+                Some(pause_s) => again(draft, at, now.plus_seconds(pause_s), Some(failure)),
                 None => fail(draft, at, failure),
             }
         }
         Outcome::NeverStarted { detail } => {
-            let is_hopeless = draft.run.steps[at].tries >= NEVER_STARTED_MAX;
+            draft.step(at).false_starts += 1;
+            let is_hopeless = draft.run.steps[at].false_starts >= NEVER_STARTED_MAX;
             let failure = Failure { cause: Cause::NotRunnable, detail };
             match is_hopeless {
                 true => fail(draft, at, failure),
@@ -92,16 +93,30 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
     }
 }
 
+/// In seconds; `None` if it is not tried again.
+fn pause_before_retry(draft: &Draft<'_>, at: usize) -> Option<i64> {
+    let (retry, step) = (planned(draft, at).retry?, &draft.run.steps[at]);
+    let is_left = step.failures < retry.attempts + u32::from(planted(Plant::RetryOnceMore));
+    if !is_left || draft.run.has_failed(step.stage) {
+        return None;
+    }
+    let pause_s = i64::try_from(retry.backoff.as_secs()).unwrap_or(i64::MAX);
+    Some(if planted(Plant::BackoffIgnored) { 0 } else { pause_s })
+}
+
 fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
+    draft.step(at).losses += 1;
     let detail = match outcome {
         Outcome::Lost => "its runner went away; how far it came is not known",
         _ => "it was interrupted because its runner stopped; how far it came is not known",
     };
     let failure = Failure { cause: Cause::Lost, detail: detail.into() };
+    let step = &draft.run.steps[at];
+    let lost = if planted(Plant::LossesCountTries) { step.tries } else { step.losses };
+    let may_retry = lost <= LOST_RETRIES_MAX && !draft.run.has_failed(step.stage);
     match planned(draft, at).on_lost {
-        OnLost::Retry if draft.run.steps[at].tries <= LOST_RETRIES_MAX => {
-            again(draft, at, draft.now, Some(failure));
-        }
+        OnLost::Retry if may_retry => again(draft, at, draft.now, Some(failure)),
+        OnLost::Ask if planted(Plant::LostAskRetried) => again(draft, at, draft.now, Some(failure)),
         OnLost::Ask => {
             let step = draft.step(at);
             (step.status, step.failure) = (StepStatus::Waiting, Some(failure));
@@ -113,10 +128,15 @@ fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
 }
 
 pub(super) fn again(draft: &mut Draft<'_>, at: usize, not_before: Timestamp, failure: Option<Failure>) {
+    if draft.run.steps[at].is_worn_out() {
+        return fail(draft, at, too_often());
+    }
     let event = draft
         .about_step(EventKind::StepRetried, at)
         .with_some("detail", failure.as_ref().map(|failure| failure.detail.as_str()));
-    draft.record(event);
+    if !planted(Plant::RetryNotTold) {
+        draft.record(event);
+    }
     let step = draft.step(at);
     (step.status, step.not_before, step.failure) = (StepStatus::Ready, Some(not_before), failure);
 }
@@ -130,6 +150,17 @@ pub(super) fn fail(draft: &mut Draft<'_>, at: usize, failure: Failure) {
     draft.record(event);
     let step = draft.step(at);
     (step.status, step.finished_at, step.failure) = (StepStatus::Failed, Some(now), Some(failure));
+}
+
+impl StepRun {
+    /// It was tried so often that it is not granted again: it fails instead of waiting for ever.
+    pub(super) fn is_worn_out(&self) -> bool {
+        self.tries >= ATTEMPTS_MAX && !planted(Plant::WornOutWaits)
+    }
+}
+
+pub(super) fn too_often() -> Failure {
+    Failure { cause: Cause::NotRunnable, detail: format!("it was tried {ATTEMPTS_MAX} times") }
 }
 
 fn planned<'a>(draft: &Draft<'a>, at: usize) -> &'a PlannedStep {

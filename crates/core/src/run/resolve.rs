@@ -8,6 +8,7 @@ use crate::decision::{Decision, Refusal};
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 pub fn resolve(
@@ -20,7 +21,9 @@ pub fn resolve(
     let mut draft = Draft::of(run, plan, now);
     let waiting = |at: &usize| {
         let it = &run.steps[*at];
-        it.status == StepStatus::Waiting && run.stages[it.stage].status.is_open()
+        // In a stage that is told to stop nothing succeeds any more, and nothing is run again.
+        let is_stopping = run.stages[it.stage].status == StageStatus::Cancelling;
+        it.status == StepStatus::Waiting && (!is_stopping || planted(Plant::ResolveWhileStopping))
     };
     let Some(at) = draft.position(step).filter(waiting) else {
         let text = "nothing about this step is unknown; there is nothing to resolve";
@@ -38,15 +41,14 @@ pub fn resolve(
             let step = draft.step(at);
             (step.status, step.finished_at, step.failure) = (StepStatus::Succeeded, Some(now), None);
         }
-        Resolution::Retry => report::again(&mut draft, at, now, None),
+        Resolution::Retry => {
+            let unknown = run.steps[at].failure.clone();
+            report::again(&mut draft, at, now, unknown);
+        }
         Resolution::Fail => {
             let detail = "its outcome was unknown, and somebody said that it failed".to_owned();
             report::fail(&mut draft, at, Failure { cause: Cause::Lost, detail });
         }
-    }
-    let stage = run.steps[at].stage;
-    if draft.run.stages[stage].status == StageStatus::Waiting {
-        draft.stage(stage).status = StageStatus::Running;
     }
     Ok(draft.finish(()))
 }

@@ -5,6 +5,7 @@ use super::plan::Plan;
 use super::state::{Run, StageStatus, StepStatus};
 use crate::decision::{Decision, Refusal};
 use crate::event::EventKind;
+use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +25,9 @@ pub fn retry(
     now: Timestamp,
 ) -> Result<Decision<()>, Refusal> {
     let stage = run.stage_named(name)?;
-    if run.stages[stage].status != StageStatus::Failed {
+    let is_failed = run.stages[stage].status == StageStatus::Failed;
+    if !is_failed && !(planted(Plant::RetryOfCancelled) && run.stages[stage].status == StageStatus::Cancelled)
+    {
         let text = format!(
             "stage \"{name}\" did not fail: it is {}. Only a failed stage can be retried.",
             run.stages[stage].status.as_str()
@@ -36,18 +39,25 @@ pub fn retry(
         .about_stage(EventKind::StageRetried, stage)
         .with("from", if from == From::Start { "start" } else { "failed" });
     draft.record(event);
-    for later in stage..run.stages.len() {
+    // What somebody has cancelled stays so, and what was skipped for that with it.
+    let is_cancelled = |later: &usize| run.stages[*later].status == StageStatus::Cancelled;
+    let end = (stage..run.stages.len()).find(is_cancelled).unwrap_or(run.stages.len());
+    let end = if planted(Plant::RetryRevivesCancelled) { run.stages.len() } else { end };
+    for later in stage..end {
         let it = draft.stage(later);
         it.status = StageStatus::Pending;
         (it.failure, it.cancel, it.finished_at) = (None, None, None);
         let ats: Vec<usize> = run.of_stage(later).collect();
         for at in ats {
-            if run.steps[at].status == StepStatus::Succeeded && from == From::Failed {
+            let has_succeeded = run.steps[at].status == StepStatus::Succeeded;
+            if has_succeeded && from == From::Failed && !planted(Plant::RetryRepeatsAll) {
                 continue;
             }
             let step = draft.step(at);
             step.status = StepStatus::Pending;
-            step.failures = 0;
+            if !planted(Plant::RetryKeepsCounts) {
+                (step.failures, step.losses, step.false_starts) = (0, 0, 0);
+            }
             (step.not_before, step.failure, step.started_at, step.finished_at) = (None, None, None, None);
             step.outputs.clear();
             step.artifacts.clear();

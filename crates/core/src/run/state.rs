@@ -93,6 +93,10 @@ pub struct StepRun {
     pub tries: u32,
     /// Failures that count for `retry`, since the stage was begun.
     pub failures: u32,
+    /// Attempts whose end nobody knows, since the stage was begun.
+    pub losses: u32,
+    /// Attempts of which nothing ever ran, one after the other up to now.
+    pub false_starts: u32,
     /// A retry waits until then.
     pub not_before: Option<Timestamp>,
     /// The attempt that may be running.

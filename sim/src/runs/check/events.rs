@@ -1,0 +1,118 @@
+//! Exactly one event per move: neither a move that nobody hears of, nor news of something that did not happen.
+
+use berth_core::event::{EventKind, NewEvent};
+use berth_core::run::{Resolution, StageStatus, StepRun, StepStatus};
+use berth_core::step::OnLost;
+
+use super::{Checked, Seen, ensure};
+use crate::runs::command::Ends;
+use crate::runs::scene::Asked;
+
+/// The kind, and the name of the step or stage it is about.
+type News<'a> = (EventKind, &'a str);
+
+pub(super) fn check(seen: &Seen<'_>) -> Checked {
+    let mut told: Vec<News<'_>> = seen.told.events.iter().map(about).collect();
+    if seen.told.change.is_none() {
+        return Ok(());
+    }
+    let mut expected = Vec::new();
+    steps(seen, &mut expected, &mut told);
+    stages(seen, &mut expected);
+    expected.sort_unstable();
+    told.sort_unstable();
+    ensure!(expected == told, "events", "{:?}: told {told:?}, happened {expected:?}", seen.asked);
+    Ok(())
+}
+
+fn about(event: &NewEvent) -> News<'_> {
+    let step = event.subjects.iter().find(|subject| subject.kind == "step");
+    let name = step.and_then(|subject| subject.name.as_deref());
+    (event.kind, name.or_else(|| event.data["stage"].as_str()).unwrap_or_default())
+}
+
+fn steps<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>, told: &mut Vec<News<'_>>) {
+    for (at, before, after) in seen.steps() {
+        let name = after.step.as_str();
+        let has_failed = after.status == StepStatus::Failed;
+        if after.tries > before.tries {
+            expected.push((EventKind::StepStarted, name));
+        }
+        match seen.asked {
+            Asked::Report { at: it, ends, .. } if *it == at => {
+                reported(seen, before, after, *ends, expected);
+                if *ends == Ends::NeverStarted && has_failed {
+                    // It may have been put back before its stage failed, and may say so.
+                    told.retain(|news| *news != (EventKind::StepRetried, name));
+                }
+            }
+            Asked::Resolve { at: it, resolution } if *it == at => {
+                expected.push((EventKind::StepResolved, name));
+                match resolution {
+                    Resolution::Ran => {}
+                    _ if has_failed => expected.push((EventKind::StepFailed, name)),
+                    _ => expected.push((EventKind::StepRetried, name)),
+                }
+            }
+            Asked::Retry { stage, .. } if after.stage == *stage && has_failed => {
+                expected.push((EventKind::StepFailed, name));
+            }
+            _ if has_failed && before.status != StepStatus::Failed => {
+                expected.push((EventKind::StepFailed, name));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn reported<'a>(
+    seen: &Seen<'a>,
+    before: &StepRun,
+    after: &'a StepRun,
+    ends: Ends,
+    expected: &mut Vec<News<'a>>,
+) {
+    let name = after.step.as_str();
+    if seen.before.stages[before.stage].status == StageStatus::Cancelling {
+        let has_succeeded = ends == Ends::Succeeded;
+        let kind = if has_succeeded { EventKind::FinishedAfterCancel } else { EventKind::StepCancelled };
+        return expected.push((kind, name));
+    }
+    if ends.is_unknown() && seen.planned(after).on_lost == OnLost::Ask {
+        expected.push((EventKind::StepUnknown, name));
+    }
+    match after.status {
+        StepStatus::Succeeded => expected.push((EventKind::StepSucceeded, name)),
+        StepStatus::Failed => expected.push((EventKind::StepFailed, name)),
+        StepStatus::Ready | StepStatus::Skipped => expected.push((EventKind::StepRetried, name)),
+        _ => {}
+    }
+}
+
+fn stages<'a>(seen: &Seen<'a>, expected: &mut Vec<News<'a>>) {
+    let pairs = seen.before.stages.iter().zip(&seen.after.stages);
+    for (at, (before, after)) in pairs.enumerate() {
+        let name = after.name.as_str();
+        let is_retried = matches!(seen.asked, Asked::Retry { stage, .. } if *stage == at);
+        if is_retried {
+            expected.push((EventKind::StageRetried, name));
+        }
+        if after.tries > before.tries {
+            expected.push((EventKind::StageStarted, name));
+        }
+        if before.status == after.status && !is_retried {
+            continue;
+        }
+        let is_cancel = matches!(seen.asked, Asked::Cancel | Asked::CancelStage { .. });
+        match after.status {
+            StageStatus::Succeeded => expected.push((EventKind::StageSucceeded, name)),
+            StageStatus::Failed => expected.push((EventKind::StageFailed, name)),
+            StageStatus::Cancelling => expected.push((EventKind::StageCancelling, name)),
+            StageStatus::Cancelled => {
+                expected.extend(is_cancel.then_some((EventKind::StageCancelling, name)));
+                expected.push((EventKind::StageCancelled, name));
+            }
+            _ => {}
+        }
+    }
+}

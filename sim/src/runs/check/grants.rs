@@ -1,0 +1,74 @@
+//! E2 and E3: who may begin, and when; and that asking twice is asking once.
+
+use berth_core::run::{Attempt, StageStatus, StepStatus};
+
+use super::{Checked, Memory, Seen, ensure};
+use crate::runs::scene::{Answer, Asked};
+
+pub(super) fn check(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
+    for (at, before, after) in seen.steps() {
+        if let (None, Some(live)) = (&before.live, &after.live) {
+            check_opened(seen, memory, at, live)?;
+        }
+        if let (Some(before), Some(after)) = (&before.live, &after.live) {
+            ensure!(before == after, "E2", "attempt {} of {at} became another", before.number);
+        }
+        let is_running = after.status == StepStatus::Running;
+        ensure!(after.live.is_some() == is_running, "E2", "{} is {:?}", after.step, after.status);
+    }
+    let Asked::Grant { at, nonce } = seen.asked else { return Ok(()) };
+    let live = seen.before.steps[*at].live.as_ref();
+    match (&seen.told.answer, live) {
+        (Answer::Granted(attempt), Some(live)) => {
+            ensure!(live.nonce == *nonce, "E2", "{nonce} got the attempt of {}", live.nonce);
+            ensure!(attempt.as_ref() == live, "E2", "the same nonce got another grant");
+            ensure!(seen.told.change.is_none(), "E2", "the same nonce was granted twice");
+        }
+        (Answer::Granted(attempt), None) => {
+            let opened = seen.after.steps[*at].live.as_ref();
+            ensure!(opened == Some(attempt), "E2", "what was granted is not what was stored");
+            ensure!(attempt.nonce == *nonce, "E2", "the grant bears another nonce");
+        }
+        (_, Some(live)) => ensure!(live.nonce != *nonce, "E2", "the same nonce was refused its grant"),
+        (_, None) => {
+            let is_due = seen.before.ready(seen.now).contains(at);
+            ensure!(!is_due, "E4", "{} was ready and was refused", seen.before.steps[*at].step);
+        }
+    }
+    Ok(())
+}
+
+/// At the commit of the grant, by the plan and the state before it.
+fn check_opened(seen: &Seen<'_>, memory: &[Memory], at: usize, live: &Attempt) -> Checked {
+    let step = &seen.before.steps[at];
+    let name = &step.step;
+    let is_asked = matches!(seen.asked, Asked::Grant { at: it, .. } if *it == at);
+    ensure!(is_asked, "E3", "{name} began by {:?}", seen.asked);
+    ensure!(live.number == step.tries + 1, "E14", "{name} began attempt {}", live.number);
+    let stage = &seen.before.stages[step.stage];
+    ensure!(
+        stage.status == StageStatus::Running,
+        "E3",
+        "{name} began while its stage was {:?}",
+        stage.status
+    );
+    for earlier in &seen.before.stages[..step.stage] {
+        let is_done = earlier.status == StageStatus::Succeeded;
+        ensure!(is_done, "E3", "{name} began while {} was {:?}", earlier.name, earlier.status);
+    }
+    let beside: Vec<_> = seen.before.steps.iter().filter(|it| it.stage == step.stage).collect();
+    for need in &seen.planned(step).needs {
+        let status = beside[*need].status;
+        let is_passed = matches!(status, StepStatus::Succeeded | StepStatus::Skipped);
+        ensure!(is_passed, "E3", "{name} began while {} was {status:?}", beside[*need].step);
+    }
+    let failed = beside.iter().find(|it| it.status == StepStatus::Failed);
+    ensure!(failed.is_none(), "E3", "{name} began after a failure in its stage");
+    ensure!(
+        memory[at].earliest.is_none_or(|earliest| earliest <= seen.now),
+        "E3",
+        "{name} began before its pause was over"
+    );
+    ensure!(!memory[at].is_unanswered, "on_lost", "{name} began again and nobody was asked");
+    Ok(())
+}

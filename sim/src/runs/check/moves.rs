@@ -1,0 +1,87 @@
+//! E1: states move only along the published graph.
+
+use berth_core::run::limits::ATTEMPTS_MAX;
+use berth_core::run::{StageStatus, StepStatus};
+
+use super::{Checked, Seen, ensure};
+use crate::runs::scene::Asked;
+
+pub(super) fn check(seen: &Seen<'_>) -> Checked {
+    ensure!(seen.before.steps.len() == seen.after.steps.len(), "E1", "a step came or went");
+    for (at, before, after) in seen.steps() {
+        ensure!(before.id == after.id && before.step == after.step, "E1", "{} is another step", before.step);
+        ensure!(
+            step_may(seen, at, before.status, after.status),
+            "E1",
+            "{} went from {:?} to {:?} by {:?}",
+            before.step,
+            before.status,
+            after.status,
+            seen.asked
+        );
+        let opened = u32::from(before.live.is_none() && after.live.is_some());
+        ensure!(
+            after.tries == before.tries + opened,
+            "E14",
+            "{} counted {} attempts, then {}",
+            after.step,
+            before.tries,
+            after.tries
+        );
+    }
+    for (at, (before, after)) in seen.before.stages.iter().zip(&seen.after.stages).enumerate() {
+        ensure!(
+            stage_may(seen.asked, at, before.status, after.status),
+            "E1",
+            "stage {} went from {:?} to {:?} by {:?}",
+            before.name,
+            before.status,
+            after.status,
+            seen.asked
+        );
+    }
+    Ok(())
+}
+
+/// One command may take a step over several edges; each pair here is such a way.
+fn step_may(seen: &Seen<'_>, at: usize, from: StepStatus, to: StepStatus) -> bool {
+    use StepStatus::{Cancelled, Failed, Pending, Ready, Running, Skipped, Succeeded, Waiting};
+    let is_reported = matches!(seen.asked, Asked::Report { at: it, .. } if *it == at);
+    let is_resolved = matches!(seen.asked, Asked::Resolve { at: it, .. } if *it == at);
+    let stage = seen.after.stages[seen.after.steps[at].stage].status;
+    match (from, to) {
+        (Pending, Ready) | (Pending | Ready, Skipped) => true,
+        (Pending, Failed) => seen.after.steps[at].tries >= ATTEMPTS_MAX,
+        (Ready, Running) => matches!(seen.asked, Asked::Grant { at: it, .. } if *it == at),
+        (Ready | Waiting, Failed) => is_resolved || stage == StageStatus::Failed,
+        (Running, Succeeded | Failed | Ready | Waiting | Cancelled | Skipped) => is_reported,
+        (Waiting, Succeeded | Ready) => is_resolved,
+        (Pending | Ready | Waiting, Cancelled) => stage == StageStatus::Cancelled,
+        (Failed | Skipped | Succeeded, Pending | Ready | Skipped | Failed) if from != to => {
+            matches!(seen.asked, Asked::Retry { .. })
+        }
+        _ => from == to,
+    }
+}
+
+fn stage_may(asked: &Asked, at: usize, from: StageStatus, to: StageStatus) -> bool {
+    use StageStatus::{Cancelled, Cancelling, Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
+    let is_cancel = match asked {
+        Asked::Cancel => true,
+        Asked::CancelStage { stage } => *stage == at,
+        _ => false,
+    };
+    let is_retry = matches!(asked, Asked::Retry { stage, .. } if at >= *stage);
+    match (from, to) {
+        (Pending, Queued | Running | Succeeded | Skipped | Failed) => true,
+        (Queued, Running | Succeeded | Failed) => matches!(asked, Asked::Enter),
+        (Running, Waiting | Succeeded | Failed) => true,
+        (Waiting, Running | Succeeded | Failed) => matches!(asked, Asked::Resolve { .. }),
+        (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
+        (Cancelling, Cancelled) => matches!(asked, Asked::Report { .. }),
+        // What is retried may be over again at once: nothing of it is left to do, or too much was tried.
+        (Failed, Pending | Queued | Running | Succeeded) => is_retry,
+        (Skipped, Pending | Queued | Running | Succeeded) => is_retry,
+        _ => from == to,
+    }
+}

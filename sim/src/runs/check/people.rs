@@ -1,0 +1,105 @@
+//! What people may do to a run: cancel (E9), retry (E10), resolve.
+
+use berth_core::run::retry::From;
+use berth_core::run::{Resolution, StageStatus, StepStatus};
+
+use super::{Checked, Seen, ensure};
+use crate::runs::scene::Asked;
+
+pub(super) fn check(seen: &Seen<'_>) -> Checked {
+    match seen.asked {
+        Asked::Cancel => check_cancel(seen),
+        Asked::CancelStage { stage } => check_cancel_stage(seen, *stage),
+        Asked::Retry { stage, from } => check_retry(seen, *stage, *from),
+        Asked::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
+        _ => Ok(()),
+    }
+}
+
+fn check_cancel(seen: &Seen<'_>) -> Checked {
+    let current = seen.before.stages.iter().position(|stage| !stage.status.is_final());
+    let Some(current) = current else {
+        ensure!(seen.told.change.is_none(), "E9", "a run that has ended was cancelled");
+        return Ok(());
+    };
+    check_stopped(seen, current)?;
+    ensure!(seen.after.ready(seen.now).is_empty(), "E9", "something is ready after a cancellation");
+    ensure!(seen.after.queued_for().is_none(), "E9", "a cancelled run waits for a stage");
+    Ok(())
+}
+
+fn check_cancel_stage(seen: &Seen<'_>, stage: usize) -> Checked {
+    use StageStatus::{Failed, Skipped, Succeeded};
+    let status = seen.before.stages[stage].status;
+    let is_over = matches!(status, Succeeded | Failed | Skipped);
+    ensure!(seen.is_refused() == is_over, "E9", "a stage that was {status:?}: {:?}", seen.told.answer);
+    if is_over { Ok(()) } else { check_stopped(seen, stage) }
+}
+
+/// What runs goes on until it says that it has stopped; nothing else will.
+fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
+    use StageStatus::{Cancelled, Cancelling};
+    let of_stage = |at: &usize| seen.after.steps[*at].stage == stage;
+    let is_alive = (0..seen.after.steps.len()).filter(of_stage).any(|at| seen.after.steps[at].live.is_some());
+    let right = if is_alive { Cancelling } else { Cancelled };
+    let status = seen.after.stages[stage].status;
+    ensure!(status == right, "E9", "a cancelled stage is {status:?}, should be {right:?}");
+    let is_new = !matches!(seen.before.stages[stage].status, Cancelling | Cancelled);
+    ensure!(is_new == seen.told.change.is_some(), "E9", "cancelling is idempotent");
+    if status == Cancelled {
+        for later in &seen.after.stages[stage + 1..] {
+            let is_over = matches!(later.status, Cancelled | StageStatus::Skipped);
+            ensure!(is_over, "E9", "{} comes after a cancelled stage and is {:?}", later.name, later.status);
+        }
+    }
+    Ok(())
+}
+
+fn check_retry(seen: &Seen<'_>, stage: usize, from: From) -> Checked {
+    let status = seen.before.stages[stage].status;
+    let may = status == StageStatus::Failed;
+    ensure!(seen.is_refused() != may, "E10", "a retry of a stage that is {status:?}: {:?}", seen.told.answer);
+    if !may {
+        return Ok(());
+    }
+    for (_, before, after) in seen.steps() {
+        let has_succeeded = before.status == StepStatus::Succeeded;
+        if before.stage < stage || (has_succeeded && from == From::Failed) {
+            ensure!(before == after, "E10", "{} succeeded and the retry touched it", before.step);
+            continue;
+        }
+        if before.stage == stage {
+            let is_again = !matches!(after.status, StepStatus::Succeeded | StepStatus::Cancelled);
+            ensure!(is_again, "E10", "{} is {:?} after a retry", after.step, after.status);
+            ensure!(after.outputs.is_empty(), "E10", "{} keeps outputs of before", after.step);
+            ensure!(after.failures == 0, "E10", "{} begins with failures", after.step);
+        }
+    }
+    Ok(())
+}
+
+fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked {
+    let (before, after) = (&seen.before.steps[at], &seen.after.steps[at]);
+    let stage = seen.before.stages[before.stage].status;
+    let is_open = matches!(stage, StageStatus::Running | StageStatus::Waiting);
+    let may = before.status == StepStatus::Waiting && is_open;
+    ensure!(
+        seen.is_refused() != may,
+        "resolve",
+        "{} is {:?} in a stage that is {stage:?}: {:?}",
+        before.step,
+        before.status,
+        seen.told.answer
+    );
+    if !may {
+        return Ok(());
+    }
+    let is_right = match resolution {
+        Resolution::Ran => after.status == StepStatus::Succeeded,
+        // One that was tried too often cannot be tried again.
+        Resolution::Retry => matches!(after.status, StepStatus::Ready | StepStatus::Failed),
+        Resolution::Fail => after.status == StepStatus::Failed,
+    };
+    ensure!(is_right, "resolve", "{} was resolved by {resolution:?} and is {:?}", after.step, after.status);
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! E4: a run that has not ended always has something that moves it: never stuck silently. And one that has is quiet.
+
+use berth_core::run::{Plan, Run, StageKind, StageStatus, StepRun, StepStatus, When};
+use berth_core::time::Timestamp;
+
+use super::{Checked, ensure};
+
+pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
+    check_stages(plan, run)?;
+    check_ready_at(run, now)?;
+    let open = run.stages.iter().position(|stage| !stage.status.is_final());
+    let Some(open) = open else { return check_quiet(run) };
+    for earlier in &run.stages[..open] {
+        let is_done = earlier.status == StageStatus::Succeeded;
+        ensure!(is_done, "E4", "the run goes on after {}, which is {:?}", earlier.name, earlier.status);
+    }
+    for later in &run.stages[open + 1..] {
+        use StageStatus::{Cancelled, Pending, Skipped};
+        let is_still = matches!(later.status, Pending | Cancelled | Skipped);
+        ensure!(is_still, "E3", "{} is {:?} before its turn", later.name, later.status);
+    }
+    let steps = || run.steps.iter().filter(|step| step.stage == open);
+    let is_alive = steps().any(|step| step.live.is_some());
+    let waits = steps().any(|step| step.status == StepStatus::Waiting);
+    let status = run.stages[open].status;
+    let is_moved = match status {
+        StageStatus::Queued => run.queued_for().is_some_and(|(stage, _)| stage == open),
+        StageStatus::Running => is_alive || run.ready_at().is_some(),
+        StageStatus::Waiting => waits && !is_alive && run.ready_at().is_none(),
+        StageStatus::Cancelling => is_alive,
+        _ => false,
+    };
+    ensure!(is_moved, "E4", "stage {} is {status:?} and nothing moves it", run.stages[open].name);
+    ensure!(!run.status().is_final(), "E4", "the run has ended before its stages");
+    ensure!(run.is_alive() == is_alive, "E4", "something lives outside the open stage");
+    Ok(())
+}
+
+fn check_quiet(run: &Run) -> Checked {
+    let status = run.status();
+    ensure!(status.is_final(), "E4", "all stages have ended and the run is {status:?}");
+    ensure!(!run.is_alive(), "E4", "the run is {status:?} and something runs");
+    ensure!(run.ready_at().is_none(), "E4", "the run is {status:?} and something is ready");
+    ensure!(run.queued_for().is_none(), "E4", "the run is {status:?} and waits for a stage");
+    use StepStatus::{Cancelled, Failed, Skipped, Succeeded};
+    let is_over = |step: &&StepRun| matches!(step.status, Succeeded | Failed | Cancelled | Skipped);
+    let left = run.steps.iter().find(|step| !is_over(step));
+    ensure!(left.is_none(), "E4", "the run is {status:?} and a step is not over: {left:?}");
+    Ok(())
+}
+
+/// What a stage says is what its steps say.
+fn check_stages(plan: &Plan, run: &Run) -> Checked {
+    for (at, stage) in run.stages.iter().enumerate() {
+        let steps = || run.steps.iter().filter(move |step| step.stage == at);
+        let name = &stage.name;
+        match stage.status {
+            StageStatus::Succeeded if stage.reused_from.is_some() => {
+                ensure!(stage.kind == StageKind::Build, "E1", "{name} was taken over and is no build");
+            }
+            StageStatus::Succeeded => {
+                for step in steps() {
+                    let never = plan.stages[at].steps[step.index].when == When::Never;
+                    let right = if never { StepStatus::Skipped } else { StepStatus::Succeeded };
+                    ensure!(
+                        step.status == right,
+                        "E1",
+                        "{name} succeeded, {} is {:?}",
+                        step.step,
+                        step.status
+                    );
+                }
+            }
+            StageStatus::Failed => {
+                let failed = steps().any(|step| step.status == StepStatus::Failed);
+                ensure!(failed, "E1", "{name} failed and no step of it has");
+                ensure!(stage.failure.is_some(), "E1", "{name} failed and does not say why");
+            }
+            StageStatus::Pending => {
+                let begun =
+                    steps().find(|step| !matches!(step.status, StepStatus::Pending | StepStatus::Succeeded));
+                ensure!(begun.is_none(), "E3", "{name} has not begun: {begun:?}");
+            }
+            StageStatus::Cancelled | StageStatus::Cancelling => {
+                ensure!(stage.cancel.is_some(), "E9", "{name} does not say who cancelled it");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_ready_at(run: &Run, now: Timestamp) -> Checked {
+    let is_due = run.ready_at().is_some_and(|at| at <= now);
+    let ready = run.ready(now);
+    ensure!(is_due != ready.is_empty(), "ready_at", "{:?} at {now}, ready {ready:?}", run.ready_at());
+    if let Some(at) = run.ready_at() {
+        ensure!(!run.ready(at).is_empty(), "ready_at", "nothing is ready at {at}");
+        // The beginning of time stands for "at any time".
+        let earlier = Timestamp::from_micros(at.as_micros().saturating_sub(1).max(0));
+        let is_early = earlier < at && !run.ready(earlier).is_empty();
+        ensure!(!is_early, "ready_at", "something is ready before {at}");
+    }
+    Ok(())
+}

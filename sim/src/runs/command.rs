@@ -1,0 +1,142 @@
+//! Commands as data: each can be written down, left out and repeated.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use berth_core::deployment::{Cause, Failure};
+use berth_core::run::retry::From;
+use berth_core::run::{Outcome, Resolution};
+
+/// A step by its place among those that look so at the time; the count goes round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pick {
+    Ready(u8),
+    Live(u8),
+    Waiting(u8),
+    Any(u8),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GrantNonce {
+    Fresh,
+    /// That of the step's last attempt: the same request once more.
+    Again,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportNonce {
+    Right,
+    /// Of an attempt that has ended.
+    Old,
+    Foreign,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhichStage {
+    Failed,
+    Any(u8),
+}
+
+/// How an attempt ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ends {
+    Succeeded,
+    Failed,
+    Stopped,
+    Interrupted,
+    Lost,
+    NeverStarted,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Command {
+    Grant {
+        step: Pick,
+        nonce: GrantNonce,
+    },
+    Report {
+        step: Pick,
+        nonce: ReportNonce,
+        ends: Ends,
+    },
+    Beat {
+        step: Pick,
+        nonce: ReportNonce,
+    },
+    Cancel,
+    CancelStage {
+        stage: u8,
+    },
+    Retry {
+        stage: WhichStage,
+        from: From,
+    },
+    Resolve {
+        step: Pick,
+        resolution: Resolution,
+    },
+    Enter,
+    Pass {
+        micros: i64,
+    },
+    /// To the moment in which something may be granted, or just before it.
+    PassUntilReady {
+        offset_micros: i64,
+    },
+    /// The process dies, perhaps after it has decided something and before that was written. What was live is lost.
+    Crash {
+        undone: Option<Box<Command>>,
+        ends: Ends,
+    },
+}
+
+impl Ends {
+    pub const ALL: [Ends; 6] =
+        [Ends::Succeeded, Ends::Failed, Ends::Stopped, Ends::Interrupted, Ends::Lost, Ends::NeverStarted];
+
+    /// As a runner says it; `name` tells the outputs of one step from those of another.
+    pub fn outcome(self, name: &str) -> Outcome {
+        match self {
+            Ends::Succeeded => {
+                let outputs = BTreeMap::from([("of".to_owned(), name.to_owned())]);
+                Outcome::Succeeded { outputs, artifacts: BTreeMap::new() }
+            }
+            Ends::Failed => {
+                let failure = Failure { cause: Cause::StepFailed, detail: "exit code 1".into() };
+                Outcome::Failed { failure, exit_code: Some(1) }
+            }
+            Ends::Stopped => Outcome::Stopped,
+            Ends::Interrupted => Outcome::Interrupted,
+            Ends::Lost => Outcome::Lost,
+            Ends::NeverStarted => Outcome::NeverStarted { detail: "no disk".into() },
+        }
+    }
+
+    /// Nobody knows how far it came.
+    pub const fn is_unknown(self) -> bool {
+        matches!(self, Ends::Stopped | Ends::Interrupted | Ends::Lost)
+    }
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::Grant { step, nonce } => write!(f, "grant {step:?}, nonce {nonce:?}"),
+            Command::Report { step, nonce, ends } => {
+                write!(f, "report {step:?} {ends:?}, nonce {nonce:?}")
+            }
+            Command::Beat { step, nonce } => write!(f, "a sign of life of {step:?}, nonce {nonce:?}"),
+            Command::Cancel => f.write_str("cancel"),
+            Command::CancelStage { stage } => write!(f, "cancel stage {stage}"),
+            Command::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
+            Command::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
+            Command::Enter => f.write_str("enter"),
+            Command::Pass { micros } => write!(f, "{micros} µs pass"),
+            Command::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
+            Command::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),
+            Command::Crash { undone: Some(command), ends } => {
+                write!(f, "crash before the commit of: {command}; what is live ends as {ends:?}")
+            }
+        }
+    }
+}

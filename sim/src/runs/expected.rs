@@ -1,0 +1,296 @@
+//! The reference: how a scenario must end, worked out from the plan and the words of the design, without the rules.
+
+use berth_core::run::limits::{LOST_RETRIES_MAX, NEVER_STARTED_MAX};
+use berth_core::run::retry::From;
+use berth_core::run::{Resolution, StageKind};
+use berth_core::step::OnLost;
+
+use super::command::Ends;
+use super::plans::StepShape;
+use super::scenario::{Scenario, TURNS_MAX};
+
+/// How everything stands when nothing is left to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ending {
+    pub run: &'static str,
+    pub stages: Vec<&'static str>,
+    /// And how often each was executed.
+    pub steps: Vec<(&'static str, u32)>,
+}
+
+pub fn expected(scenario: &Scenario) -> Ending {
+    let stages = scenario.shape.stages.iter();
+    let mut book = Book {
+        scenario,
+        fates: stages.map(|(_, steps)| vec![Fate::default(); steps.len()]).collect(),
+        words: vec!["pending"; scenario.shape.stages.len()],
+        stage: 0,
+        is_over: false,
+        retried: 0,
+    };
+    book.arrive();
+    for turn in 0..TURNS_MAX {
+        if !book.take(turn) {
+            break;
+        }
+    }
+    book.ending()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum State {
+    #[default]
+    Todo,
+    Live,
+    Parked,
+    Over(&'static str),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Fate {
+    state: State,
+    executions: u32,
+    spoken: usize,
+    answered: usize,
+    failures: u32,
+    losses: u32,
+    false_starts: u32,
+}
+
+struct Book<'a> {
+    scenario: &'a Scenario,
+    fates: Vec<Vec<Fate>>,
+    words: Vec<&'static str>,
+    /// The one whose turn it is.
+    stage: usize,
+    is_over: bool,
+    retried: usize,
+}
+
+impl Book<'_> {
+    fn take(&mut self, turn: u32) -> bool {
+        if self.is_over {
+            return self.retry();
+        }
+        if self.scenario.crashes.contains(&turn) {
+            for at in self.of(State::Live) {
+                self.end(at, Ends::Lost);
+            }
+            return true;
+        }
+        if self.scenario.cancel_at == Some(turn) {
+            self.words[self.stage] = "cancelling";
+        } else if self.words[self.stage] == "queued" {
+            self.words[self.stage] = "running";
+        } else if !self.work() {
+            return false;
+        }
+        self.settle();
+        true
+    }
+
+    /// False: nothing can be done.
+    fn work(&mut self) -> bool {
+        let live = self.of(State::Live);
+        let startable = self.startable().into_iter().min_by_key(|at| self.rank(*at));
+        if let Some(at) = startable.filter(|_| live.len() < self.scenario.width) {
+            let fate = self.fate(at);
+            fate.state = State::Live;
+            fate.executions += 1;
+        } else if let Some(at) = live.into_iter().max_by_key(|at| self.rank(*at)) {
+            let script = &self.scenario.script[self.first() + at];
+            let fate = self.fate(at);
+            let ends = script.get(fate.spoken).copied().unwrap_or(Ends::Succeeded);
+            fate.spoken += 1;
+            self.end(at, ends);
+        } else {
+            return self.answer();
+        }
+        true
+    }
+
+    fn answer(&mut self) -> bool {
+        let Some(at) = self.of(State::Parked).first().copied() else { return false };
+        let answers = &self.scenario.answers[self.first() + at];
+        let fate = self.fate(at);
+        let Some(answer) = answers.get(fate.answered) else { return false };
+        fate.answered += 1;
+        fate.state = match answer {
+            Resolution::Ran => State::Over("succeeded"),
+            Resolution::Retry => State::Todo,
+            Resolution::Fail => State::Over("failed"),
+        };
+        true
+    }
+
+    fn retry(&mut self) -> bool {
+        let Some(from) = self.scenario.retries.get(self.retried) else { return false };
+        if self.words[self.stage] != "failed" {
+            return false;
+        }
+        self.retried += 1;
+        for stage in self.stage..self.fates.len() {
+            self.words[stage] = "pending";
+            for fate in &mut self.fates[stage] {
+                if fate.state != State::Over("succeeded") || *from == From::Start {
+                    let Fate { executions, spoken, answered, .. } = *fate;
+                    *fate = Fate { executions, spoken, answered, ..Fate::default() };
+                }
+            }
+        }
+        self.is_over = false;
+        self.arrive();
+        true
+    }
+
+    fn end(&mut self, at: usize, ends: Ends) {
+        let is_doomed = !self.of(State::Over("failed")).is_empty();
+        let StepShape { retry, on_lost, .. } = self.scenario.shape.stages[self.stage].1[at].clone();
+        let is_stopping = self.words[self.stage] == "cancelling";
+        let fate = self.fate(at);
+        fate.false_starts = if ends == Ends::NeverStarted { fate.false_starts + 1 } else { 0 };
+        let goes_on = match ends {
+            _ if is_stopping => None,
+            Ends::Succeeded => None,
+            Ends::Failed => {
+                fate.failures += 1;
+                Some(!is_doomed && retry.is_some_and(|(attempts, _)| fate.failures < attempts))
+            }
+            Ends::NeverStarted => Some(fate.false_starts < NEVER_STARTED_MAX),
+            Ends::Stopped | Ends::Interrupted | Ends::Lost => {
+                fate.losses += 1;
+                Some(!is_doomed && on_lost == OnLost::Retry && fate.losses <= LOST_RETRIES_MAX)
+            }
+        };
+        fate.state = match goes_on {
+            _ if is_stopping => State::Over("cancelled"),
+            None => State::Over("succeeded"),
+            Some(true) => State::Todo,
+            Some(false) if ends.is_unknown() && on_lost == OnLost::Ask => State::Parked,
+            Some(false) => State::Over("failed"),
+        };
+        self.settle();
+    }
+
+    fn arrive(&mut self) {
+        let is_shared = self.scenario.shape.stages[self.stage].0 == StageKind::Stage;
+        self.words[self.stage] = if is_shared { "queued" } else { "running" };
+        self.settle();
+    }
+
+    /// What follows for the stage, and for those after it.
+    fn settle(&mut self) {
+        if self.is_over || self.words[self.stage] == "queued" {
+            return;
+        }
+        if self.words[self.stage] != "cancelling" {
+            self.leave_out();
+        }
+        let all = self.fates[self.stage].iter();
+        let is_alive = !self.of(State::Live).is_empty();
+        if self.words[self.stage] == "cancelling" {
+            if !is_alive {
+                self.close("cancelled", |_| "cancelled");
+            }
+        } else if !self.of(State::Over("failed")).is_empty() {
+            if !is_alive {
+                let has_run = |fate: &Fate| fate.failures + fate.losses > 0;
+                self.close("failed", |fate| if has_run(fate) { "failed" } else { "skipped" });
+            }
+        } else if all.clone().all(|fate| matches!(fate.state, State::Over(_))) {
+            self.words[self.stage] = "succeeded";
+            self.is_over = self.stage + 1 == self.words.len();
+            if !self.is_over {
+                self.stage += 1;
+                self.arrive();
+            }
+        } else {
+            let is_parked = !self.of(State::Parked).is_empty();
+            let waits = is_parked && !is_alive && self.startable().is_empty();
+            self.words[self.stage] = if waits { "waiting" } else { "running" };
+        }
+    }
+
+    /// Steps that never run are skipped when it would be their turn.
+    fn leave_out(&mut self) {
+        while let Some(at) = self.due().into_iter().find(|at| !self.shape(*at).runs) {
+            self.fate(at).state = State::Over("skipped");
+        }
+    }
+
+    fn close(&mut self, word: &'static str, rest: impl Fn(&Fate) -> &'static str) {
+        self.words[self.stage] = word;
+        self.is_over = true;
+        for fate in &mut self.fates[self.stage] {
+            if !matches!(fate.state, State::Over(_)) {
+                fate.state = State::Over(rest(fate));
+            }
+        }
+        for later in self.stage + 1..self.words.len() {
+            self.words[later] = "skipped";
+            for fate in &mut self.fates[later] {
+                fate.state = State::Over("skipped");
+            }
+        }
+    }
+
+    fn startable(&self) -> Vec<usize> {
+        let is_doomed = !self.of(State::Over("failed")).is_empty();
+        let may_start = matches!(self.words[self.stage], "running" | "waiting") && !is_doomed;
+        if may_start { self.due() } else { Vec::new() }
+    }
+
+    /// Not begun, and everything they need is there.
+    fn due(&self) -> Vec<usize> {
+        let fates = &self.fates[self.stage];
+        let passed = |need: &usize| matches!(fates[*need].state, State::Over("succeeded" | "skipped"));
+        let todo = self.of(State::Todo).into_iter();
+        todo.filter(|at| self.shape(*at).needs.iter().all(passed)).collect()
+    }
+
+    fn of(&self, state: State) -> Vec<usize> {
+        let fates = &self.fates[self.stage];
+        (0..fates.len()).filter(|at| fates[*at].state == state).collect()
+    }
+
+    fn shape(&self, at: usize) -> &StepShape {
+        &self.scenario.shape.stages[self.stage].1[at]
+    }
+
+    fn fate(&mut self, at: usize) -> &mut Fate {
+        &mut self.fates[self.stage][at]
+    }
+
+    /// The position of the stage's first step in the plan.
+    fn first(&self) -> usize {
+        self.fates[..self.stage].iter().map(Vec::len).sum()
+    }
+
+    fn rank(&self, at: usize) -> u64 {
+        self.scenario.ranks[self.first() + at]
+    }
+
+    fn ending(&self) -> Ending {
+        let stage = |at: usize| {
+            let is_begun = matches!(self.words[at], "running" | "waiting");
+            let fates = self.fates[at].iter().enumerate();
+            fates.map(move |(place, fate)| {
+                let is_due = is_begun && self.startable().contains(&place);
+                let word = match fate.state {
+                    State::Todo if is_due => "ready",
+                    State::Todo => "pending",
+                    State::Live => "running",
+                    State::Parked => "waiting",
+                    State::Over(word) => word,
+                };
+                (word, fate.executions)
+            })
+        };
+        let run = match self.words[self.stage] {
+            "queued" => "running",
+            word => word,
+        };
+        let steps = (0..self.words.len()).flat_map(stage).collect();
+        Ending { run, stages: self.words.clone(), steps }
+    }
+}

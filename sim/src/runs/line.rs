@@ -1,0 +1,269 @@
+//! Several runs of one pipeline that want the same stages: one at a time in each, the newest of those that wait.
+
+use std::fmt::Write as _;
+
+use berth_core::decision::Decision;
+use berth_core::event::Actor;
+use berth_core::name::CommitId;
+use berth_core::rollout::{self, Rollout, Status, Trigger};
+use berth_core::run::enter::{Contender, Entry, entry};
+use berth_core::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
+
+use super::check::{Checked, ensure};
+use super::command::Ends;
+use super::plans::{Shape, StepShape, shape};
+use super::scene::{Asked, START, Scene};
+use super::tell::Failed;
+use crate::chance::Chance;
+
+const RUNS_MAX: usize = 6;
+const TURNS: u64 = 80;
+
+struct Entrant {
+    scene: Scene,
+    rollout: Rollout,
+}
+
+struct Line {
+    shape: Shape,
+    entrants: Vec<Entrant>,
+    /// Told only where somebody will read it.
+    story: Option<String>,
+}
+
+/// Lets runs come, work and fail, then lets everything come to its end.
+pub fn check(seed: u64) -> Result<(), Box<Failed>> {
+    run(seed, None).0.map_err(|violation| Box::new(Failed { violation, trace: trace(seed) }))
+}
+
+/// What happens, line by line, up to the first broken promise.
+pub fn trace(seed: u64) -> String {
+    run(seed, Some(String::new())).1
+}
+
+fn run(seed: u64, story: Option<String>) -> (Checked, String) {
+    let mut chance = Chance::from_seed(seed);
+    let mut line = Line { shape: shared(&mut chance), entrants: Vec::new(), story };
+    let checked = line.play(&mut chance).and_then(|()| line.conclude());
+    let story = line.story.unwrap_or_default();
+    (checked, format!("{}{story}", line.shape))
+}
+
+/// A plan whose stages are mostly such as belong to one deployment at a time.
+fn shared(chance: &mut Chance) -> Shape {
+    let mut shape = shape(chance);
+    for (kind, steps) in &mut shape.stages {
+        if chance.percent(80) {
+            *kind = StageKind::Stage;
+        }
+        steps.truncate(3);
+        let count = steps.len();
+        steps.iter_mut().for_each(|StepShape { needs, .. }| needs.retain(|need| *need < count));
+    }
+    shape
+}
+
+impl Line {
+    fn play(&mut self, chance: &mut Chance) -> Checked {
+        for _ in 0..TURNS {
+            match chance.below(10) {
+                0 if self.entrants.len() < RUNS_MAX => self.arrive()?,
+                0..3 => {
+                    let first = usize::try_from(chance.below(RUNS_MAX as u64)).unwrap_or(0);
+                    self.sweep(first)?;
+                }
+                _ if self.entrants.is_empty() => self.arrive()?,
+                _ => {
+                    let place = chance.below(self.entrants.len() as u64);
+                    let place = usize::try_from(place).unwrap_or(0);
+                    if let Some(asked) = asked(&mut self.entrants[place].scene, chance) {
+                        self.ask(place, &asked)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, line: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            let _ = writeln!(story, "     {}", line());
+        }
+    }
+
+    fn arrive(&mut self) -> Checked {
+        let number = u8::try_from(self.entrants.len() + 1).unwrap_or(u8::MAX);
+        let scene = Scene::begin_as(number, &self.shape, 0, false)?;
+        let queued = rollout::start(Rollout {
+            id: scene.run.deployment,
+            number: i64::from(number),
+            pipeline: scene.run.pipeline,
+            definition_hash: String::new(),
+            commit: CommitId::parse("c1").unwrap_or_else(|wrong| unreachable!("{wrong}")),
+            resolved_commit: None,
+            trigger: Trigger::Api,
+            reason: None,
+            requested_by: Actor::system(),
+            status: Status::Queued,
+            created_at: START,
+            started_at: None,
+            finished_at: None,
+        });
+        let begun = rollout::begin(&queued.answer, None, START).answer;
+        self.tell(|| format!("{number} begins"));
+        self.entrants.push(Entrant { scene, rollout: begun });
+        let place = self.entrants.len() - 1;
+        self.follow(place)
+    }
+
+    /// Whoever waits for a stage asks whether it may go in.
+    fn sweep(&mut self, first: usize) -> Checked {
+        let count = self.entrants.len();
+        for place in (0..count).map(|place| (place + first) % count) {
+            let queued = self.entrants[place].scene.run.queued_for().map(|(stage, _)| stage);
+            let Some(stage) = queued else { continue };
+            let number = self.entrants[place].rollout.number;
+            let said = entry(number, &self.contenders(place, stage));
+            self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
+            match said {
+                Entry::Free => self.ask(place, &Asked::Enter)?,
+                Entry::Behind(other) => {
+                    let mut others = self.entrants.iter().filter(|it| it.rollout.id == other);
+                    let is_inside = others.any(|it| it.scene.run.stages[stage].status.is_open());
+                    ensure!(is_inside, "one at a time", "{number} waits for one that is not in the stage");
+                }
+                Entry::SupersededBy(other) => self.supersede(place, stage, other)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn supersede(&mut self, place: usize, stage: usize, by: berth_core::id::DeploymentId) -> Checked {
+        let number = self.entrants[place].rollout.number;
+        let newer = self.entrants.iter().find(|it| it.rollout.id == by);
+        let waits = |it: &Entrant| it.scene.run.stages[stage].status == StageStatus::Queued;
+        let is_right = newer.is_some_and(|it| it.rollout.number > number && waits(it));
+        ensure!(is_right, "superseded", "{number} by one that is not newer or does not wait");
+        ensure!(waits(&self.entrants[place]), "superseded", "{number}, which had begun in the stage");
+        let Entrant { scene, rollout } = &mut self.entrants[place];
+        *rollout = kept(rollout::supersede(rollout, by, scene.now));
+        self.ask(place, &Asked::Cancel)?;
+        let Entrant { scene, rollout } = &self.entrants[place];
+        let is_superseded = rollout.status == Status::Superseded { by };
+        ensure!(is_superseded, "superseded", "{number} is {:?}", rollout.status);
+        ensure!(scene.run.status().is_final(), "superseded", "{number} goes on");
+        Ok(())
+    }
+
+    fn contenders(&self, place: usize, stage: usize) -> Vec<Contender> {
+        let others = self.entrants.iter().enumerate().filter(|(other, _)| *other != place);
+        let others = others.filter(|(_, it)| !it.scene.run.status().is_final());
+        let contender = |it: &Entrant| Contender {
+            deployment: it.rollout.id,
+            number: it.rollout.number,
+            status: it.scene.run.stages[stage].status,
+        };
+        others.map(|(_, it)| contender(it)).collect()
+    }
+
+    fn ask(&mut self, place: usize, asked: &Asked) -> Checked {
+        let number = self.entrants[place].rollout.number;
+        let told = self.entrants[place].scene.ask(asked)?;
+        self.tell(|| format!("{number}: {asked:?}\n       {told}"));
+        self.follow(place)?;
+        self.check_stages()
+    }
+
+    /// The head follows the run, and never out of an end but a failure.
+    fn follow(&mut self, place: usize) -> Checked {
+        let Entrant { scene, rollout } = &mut self.entrants[place];
+        let before = rollout.clone();
+        let decision = rollout::follow(rollout, scene.run.status(), scene.now);
+        let is_told = decision.events.len() <= decision.changes.len();
+        ensure!(is_told, "events", "an event without a change of the deployment");
+        *rollout = kept(decision);
+        let may_change = !before.status.is_final() || matches!(before.status, Status::Failed(_));
+        ensure!(may_change || *rollout == before, "E1", "{:?} became {:?}", before.status, rollout.status);
+        let is_superseded = matches!(rollout.status, Status::Superseded { .. });
+        let agrees = rollout.status.as_str() == word(&scene.run.status());
+        ensure!(is_superseded || agrees, "E1", "the head is {:?}", rollout.status);
+        let is_over = rollout.finished_at.is_some();
+        ensure!(is_over == rollout.status.is_final(), "E1", "an end without a time, or the reverse");
+        Ok(())
+    }
+
+    fn check_stages(&self) -> Checked {
+        for (stage, (kind, _)) in self.shape.stages.iter().enumerate() {
+            let inside = self.entrants.iter().filter(|it| it.scene.run.stages[stage].status.is_open());
+            let inside: Vec<i64> = inside.map(|it| it.rollout.number).collect();
+            let is_fine = inside.len() <= 1 || *kind != StageKind::Stage;
+            ensure!(is_fine, "one at a time", "{inside:?} are in stage {stage}");
+        }
+        Ok(())
+    }
+
+    /// All is well from here on: then everybody comes to an end, and the newest is never left out.
+    fn conclude(&mut self) -> Checked {
+        for _ in 0..1_000 {
+            self.sweep(0)?;
+            let mut has_moved = false;
+            for place in 0..self.entrants.len() {
+                if let Some(asked) = self.entrants[place].scene.onward() {
+                    self.ask(place, &asked)?;
+                    has_moved = true;
+                }
+            }
+            let is_queued = |it: &Entrant| it.scene.run.queued_for().is_some();
+            if !has_moved && !self.entrants.iter().any(is_queued) {
+                break;
+            }
+        }
+        for it in &self.entrants {
+            let (number, status) = (it.rollout.number, it.scene.run.status());
+            ensure!(status.is_final(), "E4", "{number} is {status:?} for ever");
+        }
+        let newest = self.entrants.last().map(|it| &it.rollout.status);
+        let is_left_out = matches!(newest, Some(Status::Superseded { .. }));
+        ensure!(!is_left_out, "superseded", "the newest of all");
+        Ok(())
+    }
+}
+
+fn asked(scene: &mut Scene, chance: &mut Chance) -> Option<Asked> {
+    match chance.below(20) {
+        0 => Some(Asked::Cancel),
+        1..3 => {
+            let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
+            failed.map(|stage| Asked::Retry { stage, from: berth_core::run::retry::From::Failed })
+        }
+        3..7 => {
+            let mut steps = scene.run.steps.iter().enumerate();
+            let (at, nonce) = steps.find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))?;
+            Some(Asked::Report { at, nonce, ends: chance.pick(&Ends::ALL) })
+        }
+        7 => {
+            let mut steps = scene.run.steps.iter();
+            let at = steps.position(|step| step.status == StepStatus::Waiting)?;
+            let resolution = chance.pick(&[Resolution::Retry, Resolution::Fail]);
+            Some(Asked::Resolve { at, resolution })
+        }
+        // Somebody has to say something, and does not hurry.
+        _ if matches!(scene.run.status(), RunStatus::Waiting) => None,
+        _ => scene.onward(),
+    }
+}
+
+fn kept(decision: Decision<Rollout>) -> Rollout {
+    decision.answer
+}
+
+const fn word(status: &RunStatus) -> &'static str {
+    match status {
+        RunStatus::Running => "running",
+        RunStatus::Waiting => "waiting",
+        RunStatus::Cancelling(_) => "cancelling",
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed(_) => "failed",
+        RunStatus::Cancelled(_) => "cancelled",
+    }
+}

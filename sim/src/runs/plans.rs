@@ -1,0 +1,130 @@
+//! Random plans: a shape that is small enough to read, and the plan it stands for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use berth_core::pipeline::grammar::StepId;
+use berth_core::pipeline::model::{Retry, StepType};
+use berth_core::pipeline::seconds::Seconds;
+use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
+use berth_core::step::{Builtin, OnLost};
+
+use crate::chance::Chance;
+
+/// All that the rules look at in a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shape {
+    pub stages: Vec<(StageKind, Vec<StepShape>)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepShape {
+    pub needs: Vec<usize>,
+    pub runs: bool,
+    /// Attempts and seconds between them.
+    pub retry: Option<(u32, u64)>,
+    pub on_lost: OnLost,
+}
+
+const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
+
+pub fn shape(chance: &mut Chance) -> Shape {
+    let count = chance.pick(&[1, 1, 2, 2, 3, 4]);
+    let stages = (0..count).map(|at| {
+        let kinds = match at {
+            0 => &[StageKind::Build, StageKind::Stage, StageKind::Environment][..],
+            _ => &[StageKind::Stage, StageKind::Stage, StageKind::Environment][..],
+        };
+        (chance.pick(kinds), steps(chance))
+    });
+    Shape { stages: stages.collect() }
+}
+
+fn steps(chance: &mut Chance) -> Vec<StepShape> {
+    let count = chance.pick(&[0, 1, 1, 2, 2, 3, 3, 4, 5, 8]);
+    let order = order(chance, count);
+    let way = chance.below(3);
+    (0..count)
+        .map(|at| StepShape {
+            needs: needs(chance, &order, at, way),
+            runs: !chance.percent(12),
+            retry: chance.percent(40).then(|| (1 + u32::from(chance.small(4)), chance.pick(&[0, 1, 5, 60]))),
+            on_lost: chance.pick(&[OnLost::Ask, OnLost::Retry, OnLost::Retry, OnLost::Fail]),
+        })
+        .collect()
+}
+
+/// Each step's place in an order in which nobody needs a later one; mostly the written one.
+fn order(chance: &mut Chance, count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    if chance.percent(30) {
+        for at in (1..count).rev() {
+            let other = usize::try_from(chance.below(at as u64 + 1)).unwrap_or(0);
+            order.swap(at, other);
+        }
+    }
+    order
+}
+
+fn needs(chance: &mut Chance, order: &[usize], at: usize, way: u64) -> Vec<usize> {
+    let before: Vec<usize> = (0..order.len()).filter(|other| order[*other] < order[at]).collect();
+    match way {
+        // One after the other.
+        0 => before.into_iter().filter(|other| order[*other] + 1 == order[at]).collect(),
+        // Any graph.
+        1 => before.into_iter().filter(|_| chance.percent(35)).collect(),
+        // All side by side, but for a few.
+        _ => before.into_iter().filter(|_| chance.percent(8)).collect(),
+    }
+}
+
+pub fn plan(shape: &Shape) -> Plan {
+    let stages = shape.stages.iter().zip(NAMES).map(|((kind, steps), name)| PlannedStage {
+        name: name.to_owned(),
+        kind: *kind,
+        contexts: BTreeMap::new(),
+        steps: steps.iter().enumerate().map(|(at, step)| planned(name, at, step)).collect(),
+        secrets: BTreeMap::new(),
+    });
+    Plan { source: None, stages: stages.collect() }
+}
+
+fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
+    let name = format!("{stage}-{at}");
+    PlannedStep {
+        id: StepId::parse(&name).unwrap_or_else(|wrong| unreachable!("{wrong}")),
+        name,
+        kind: StepType::Builtin(Builtin::Dummy),
+        needs: shape.needs.clone(),
+        when: if shape.runs { When::Always } else { When::Never },
+        params: Default::default(),
+        env: BTreeMap::new(),
+        secret_files: BTreeMap::new(),
+        outputs: Vec::new(),
+        artifacts: BTreeMap::new(),
+        needs_artifacts: Vec::new(),
+        timeout: None,
+        retry: shape
+            .retry
+            .map(|(attempts, seconds)| Retry { attempts, backoff: Seconds::from_secs(seconds) }),
+        on_lost: shape.on_lost,
+        runs_on: Vec::new(),
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for ((kind, steps), name) in self.stages.iter().zip(NAMES) {
+            writeln!(f, "     {name}: {kind:?}")?;
+            for (at, step) in steps.iter().enumerate() {
+                let StepShape { needs, runs, retry, on_lost } = step;
+                let never = if *runs { "" } else { ", never runs" };
+                writeln!(
+                    f,
+                    "       {name}-{at}: needs {needs:?}, retry {retry:?}, lost: {on_lost:?}{never}"
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

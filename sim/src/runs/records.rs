@@ -1,0 +1,110 @@
+//! What was committed, kept the way a database keeps it: a head, a row per step, a row per attempt. Nothing is taken
+//! over from a decision that it does not say has changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_core::id::{DeploymentId, PipelineId, StepRunId};
+use berth_core::run::{Attempt, Run, RunChange, StageRun, StepRun};
+
+use super::check::{Checked, ensure};
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Records {
+    head: Option<Head>,
+    steps: BTreeMap<usize, StepRun>,
+    attempts: BTreeMap<(StepRunId, u32), Attempt>,
+    nonces: BTreeSet<String>,
+    /// Steps that began with attempts behind them: the number of the last.
+    offset: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Head {
+    deployment: DeploymentId,
+    pipeline: PipelineId,
+    version: i64,
+    stages: Vec<StageRun>,
+}
+
+/// The transaction is rolled back: a nonce is unique among all attempts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflict;
+
+impl Records {
+    /// As if every step had been tried so often before.
+    pub fn with_tries(tries: u32) -> Self {
+        Self { offset: tries, ..Self::default() }
+    }
+
+    pub fn conflicts(&self, change: &RunChange) -> Result<(), Conflict> {
+        let mut opened = change.attempts.iter().filter(|it| it.end.is_none());
+        if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(Conflict) } else { Ok(()) }
+    }
+
+    /// Writes a change that does not conflict.
+    pub(super) fn apply(&mut self, change: &RunChange) -> Checked {
+        let run = &change.run;
+        let version = self.head.as_ref().map_or(0, |head| head.version);
+        ensure!(run.version == version + 1, "version", "{} came after {version}", run.version);
+        self.head = Some(Head {
+            deployment: run.deployment,
+            pipeline: run.pipeline,
+            version: run.version,
+            stages: run.stages.clone(),
+        });
+        for at in &change.steps {
+            self.steps.insert(*at, StepRun { live: None, ..run.steps[*at].clone() });
+        }
+        for attempt in &change.attempts {
+            self.write(attempt)?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, attempt: &Attempt) -> Checked {
+        let Attempt { step, number, nonce, .. } = attempt;
+        let known = self.attempts.get(&(*step, *number));
+        if attempt.end.is_none() {
+            ensure!(known.is_none(), "E14", "attempt {number} of {step} was made twice");
+            let last = self.last(*step).map_or(self.offset, |it| it.number);
+            ensure!(*number == last + 1, "E14", "attempt {number} of {step} came after {last}");
+            let is_alive = self.last(*step).is_some_and(|it| it.end.is_none());
+            ensure!(!is_alive, "E2", "{step} has two live attempts");
+            self.nonces.insert(nonce.clone());
+        } else {
+            let Some(known) = known else {
+                ensure!(false, "E14", "attempt {number} of {step} ended and was never granted");
+                return Ok(());
+            };
+            ensure!(known.end.is_none(), "E1", "attempt {number} of {step} ended twice");
+            let opened = Attempt { end: None, ..attempt.clone() };
+            ensure!(*known == opened, "E1", "attempt {number} of {step} changed when it ended");
+        }
+        self.attempts.insert((*step, *number), attempt.clone());
+        Ok(())
+    }
+
+    /// The latest attempt of a step.
+    pub fn last(&self, step: StepRunId) -> Option<&Attempt> {
+        self.attempts.range((step, 0)..=(step, u32::MAX)).next_back().map(|(_, it)| it)
+    }
+
+    pub fn attempts_of(&self, step: StepRunId) -> impl Iterator<Item = &Attempt> {
+        self.attempts.range((step, 0)..=(step, u32::MAX)).map(|(_, it)| it)
+    }
+
+    pub fn load(&self) -> Option<Run> {
+        let head = self.head.as_ref()?;
+        let steps = self.steps.values().map(|step| {
+            let live = self.last(step.id).filter(|it| it.end.is_none()).cloned();
+            StepRun { live, ..step.clone() }
+        });
+        Some(Run {
+            deployment: head.deployment,
+            pipeline: head.pipeline,
+            version: head.version,
+            stages: head.stages.clone(),
+            steps: steps.collect(),
+        })
+    }
+}

@@ -1,0 +1,221 @@
+//! A plan with everything that will happen to it: how each execution ends, where the process dies, what people answer.
+//!
+//! The same policy moves the rules here and the reference in `expected`, turn by turn: an end is retried while retries
+//! are left · a crash or a cancellation that is due comes first · a stage that waits is entered · up to `width` steps
+//! are granted, lowest rank first · of those that run the one with the highest rank ends · the first that waits for an
+//! answer gets it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use berth_core::run::retry::From;
+use berth_core::run::{Resolution, RunStatus, StageStatus, StepStatus};
+use berth_core::step::OnLost;
+
+use super::check::{Violation, ensure};
+use super::command::Ends;
+use super::expected::Ending;
+use super::plans::{Shape, shape};
+use super::scene::{Asked, Scene};
+use crate::chance::Chance;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scenario {
+    pub shape: Shape,
+    /// Steps that run at the same time.
+    pub width: usize,
+    /// In the order of the plan, as are the next two.
+    pub ranks: Vec<u64>,
+    /// How executions end that no crash ends; then all succeed.
+    pub script: Vec<Vec<Ends>>,
+    pub answers: Vec<Vec<Resolution>>,
+    /// Turns in which the process dies.
+    pub crashes: BTreeSet<u32>,
+    pub cancel_at: Option<u32>,
+    pub retries: Vec<From>,
+}
+
+pub(super) const TURNS_MAX: u32 = 2_000;
+
+pub fn scenario(seed: u64) -> Scenario {
+    let mut chance = Chance::from_seed(seed);
+    let mut shape = shape(&mut chance);
+    let is_idempotent = chance.percent(30);
+    if is_idempotent {
+        let steps = shape.stages.iter_mut().flat_map(|(_, steps)| steps);
+        steps.for_each(|step| step.on_lost = OnLost::Retry);
+    }
+    let luck = chance.pick(&[40, 75, 95]);
+    let count: usize = shape.stages.iter().map(|(_, steps)| steps.len()).sum();
+    let ranks = (0..count).map(|_| chance.draw()).collect();
+    let script = (0..count).map(|_| ends(&mut chance, luck)).collect();
+    let answers = (0..count).map(|_| {
+        let given = chance.below(3);
+        let all = [Resolution::Ran, Resolution::Retry, Resolution::Fail];
+        (0..given).map(|_| chance.pick(&all)).collect()
+    });
+    let answers = answers.collect();
+    let crashes = (0..chance.below(4)).map(|_| u32::from(chance.small(40))).collect();
+    let cancel_at = chance.percent(15).then(|| u32::from(chance.small(30)));
+    let retries = (0..chance.below(3)).map(|_| chance.pick(&[From::Failed, From::Failed, From::Start]));
+    let retries = retries.collect();
+    let width = usize::from(chance.pick(&[1u8, 1, 2, 3, 8]));
+    Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries }
+}
+
+fn ends(chance: &mut Chance, luck: u64) -> Vec<Ends> {
+    match chance.below(40) {
+        // Long rows of the same: how often is too often?
+        0 => vec![Ends::NeverStarted; 8 + usize::from(chance.small(5))],
+        1 => vec![Ends::Lost; 2 + usize::from(chance.small(4))],
+        2 => vec![Ends::Failed; 1 + usize::from(chance.small(4))],
+        _ => (0..chance.below(6))
+            .map(|_| if chance.percent(luck) { Ends::Succeeded } else { chance.pick(&Ends::ALL) })
+            .collect(),
+    }
+}
+
+/// Takes the run through it, with the oracle of every step watching, and says how everything stands then.
+pub fn play(scenario: &Scenario) -> Result<Ending, Violation> {
+    let mut scene = Scene::begin(&scenario.shape, 0, false)?;
+    let mut player = Player {
+        scenario,
+        spoken: vec![0; scenario.script.len()],
+        answered: vec![0; scenario.answers.len()],
+        retried: 0,
+    };
+    for turn in 0..TURNS_MAX {
+        if !player.take(turn, &mut scene)? {
+            return Ok(ending(&scene));
+        }
+    }
+    ensure!(false, "E4", "the run does not come to an end");
+    Ok(ending(&scene))
+}
+
+impl Scenario {
+    /// A crash costs it time and nothing else: whatever it ends is run again, and not too often.
+    pub(super) fn is_immune(&self) -> bool {
+        let mut steps = self.shape.stages.iter().flat_map(|(_, steps)| steps);
+        let is_retried = steps.all(|step| step.on_lost == OnLost::Retry);
+        let losses = self.script.iter().flatten().filter(|ends| ends.is_unknown()).count();
+        // A crash also breaks a row of starts that come to nothing.
+        let false_starts = self.script.iter().map(|ends| ends.iter().filter(|it| **it == Ends::NeverStarted));
+        let is_few = false_starts.into_iter().all(|row| row.count() < 8);
+        is_retried && is_few && losses == 0 && self.crashes.len() <= 3 && self.cancel_at.is_none()
+    }
+}
+
+struct Player<'a> {
+    scenario: &'a Scenario,
+    spoken: Vec<usize>,
+    answered: Vec<usize>,
+    retried: usize,
+}
+
+impl Player<'_> {
+    /// False: nothing is left to do.
+    fn take(&mut self, turn: u32, scene: &mut Scene) -> Result<bool, Violation> {
+        // No pause lasts that long.
+        scene.now = scene.now.plus_seconds(3_600);
+        if scene.run.status().is_final() {
+            let failed = scene.run.stages.iter().position(|stage| stage.status == StageStatus::Failed);
+            let from = self.scenario.retries.get(self.retried);
+            let (Some(stage), Some(from)) = (failed, from) else { return Ok(false) };
+            self.retried += 1;
+            scene.ask(&Asked::Retry { stage, from: *from })?;
+            return Ok(true);
+        }
+        if self.scenario.crashes.contains(&turn) {
+            scene.crash(None, Ends::Lost)?;
+            return Ok(true);
+        }
+        let Some(asked) = self.next(turn, scene) else { return Ok(false) };
+        scene.ask(&asked)?;
+        Ok(true)
+    }
+
+    fn next(&mut self, turn: u32, scene: &mut Scene) -> Option<Asked> {
+        if self.scenario.cancel_at == Some(turn) {
+            return Some(Asked::Cancel);
+        }
+        if scene.run.queued_for().is_some() {
+            return Some(Asked::Enter);
+        }
+        let steps = || scene.run.steps.iter().enumerate();
+        let live = || steps().filter(|(_, step)| step.live.is_some()).map(|(at, _)| at);
+        let rank = |at: &usize| self.scenario.ranks[*at];
+        let ready = scene.run.ready(scene.now).into_iter().min_by_key(rank);
+        if let Some(at) = ready.filter(|_| live().count() < self.scenario.width) {
+            return Some(Asked::Grant { at, nonce: scene.fresh() });
+        }
+        if let Some(at) = live().max_by_key(rank) {
+            let ends = self.scenario.script[at].get(self.spoken[at]).copied().unwrap_or(Ends::Succeeded);
+            self.spoken[at] += 1;
+            let nonce = scene.run.steps[at].live.as_ref()?.nonce.clone();
+            return Some(Asked::Report { at, nonce, ends });
+        }
+        let (at, _) = steps().find(|(_, step)| step.status == StepStatus::Waiting)?;
+        let resolution = *self.scenario.answers[at].get(self.answered[at])?;
+        self.answered[at] += 1;
+        Some(Asked::Resolve { at, resolution })
+    }
+}
+
+fn ending(scene: &Scene) -> Ending {
+    let executions = |id| u32::try_from(scene.records.attempts_of(id).count()).unwrap_or(u32::MAX);
+    let run = match scene.run.status() {
+        RunStatus::Running => "running",
+        RunStatus::Waiting => "waiting",
+        RunStatus::Cancelling(_) => "cancelling",
+        RunStatus::Succeeded => "succeeded",
+        RunStatus::Failed(_) => "failed",
+        RunStatus::Cancelled(_) => "cancelled",
+    };
+    Ending {
+        run,
+        stages: scene.run.stages.iter().map(|stage| stage.status.as_str()).collect(),
+        steps: scene.run.steps.iter().map(|step| (step.status.as_str(), executions(step.id))).collect(),
+    }
+}
+
+impl Scene {
+    /// Lets everything succeed from here on, and says that what is unknown ran. Whatever happened before, this leads
+    /// to an end.
+    pub fn conclude(&mut self) -> Result<(), Violation> {
+        for _ in 0..TURNS_MAX {
+            let is_queued = self.run.queued_for().is_some();
+            let Some(asked) = is_queued.then_some(Asked::Enter).or_else(|| self.onward()) else { break };
+            self.ask(&asked)?;
+        }
+        let status = self.run.status();
+        ensure!(status.is_final(), "E4", "the run is {status:?} and nothing brings it to an end");
+        Ok(())
+    }
+
+    /// The next thing that takes it nearer to a good end, but for entering a stage.
+    pub(super) fn onward(&mut self) -> Option<Asked> {
+        let steps = || self.run.steps.iter().enumerate();
+        if let Some((at, nonce)) =
+            steps().find_map(|(at, step)| Some((at, step.live.as_ref()?.nonce.clone())))
+        {
+            return Some(Asked::Report { at, nonce, ends: Ends::Succeeded });
+        }
+        if let Some(ready_at) = self.run.ready_at() {
+            self.now = self.now.max(ready_at);
+            let at = self.run.ready(self.now).first().copied()?;
+            return Some(Asked::Grant { at, nonce: self.fresh() });
+        }
+        let waiting = steps().find(|(_, step)| step.status == StepStatus::Waiting).map(|(at, _)| at);
+        waiting.map(|at| Asked::Resolve { at, resolution: Resolution::Ran })
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Scenario { shape, width, ranks, script, answers, crashes, cancel_at, retries } = self;
+        writeln!(f, "{shape}     {width} at a time, ranks {ranks:?}")?;
+        writeln!(f, "     ends {script:?}\n     answers {answers:?}")?;
+        writeln!(f, "     crashes {crashes:?}, cancelled at {cancel_at:?}, retries {retries:?}")
+    }
+}

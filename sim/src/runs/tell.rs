@@ -1,0 +1,109 @@
+//! A sequence from beginning to end, and the story of one that breaks a promise.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+
+use super::check::Violation;
+use super::expected::{Ending, expected};
+use super::generate::Sequence;
+use super::scenario::{Scenario, play};
+use super::scene::Scene;
+
+/// A sequence that broke a promise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failed {
+    pub violation: Violation,
+    pub trace: String,
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}\n\n{}", self.violation, self.trace)
+    }
+}
+
+/// Every command, and then whatever it takes to bring the run to its end: none may hang.
+pub fn check(sequence: &Sequence) -> Result<Scene, Violation> {
+    let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)?;
+    for command in &sequence.commands {
+        scene.perform(command)?;
+    }
+    scene.conclude()?;
+    Ok(scene)
+}
+
+/// The same, for people: a sequence that fails is made as short as it gets and told line by line.
+pub fn run(sequence: &Sequence) -> Result<Scene, Box<Failed>> {
+    check(sequence).map_err(|violation| {
+        let trace = trace(&shrunk(sequence, &violation));
+        Box::new(Failed { violation, trace })
+    })
+}
+
+/// Leaves out whatever the same promise is broken without.
+fn shrunk(sequence: &Sequence, violation: &Violation) -> Sequence {
+    let mut kept = sequence.clone();
+    let mut index = kept.commands.len();
+    while index > 0 {
+        index -= 1;
+        let mut shorter = kept.clone();
+        shorter.commands.remove(index);
+        if check(&shorter).is_err_and(|other| other.rule == violation.rule) {
+            kept = shorter;
+            index = index.min(kept.commands.len());
+        }
+    }
+    kept
+}
+
+/// What happens, line by line, up to the first broken promise.
+pub fn trace(sequence: &Sequence) -> String {
+    let mut text = sequence.shape.to_string();
+    let mut scene = match Scene::begin(&sequence.shape, sequence.tries, sequence.is_built) {
+        Ok(scene) => scene,
+        Err(violation) => return format!("{text}{violation}\n"),
+    };
+    for (number, command) in sequence.commands.iter().enumerate() {
+        let _ = writeln!(text, "{number:>3}. {command}");
+        match scene.perform(command) {
+            Ok(steps) => {
+                for (asked, told) in steps {
+                    let _ = writeln!(text, "     {asked:?}\n       {told}");
+                }
+            }
+            Err(violation) => {
+                let _ = writeln!(text, "     {violation}");
+                return text;
+            }
+        }
+    }
+    if let Err(violation) = scene.conclude() {
+        let _ = writeln!(text, "     on the way to its end: {violation}");
+    }
+    text
+}
+
+/// Plays a scenario and compares its end with the reference; where a crash must make no difference, also with the end
+/// it would have had without one.
+pub fn compare(scenario: &Scenario) -> Result<(), Box<Failed>> {
+    let broken = |rule, what| {
+        let violation = Violation { rule, what };
+        Box::new(Failed { violation, trace: scenario.to_string() })
+    };
+    let played = play(scenario).map_err(|violation| broken(violation.rule, violation.what))?;
+    let right = expected(scenario);
+    if played != right {
+        return Err(broken("reference", format!("it ended as\n     {played:?}, not as\n     {right:?}")));
+    }
+    if !scenario.is_immune() {
+        return Ok(());
+    }
+    let calm = expected(&Scenario { crashes: BTreeSet::new(), ..scenario.clone() });
+    let words = |ending: &Ending| ending.steps.iter().map(|(word, _)| *word).collect::<Vec<_>>();
+    let is_same = (calm.run, &calm.stages, words(&calm)) == (played.run, &played.stages, words(&played));
+    // A stage that fails leaves undone what had not begun, and that is a matter of time.
+    if is_same || (scenario.width > 1 && calm.run != "succeeded") {
+        return Ok(());
+    }
+    Err(broken("E4", format!("it ended as\n     {played:?}, and without the crashes as\n     {calm:?}")))
+}

@@ -1,0 +1,160 @@
+//! What the random runs found in the rules of a run, each as a short story.
+
+use berth_core::event::EventKind;
+use berth_core::run::retry::From;
+use berth_core::run::{Resolution, StageKind, StageStatus, StepStatus};
+use berth_core::step::OnLost;
+use berth_sim::runs::{Answer, Asked, Ends, Scene, Shape, StepShape, Told};
+
+const PLAIN: StepShape = StepShape { needs: Vec::new(), runs: true, retry: None, on_lost: OnLost::Fail };
+
+/// Steps side by side in one stage that needs nobody's leave.
+struct Story(Scene);
+
+impl Story {
+    fn of(steps: Vec<StepShape>) -> Self {
+        Self::through(vec![steps])
+    }
+
+    fn through(stages: Vec<Vec<StepShape>>) -> Self {
+        let stages = stages.into_iter().map(|steps| (StageKind::Environment, steps)).collect();
+        Self(Scene::begin(&Shape { stages }, 0, false).unwrap_or_else(|violation| panic!("{violation}")))
+    }
+
+    fn ask(&mut self, asked: &Asked) -> Told {
+        self.0.ask(asked).unwrap_or_else(|violation| panic!("{violation}"))
+    }
+
+    fn grant(&mut self, at: usize) {
+        let nonce = self.0.fresh();
+        self.0.now = self.0.now.plus_seconds(3_600);
+        let told = self.ask(&Asked::Grant { at, nonce });
+        assert!(matches!(told.answer, Answer::Granted(_)), "{told}");
+    }
+
+    fn end(&mut self, at: usize, ends: Ends) -> Vec<EventKind> {
+        let nonce = self.0.run.steps[at].live.as_ref().expect("it runs").nonce.clone();
+        let told = self.ask(&Asked::Report { at, nonce, ends });
+        told.events.iter().map(|event| event.kind).collect()
+    }
+
+    fn execute(&mut self, at: usize, ends: Ends) {
+        self.grant(at);
+        self.end(at, ends);
+    }
+
+    fn step(&self, at: usize) -> StepStatus {
+        self.0.run.steps[at].status
+    }
+
+    fn stage(&self, at: usize) -> StageStatus {
+        self.0.run.stages[at].status
+    }
+}
+
+#[test]
+fn a_step_that_waits_to_be_tried_again_has_failed_when_its_stage_fails() {
+    let mut story = Story::of(vec![StepShape { retry: Some((3, 60)), ..PLAIN }, PLAIN]);
+    story.grant(1);
+    story.execute(0, Ends::Failed);
+    assert_eq!(story.step(0), StepStatus::Ready);
+    story.end(1, Ends::Failed);
+    assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
+}
+
+#[test]
+fn a_step_whose_outcome_is_unknown_is_not_passed_off_as_skipped_when_its_stage_fails() {
+    let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
+    story.grant(1);
+    story.execute(0, Ends::Lost);
+    story.end(1, Ends::Failed);
+    assert_eq!((story.stage(0), story.step(0)), (StageStatus::Failed, StepStatus::Failed));
+    let failure = story.0.run.steps[0].failure.as_ref().expect("it says why");
+    assert_eq!(failure.cause.as_str(), "lost");
+}
+
+#[test]
+fn nothing_is_said_to_be_tried_again_once_its_stage_cannot_succeed() {
+    let lost = StepShape { on_lost: OnLost::Retry, ..PLAIN };
+    let mut story = Story::of(vec![PLAIN, StepShape { retry: Some((3, 0)), ..PLAIN }, lost]);
+    story.grant(1);
+    story.grant(2);
+    story.execute(0, Ends::Failed);
+    assert_eq!(story.end(1, Ends::Failed), [EventKind::StepFailed]);
+    assert_eq!(story.end(2, Ends::Lost), [EventKind::StepFailed, EventKind::StageFailed]);
+}
+
+#[test]
+fn failures_do_not_use_up_what_a_lost_step_may_be_run_again() {
+    let patient = StepShape { retry: Some((9, 0)), on_lost: OnLost::Retry, ..PLAIN };
+    let mut story = Story::of(vec![patient]);
+    for _ in 0..5 {
+        story.execute(0, Ends::Failed);
+    }
+    story.execute(0, Ends::Lost);
+    assert_eq!(story.step(0), StepStatus::Ready);
+}
+
+#[test]
+fn a_retried_stage_begins_anew_to_count_what_was_lost() {
+    let mut story = Story::of(vec![StepShape { on_lost: OnLost::Retry, ..PLAIN }]);
+    for _ in 0..4 {
+        story.execute(0, Ends::Lost);
+    }
+    assert_eq!(story.stage(0), StageStatus::Failed);
+    story.ask(&Asked::Retry { stage: 0, from: From::Failed });
+    story.execute(0, Ends::Lost);
+    assert_eq!(story.step(0), StepStatus::Ready);
+}
+
+#[test]
+fn only_starts_that_came_to_nothing_in_a_row_are_too_many() {
+    let mut story = Story::of(vec![StepShape { retry: Some((9, 0)), ..PLAIN }]);
+    for _ in 0..9 {
+        story.execute(0, Ends::NeverStarted);
+    }
+    story.execute(0, Ends::Failed);
+    story.execute(0, Ends::NeverStarted);
+    assert_eq!(story.step(0), StepStatus::Ready);
+    for _ in 0..9 {
+        story.execute(0, Ends::NeverStarted);
+    }
+    assert_eq!(story.step(0), StepStatus::Failed);
+}
+
+#[test]
+fn a_stage_that_was_cancelled_stays_so_when_an_earlier_one_is_retried() {
+    let mut story = Story::through(vec![vec![PLAIN], vec![PLAIN], vec![PLAIN], vec![PLAIN]]);
+    story.grant(0);
+    story.ask(&Asked::CancelStage { stage: 2 });
+    story.end(0, Ends::Failed);
+    story.ask(&Asked::Retry { stage: 0, from: From::Start });
+    assert_eq!((story.stage(1), story.stage(2)), (StageStatus::Pending, StageStatus::Cancelled));
+    story.execute(0, Ends::Succeeded);
+    story.execute(1, Ends::Succeeded);
+    assert_eq!((story.stage(2), story.stage(3)), (StageStatus::Cancelled, StageStatus::Skipped));
+    assert!(matches!(story.0.run.status(), berth_core::run::RunStatus::Cancelled(_)));
+}
+
+#[test]
+fn nothing_is_resolved_in_a_stage_that_is_told_to_stop() {
+    let mut story = Story::of(vec![StepShape { on_lost: OnLost::Ask, ..PLAIN }, PLAIN]);
+    story.grant(1);
+    story.execute(0, Ends::Lost);
+    story.ask(&Asked::Cancel);
+    let told = story.ask(&Asked::Resolve { at: 0, resolution: Resolution::Ran });
+    assert!(matches!(told.answer, Answer::Refused(_)), "{told}");
+    story.end(1, Ends::Stopped);
+    assert_eq!(story.step(0), StepStatus::Cancelled);
+}
+
+#[test]
+fn a_step_that_was_tried_too_often_fails_and_does_not_hang() {
+    let patient = StepShape { retry: Some((9, 0)), ..PLAIN };
+    let shape = Shape { stages: vec![(StageKind::Environment, vec![patient])] };
+    let mut story = Story(Scene::begin(&shape, 999, false).unwrap_or_else(|it| panic!("{it}")));
+    story.execute(0, Ends::Failed);
+    assert_eq!(story.stage(0), StageStatus::Failed);
+    story.ask(&Asked::Retry { stage: 0, from: From::Failed });
+    assert_eq!(story.stage(0), StageStatus::Failed);
+}

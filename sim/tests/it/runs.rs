@@ -1,0 +1,102 @@
+//! A hundred thousand random sequences of a run, each step looked at by the oracle; scenarios compared with the
+//! reference; several runs in line for the same stages. In parts, so that cores share them.
+
+use berth_core::plant::{Plant, with_plant};
+use berth_sim::runs::{check, compare, line, run, scenario, sequence, trace};
+
+const SEQUENCES_PER_TEST: u64 = 25_000;
+const SCENARIOS_PER_TEST: u64 = 10_000;
+const LINES: u64 = 5_000;
+const PLANT_SEEDS_MAX: u64 = 10_000;
+
+fn check_sequences(part: u64) {
+    for seed in part * SEQUENCES_PER_TEST..(part + 1) * SEQUENCES_PER_TEST {
+        if let Err(failed) = run(&sequence(seed)) {
+            panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn no_sequence_breaks_a_promise_part_1() {
+    check_sequences(0);
+}
+
+#[test]
+fn no_sequence_breaks_a_promise_part_2() {
+    check_sequences(1);
+}
+
+#[test]
+fn no_sequence_breaks_a_promise_part_3() {
+    check_sequences(2);
+}
+
+#[test]
+fn no_sequence_breaks_a_promise_part_4() {
+    check_sequences(3);
+}
+
+fn check_scenarios(part: u64) {
+    for seed in part * SCENARIOS_PER_TEST..(part + 1) * SCENARIOS_PER_TEST {
+        if let Err(failed) = compare(&scenario(seed)) {
+            panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_1() {
+    check_scenarios(0);
+}
+
+#[test]
+fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_2() {
+    check_scenarios(1);
+}
+
+#[test]
+fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
+    for seed in 0..LINES {
+        if let Err(failed) = line::check(seed) {
+            panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_seed_is_a_story() {
+    for seed in 0..300 {
+        assert_eq!(trace(&sequence(seed)), trace(&sequence(seed)), "seed {seed}");
+        assert_eq!(line::trace(seed), line::trace(seed), "seed {seed}");
+    }
+}
+
+/// The first seed that shows the mistake, and which promise it breaks.
+fn find(plant: Plant) -> Option<(u64, String)> {
+    with_plant(plant, || {
+        (0..PLANT_SEEDS_MAX).find_map(|seed| {
+            let sequence = check(&sequence(seed)).err();
+            let scenario = || compare(&scenario(seed)).err().map(|failed| failed.violation);
+            let line = || line::check(seed).err().map(|failed| failed.violation);
+            let violation = sequence.or_else(scenario).or_else(line);
+            violation.map(|violation| (seed, violation.to_string()))
+        })
+    })
+}
+
+/// A checker that never fails proves nothing.
+#[test]
+fn every_mistake_planted_into_a_run_is_found() {
+    let mut missed = Vec::new();
+    for plant in Plant::RUNS {
+        match find(*plant) {
+            Some((seed, what)) => {
+                let line: String = what.lines().next().unwrap_or_default().chars().take(90).collect();
+                println!("{plant:<24} seed {seed:>5}  {line}", plant = format!("{plant:?}"));
+            }
+            None => missed.push(plant.what()),
+        }
+    }
+    assert!(missed.is_empty(), "nothing noticed that {missed:#?}");
+}
