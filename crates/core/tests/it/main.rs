@@ -2,6 +2,8 @@
 
 mod bombs;
 mod checks;
+mod evaluation;
+mod evaluation_bounds;
 mod expressions;
 mod fixtures;
 mod frame;
