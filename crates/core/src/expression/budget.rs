@@ -23,6 +23,11 @@ impl Budget {
         Self::new(EXPR_FUEL_MAX, EXPR_RESULT_BYTES_MAX)
     }
 
+    /// Nothing more can be evaluated with it.
+    pub(crate) const fn is_spent(&self) -> bool {
+        self.fuel == 0
+    }
+
     pub(super) fn steps(&mut self, count: usize) -> Result<(), EvaluationError> {
         match self.fuel.checked_sub(count) {
             Some(left) => {

@@ -7,6 +7,7 @@ mod evaluation_bounds;
 mod expressions;
 mod fixtures;
 mod frame;
+mod planning;
 mod properties;
 
 use std::fmt::Write as _;
