@@ -87,6 +87,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::idempotency::STATEMENTS,
         crate::lists::STATEMENTS,
         crate::outbox::STATEMENTS,
+        crate::query::attempts::STATEMENTS,
         crate::query::environments::STATEMENTS,
         crate::query::events::STATEMENTS,
         crate::query::members::STATEMENTS,

@@ -1,5 +1,6 @@
 //! Read models: lists and pages.
 
+pub mod attempts;
 pub mod environments;
 pub mod events;
 pub mod members;
