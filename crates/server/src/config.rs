@@ -1,6 +1,7 @@
 //! What the server is told from outside.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::{
@@ -10,6 +11,8 @@ use crate::limits::{
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
+    /// Where logs and artifacts lie, beside the database. Nothing is made there before the first of them is.
+    pub data_dir: PathBuf,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
     pub public_url: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed.
@@ -26,6 +29,7 @@ impl Config {
     pub fn local(listen: SocketAddr) -> Self {
         Self {
             listen,
+            data_dir: PathBuf::from("berth-data"),
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,

@@ -56,6 +56,12 @@ pub const PASSWORD_HASHES_WAITING_MAX: usize = 32;
 pub const DEFINITIONS_AT_ONCE: usize = 2;
 pub const DEFINITIONS_WAITING_MAX: usize = 64;
 
+/// Logs cut into lines or searched at once; so many wait.
+pub const LOG_READS_AT_ONCE: usize = 4;
+pub const LOG_READS_WAITING_MAX: usize = 256;
+/// What was appended to a log survives a power failure after so long, at the latest.
+pub const LOG_FLUSH_EVERY: Duration = Duration::from_secs(5);
+
 /// How far back insights into an environment look.
 pub const INSIGHT_DAYS_DEFAULT: i64 = 30;
 pub const INSIGHT_DAYS_MAX: i64 = 366;

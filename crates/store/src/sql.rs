@@ -88,6 +88,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::lists::STATEMENTS,
         crate::outbox::STATEMENTS,
         crate::query::deployments::STATEMENTS,
+        crate::query::attempts::STATEMENTS,
         crate::query::environments::STATEMENTS,
         crate::query::events::STATEMENTS,
         crate::query::members::STATEMENTS,

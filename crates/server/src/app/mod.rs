@@ -6,7 +6,9 @@ mod deployments;
 mod environments;
 mod events;
 mod follow;
+mod follow_log;
 mod history;
+mod logs;
 mod members;
 mod organizations;
 mod pipelines;
@@ -20,6 +22,7 @@ pub use answer::{Answer, Outcome, Page};
 pub(crate) use declared::{adopt, declare as declare_environments};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
+pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
 pub(crate) use organizations::subject as organization_subject;
@@ -40,11 +43,13 @@ use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Authorized, Standing};
+use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::credential::password::Passwords;
 use crate::error::AppError;
 use crate::gate::Gate;
-use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
+use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
+use crate::logs::LogStore;
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
@@ -59,6 +64,10 @@ pub struct App {
     /// Where definitions are parsed.
     pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
+    pub(crate) logs: LogStore,
+    /// Where logs are searched and cut into lines.
+    pub(crate) reading: Gate,
+    pub(crate) artifacts: Artifacts,
     /// Executes deployments.
     pub(crate) runner: Runner,
     /// Cancelled when the server stops: streams and background work end on it.
@@ -70,8 +79,24 @@ impl App {
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
+        let reading = Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX);
         let (vault, runner) = (Arc::new(vault), Runner::new());
-        Self { store, vault, config, rates, passwords, parsing, streams, runner, shutdown }
+        let logs = LogStore::new(config.data_dir.join("logs"));
+        let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
+        Self {
+            store,
+            vault,
+            config,
+            rates,
+            passwords,
+            parsing,
+            streams,
+            logs,
+            reading,
+            artifacts,
+            runner,
+            shutdown,
+        }
     }
 
     /// For programs that have their own reason to stop, such as a signal.
@@ -86,6 +111,14 @@ impl App {
 
     pub fn vault(&self) -> &Arc<Vault> {
         &self.vault
+    }
+
+    pub fn logs(&self) -> &LogStore {
+        &self.logs
+    }
+
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
     }
 
     pub fn config(&self) -> &Config {

@@ -14,6 +14,8 @@ mod store;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use read::whole_chars;
+
 pub use group::{Group, GroupState};
 pub use open::News;
 pub use read::{Line, Lines, Log};

@@ -144,7 +144,7 @@ impl Log {
     }
 
     /// Where a line begins; past the last one, where the log ends.
-    pub(super) fn line_start(&mut self, number: u64) -> Result<u64, LogError> {
+    pub fn line_start(&mut self, number: u64) -> Result<u64, LogError> {
         if number <= 1 {
             return Ok(0);
         }

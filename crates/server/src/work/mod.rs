@@ -31,7 +31,7 @@ use berth_store::records::environment;
 
 use crate::app::App;
 use crate::error::AppError;
-use crate::limits::RUNNER_HEARTBEAT_S;
+use crate::limits::{LOG_FLUSH_EVERY, RUNNER_HEARTBEAT_S};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -50,8 +50,11 @@ pub async fn run(app: Arc<App>) {
         keep_on("expire", &app, expiries),
         keep_on("deploy", &app, deployments),
         keep_on("renew", &app, renewals),
+        keep_on("flush logs", &app, flushes),
     );
     app.runner.finish().await;
+    // The last of what its steps said.
+    flush_logs(&app).await;
 }
 
 /// One look at everything, for those who turn the crank by hand.
@@ -118,6 +121,20 @@ async fn renewals(app: Arc<App>) {
                 "attempts could not be renewed; it is tried again in {RUNNER_HEARTBEAT_S} s"
             );
         }
+    }
+}
+
+async fn flushes(app: Arc<App>) {
+    let mut tick = tokio::time::interval(LOG_FLUSH_EVERY);
+    while app.shutdown.run_until_cancelled(tick.tick()).await.is_some() {
+        flush_logs(&app).await;
+    }
+}
+
+async fn flush_logs(app: &App) {
+    let logs = app.logs.clone();
+    if tokio::task::spawn_blocking(move || logs.flush_all()).await.is_err() {
+        tracing::error!("flushing logs broke");
     }
 }
 
