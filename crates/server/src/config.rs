@@ -8,6 +8,11 @@ use crate::limits::{
     REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
 };
 
+/// What every runner says of the machine it is on.
+fn own_labels() -> Vec<String> {
+    [std::env::consts::OS, std::env::consts::ARCH].map(str::to_owned).to_vec()
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
@@ -21,6 +26,8 @@ pub struct Config {
     pub requests_per_s: u32,
     pub requests_burst: u32,
     pub streams_per_token_max: usize,
+    /// What the runner of this server can do, for `runs_on`. `None`: it has no runner.
+    pub runner_labels: Option<Vec<String>>,
     /// How often a stream gives a sign of life, and its caller's right is checked again.
     pub stream_check_every: Duration,
 }
@@ -37,6 +44,7 @@ impl Config {
             requests_burst: REQUESTS_PER_TOKEN_BURST,
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             stream_check_every: STREAM_CHECK_EVERY,
+            runner_labels: Some(own_labels()),
         }
     }
 

@@ -7,6 +7,7 @@ pub mod artifacts;
 pub mod config;
 pub mod credential;
 pub mod demo;
+pub mod engine;
 pub mod error;
 pub mod gate;
 pub mod http;

@@ -66,15 +66,6 @@ pub const LOG_FLUSH_EVERY: Duration = Duration::from_secs(5);
 pub const INSIGHT_DAYS_DEFAULT: i64 = 30;
 pub const INSIGHT_DAYS_MAX: i64 = 366;
 
-/// Deployments this process executes at once; others wait for a place.
-pub const DEPLOYMENTS_AT_ONCE: usize = 64;
-/// So often an attempt gives a sign of life.
-pub const RUNNER_HEARTBEAT_S: u64 = 5;
-/// From telling a step to stop until it is killed.
-pub const STEP_STOP_GRACE_S: u64 = 10;
-/// What steps get instead when the server stops: their ends are still to be written within [`SHUTDOWN_MAX`].
-pub const STEP_STOP_AT_SHUTDOWN_S: u64 = 5;
-
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;

@@ -12,6 +12,7 @@ mod logs;
 mod members;
 mod organizations;
 mod pipelines;
+pub(crate) mod rollouts;
 mod secrets;
 mod sign_in;
 mod tokens;
@@ -20,6 +21,7 @@ mod wire;
 
 pub use answer::{Answer, Outcome, Page};
 pub(crate) use declared::{adopt, declare as declare_environments};
+pub use deployments::{DeploymentFilter, NewDeployment};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};
@@ -46,6 +48,7 @@ use crate::access::{self, Authorized, Standing};
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::credential::password::Passwords;
+use crate::engine::Engine;
 use crate::error::AppError;
 use crate::gate::Gate;
 use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
@@ -53,7 +56,6 @@ use crate::logs::LogStore;
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
-use crate::work::Runner;
 
 pub struct App {
     pub(crate) store: Store,
@@ -68,8 +70,8 @@ pub struct App {
     /// Where logs are searched and cut into lines.
     pub(crate) reading: Gate,
     pub(crate) artifacts: Artifacts,
-    /// Executes deployments.
-    pub(crate) runner: Runner,
+    /// Moves deployments.
+    pub(crate) engine: Engine,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -80,7 +82,7 @@ impl App {
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
         let reading = Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX);
-        let (vault, runner) = (Arc::new(vault), Runner::new());
+        let (vault, engine) = (Arc::new(vault), Engine::new());
         let logs = LogStore::new(config.data_dir.join("logs"));
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         Self {
@@ -94,7 +96,7 @@ impl App {
             logs,
             reading,
             artifacts,
-            runner,
+            engine,
             shutdown,
         }
     }
@@ -125,10 +127,10 @@ impl App {
         &self.config
     }
 
-    /// Something was committed that may let a deployment start, or tells one to stop: the runner looks now. Without
+    /// Something was committed that may let a deployment start, or tells one to stop: the engine looks now. Without
     /// this it looks within a second.
     pub(crate) fn nudge(&self) {
-        self.runner.nudge();
+        self.engine.nudge();
     }
 
     /// Runs a change, or gives the stored answer when the same request was answered before.

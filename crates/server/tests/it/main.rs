@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod at_work;
 mod canary;
 mod confusion;
 mod described;
+mod engine;
 mod environments;
 mod events;
 mod follow;

@@ -80,6 +80,8 @@ CREATE TABLE step_runs (
     ('pending', 'ready', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'skipped')),
   tries BIGINT NOT NULL,
   failures BIGINT NOT NULL,
+  losses BIGINT NOT NULL,
+  false_starts BIGINT NOT NULL,
   not_before BIGINT,
   outputs TEXT,
   artifacts TEXT,

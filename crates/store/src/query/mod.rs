@@ -1,7 +1,7 @@
 //! Read models: lists and pages.
 
-pub mod deployments;
 pub mod attempts;
+pub mod deployments;
 pub mod environments;
 pub mod events;
 pub mod members;

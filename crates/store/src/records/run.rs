@@ -14,7 +14,7 @@ statements! {
     Org Read HEAD = "SELECT pipeline_id, stages, version FROM runs
         WHERE org_id = $1 AND deployment_id = $2 {for_update}";
     Org Read STEPS = "SELECT stage, position, id, step, status, tries, failures, not_before, outputs, artifacts,
-          failure, started_at, finished_at FROM step_runs
+          failure, started_at, finished_at, losses, false_starts FROM step_runs
         WHERE org_id = $1 AND deployment_id = $2 ORDER BY stage, position";
     Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at FROM attempts
         WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL";
@@ -26,10 +26,10 @@ statements! {
     Org Write UPDATE_HEAD = "UPDATE runs SET stages = $3, ready_at = $4, queued_for = $5, version = $6
         WHERE org_id = $1 AND deployment_id = $2 AND version + 1 = $6";
     Org Write INSERT_STEP = "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries,
-          failures, not_before, outputs, artifacts, failure, started_at, finished_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-    Org Write UPDATE_STEP = "UPDATE step_runs SET status = $5, tries = $6, failures = $7, not_before = $8,
-          outputs = $9, artifacts = $10, failure = $11, started_at = $12, finished_at = $13
+          failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    Org Write UPDATE_STEP = "UPDATE step_runs SET status = $5, tries = $6, failures = $7, losses = $8, false_starts = $9,
+          not_before = $10, outputs = $11, artifacts = $12, failure = $13, started_at = $14, finished_at = $15
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4";
     Org Write OPEN = "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, granted_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
@@ -75,6 +75,8 @@ fn step(row: &Row, live: &mut BTreeMap<StepRunId, Attempt>) -> Result<StepRun, S
         status: status.ok_or_else(|| StoreError::Bug(format!("unknown status {word}")))?,
         tries: count(row, 5)?,
         failures: count(row, 6)?,
+        losses: count(row, 13)?,
+        false_starts: count(row, 14)?,
         not_before: row.maybe(7, Row::time)?,
         live: live.remove(&id),
         outputs: named(8)?,
@@ -154,6 +156,8 @@ fn put_step(tx: &mut Tx<'_>, run: &Run, step: &StepRun, is_new: bool) -> Result<
         step.status.as_str().into(),
         i64::from(step.tries).into(),
         i64::from(step.failures).into(),
+        i64::from(step.losses).into(),
+        i64::from(step.false_starts).into(),
         step.not_before.into(),
         named(&step.outputs)?,
         named(&step.artifacts)?,
