@@ -8,18 +8,12 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Shorter values are words of every log.
-pub const VALUE_BYTES_MIN: usize = 4;
 /// Of a form; for a line of a longer value the least is [`LINE_CHARS_MIN`].
-pub const FORM_BYTES_MIN: usize = 4;
+const FORM_BYTES_MIN: usize = 4;
 const LINE_CHARS_MIN: usize = 6;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-pub(super) fn is_maskable(value: &str) -> bool {
-    value.trim().len() >= VALUE_BYTES_MIN
-}
 
 /// Every form of every value, each once.
 pub(super) fn of_all(values: &[&str]) -> Vec<Vec<u8>> {
@@ -149,11 +143,7 @@ fn shell_quoted(text: &str) -> Vec<Vec<u8>> {
         }
         escaped.push(c);
     }
-    let in_double = text
-        .replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('$', "\\$")
-        .replace('`', "\\`");
+    let in_double = text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`");
     [text.replace('\'', "'\\''"), text.replace('\'', "'\"'\"'"), escaped, in_double]
         .map(String::into_bytes)
         .to_vec()

@@ -15,13 +15,13 @@ use std::sync::Arc;
 use aho_corasick::automaton::{Automaton, StateID};
 use aho_corasick::{Anchored, MatchKind, StartKind, dfa, nfa};
 
-pub use forms::{FORM_BYTES_MIN, VALUE_BYTES_MIN};
+use crate::secret::is_maskable;
 
 /// What stands in place of a value.
 pub const MASK: &[u8] = b"***";
 
 /// A DFA takes one look-up per byte, but up to a kilobyte of memory per byte of pattern.
-const DFA_PATTERN_BYTES_MAX: usize = 16 * 1024;
+const DFA_PATTERN_BYTES_MAX: usize = 4 * 1024;
 
 /// Finds values; made once per attempt, shared by its streams.
 #[derive(Clone)]
@@ -55,30 +55,24 @@ enum Machine {
 }
 
 impl Masker {
-    /// Values of fewer than [`VALUE_BYTES_MIN`] bytes are not looked for: they would mask half of every log.
+    /// Values that are very short or very common are not looked for: they would mask half of every log.
     pub fn new(values: &[&str]) -> Self {
         let given = values.iter().filter(|value| !value.is_empty());
-        let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| forms::is_maskable(value));
+        let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| is_maskable(value));
         let patterns = forms::of_all(&long);
         let found_by = if patterns.is_empty() { None } else { Finder::new(&patterns).map(Arc::new) };
         let unmaskable = if found_by.is_none() { short.len() + long.len() } else { short.len() };
         Self { found_by, unmaskable }
     }
 
-    /// How many values are so short that they are left as they are.
+    /// How many values are so short or so common that they are left as they are.
     pub fn unmaskable(&self) -> usize {
         self.unmaskable
     }
 
     pub fn stream(&self) -> Stream {
         let state = self.found_by.as_ref().map_or(StateID::ZERO, |finder| finder.start);
-        Stream {
-            finder: self.found_by.clone(),
-            state,
-            held: Vec::new(),
-            covered: Vec::new(),
-            in_mask: false,
-        }
+        Stream { finder: self.found_by.clone(), state, held: Vec::new(), covered: Vec::new(), in_mask: false }
     }
 
     /// A whole text at once.
@@ -314,9 +308,9 @@ mod tests {
     }
 
     #[test]
-    fn values_too_short_to_mask_are_counted() {
-        let masker = Masker::new(&["abc", "abcd", " x "]);
-        assert_eq!(masker.unmaskable(), 2);
+    fn values_that_cannot_be_masked_are_counted() {
+        let masker = Masker::new(&["abc", "abcd", " x ", "production"]);
+        assert_eq!(masker.unmaskable(), 3);
         assert_eq!(masker.mask("abc abcd"), "abc ***");
         assert!(masker.finds_in("xabcdx") && !masker.finds_in("abc"));
     }

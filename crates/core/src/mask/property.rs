@@ -4,15 +4,15 @@ use proptest::prelude::*;
 
 use super::forms::of_all;
 use super::{MASK, Masker};
+use crate::secret::is_maskable;
 
 /// Every place where a form stands, found one by one.
 fn expected(values: &[&str], text: &[u8]) -> Vec<u8> {
-    let maskable: Vec<&str> =
-        values.iter().copied().filter(|value| super::forms::is_maskable(value)).collect();
+    let maskable: Vec<&str> = values.iter().copied().filter(|value| is_maskable(value)).collect();
     let mut covered = vec![false; text.len()];
     for form in of_all(&maskable) {
-        for start in 0..(text.len() + 1).saturating_sub(form.len()) {
-            if text[start..].starts_with(&form) {
+        for (start, window) in text.windows(form.len()).enumerate() {
+            if window[0] == form[0] && window == form {
                 covered[start..start + form.len()].fill(true);
             }
         }
@@ -51,15 +51,16 @@ fn value() -> impl Strategy<Value = String> {
 
 /// Values and a text that holds some of their forms between other bytes.
 fn case() -> impl Strategy<Value = (Vec<String>, Vec<u8>)> {
-    let values = (proptest::collection::vec(value(), 1..4), any::<bool>()).prop_map(|(mut values, longer)| {
-        if longer {
-            let longer = format!("{}{}", values[0], "tail");
-            values.push(longer);
-        }
-        values
-    });
+    let values =
+        (proptest::collection::vec(value(), 1..3), any::<bool>()).prop_map(|(mut values, longer)| {
+            if longer {
+                let longer = format!("{}{}", values[0], "tail");
+                values.push(longer);
+            }
+            values
+        });
     values.prop_flat_map(|values| {
-        let refs: Vec<&str> = values.iter().map(String::as_str).filter(|v| super::forms::is_maskable(v)).collect();
+        let refs: Vec<&str> = values.iter().map(String::as_str).filter(|v| is_maskable(v)).collect();
         let mut forms = of_all(&refs);
         forms.push(b"-".to_vec());
         let piece = prop_oneof![
@@ -102,7 +103,7 @@ proptest! {
     /// The bytes around are of another alphabet than the forms, so whatever is left of a form is a leak.
     #[test]
     fn se05_no_six_bytes_of_a_form_survive_any_cut(value in "[a-zA-Z0-9'\"/ ]{6,20}", index in any::<prop::sample::Index>()) {
-        prop_assume!(super::forms::is_maskable(&value));
+        prop_assume!(is_maskable(&value));
         let forms = of_all(&[&value]);
         let form = index.get(&forms);
         let text = [b"\x01\x02\xff", form.as_slice(), b"\x03\x1b[0m\n"].concat();
