@@ -224,6 +224,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
     dictionary("sessions", &[&held.session]);
     dictionary("tickets", &[&held.ticket]);
     dictionary("deployments", &[&held.deployment]);
+    dictionary("steps", &["deploy"]);
     dictionary("codes", &["not_found", "invalid_request"]);
     let _ = write!(
         text,
@@ -234,6 +235,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          \"path.sessionId\" = {{ dictionary = \"sessions\", probability = 0.8 }}\n\
          \"path.ticketId\" = {{ dictionary = \"tickets\", probability = 0.8 }}\n\
          \"path.deploymentId\" = {{ dictionary = \"deployments\", probability = 0.8 }}\n\
+         \"path.stepId\" = {{ dictionary = \"steps\", probability = 0.8 }}\n\
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\
          # A long poll is an answer that comes late; nobody here has the time.\n\
          \"query.wait\" = 0\n\

@@ -1,6 +1,8 @@
-//! Deployments.
+//! Deployments: through the stages of a pipeline, or in an environment.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
@@ -13,21 +15,24 @@ pub struct Deployment {
     pub id: String,
     /// The same as `id`.
     pub deployment_id: String,
-    /// Counted in its environment, from 1.
+    /// Counted in its pipeline, or in its environment, from 1.
     pub number: i64,
     pub pipeline_id: String,
-    pub environment_id: String,
-    pub env_name: String,
-    /// The session it was asked for in; null for a reset.
+    /// Null for a deployment that goes through the stages.
+    pub environment_id: Option<String>,
+    pub env_name: Option<String>,
+    /// The session it was asked for in.
     pub session_id: Option<String>,
     /// The number of the holder it runs for.
-    pub fence: i64,
+    pub fence: Option<i64>,
     /// As it was sent.
     pub commit_id: String,
-    /// What it stands for; null where the pipeline has no repository to ask.
+    /// What it stands for; null until that is known, and where the pipeline has no repository to ask.
     pub resolved_commit_id: Option<String>,
     pub definition_hash: String,
     pub trigger: Trigger,
+    /// Why somebody asked for it.
+    pub reason: Option<String>,
     pub actor: Actor,
     pub status: DeploymentStatus,
     /// Why it failed or was cancelled.
@@ -53,6 +58,10 @@ pub enum Trigger {
     Session,
     /// The environment is put back after a session.
     Reset,
+    /// The tracked branch has a new head.
+    Push,
+    /// Somebody asked for it.
+    Api,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -60,6 +69,7 @@ pub enum Trigger {
 pub enum DeploymentStatus {
     Queued,
     Running,
+    Waiting,
     Cancelling,
     Succeeded,
     Failed,
@@ -73,13 +83,114 @@ pub enum DeploymentStatus {
 pub struct Stage {
     pub name: String,
     pub kind: StageKind,
-    pub status: DeploymentStatus,
+    pub status: StageStatus,
+    /// How often it was begun: more than once after a retry.
+    pub tries: u32,
+    pub started_at: Option<String>,
+    pub finished_at: Option<String>,
+    pub cause: Option<String>,
+    pub detail: Option<String>,
+    pub cancelled_by: Option<Actor>,
+    /// The deployment whose build this one uses.
+    pub reused_from: Option<String>,
+    /// Only where one deployment is viewed; empty until it has begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<Step>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
+    /// Once per commit and definition.
+    Build,
+    Stage,
     Environment,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StageStatus {
+    Pending,
+    Queued,
+    Running,
+    Waiting,
+    Cancelling,
+    Succeeded,
+    Failed,
+    Cancelled,
+    Skipped,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DeploymentStep)]
+pub struct Step {
+    #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    /// Its id in the definition.
+    #[schema(example = "deploy")]
+    pub step: String,
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: StepStatus,
+    /// Ids, in the definition, of the steps it waits for.
+    pub needs: Vec<String>,
+    pub started_at: Option<String>,
+    pub finished_at: Option<String>,
+    /// A retry waits until then.
+    pub not_before: Option<String>,
+    pub cause: Option<String>,
+    pub detail: Option<String>,
+    pub outputs: BTreeMap<String, String>,
+    /// Digests by name.
+    pub artifacts: BTreeMap<String, String>,
+    /// Oldest first.
+    pub attempts: Vec<Attempt>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StepStatus {
+    Pending,
+    Ready,
+    Running,
+    Waiting,
+    Succeeded,
+    Failed,
+    Cancelled,
+    Skipped,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = StepAttempt)]
+pub struct Attempt {
+    pub number: u32,
+    pub status: AttemptStatus,
+    pub started_at: String,
+    pub finished_at: Option<String>,
+    pub exit_code: Option<i32>,
+    pub cause: Option<String>,
+    pub detail: Option<String>,
+    /// How far it was kept apart from the rest of the machine: `bubblewrap`, `landlock`, `process`, `none`.
+    pub isolation: Option<String>,
+    pub log_bytes: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AttemptStatus {
+    Running,
+    Succeeded,
+    Failed,
+    Cancelled,
+    /// Its runner ended and took it along.
+    Interrupted,
+    /// Its runner went away; nobody knows how far it came.
+    Unknown,
+    /// Nothing of it ever ran.
+    NeverStarted,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -100,4 +211,37 @@ pub enum BlockedKind {
     EnvironmentResetting,
     Queue,
     PipelineStopped,
+    NoRunner,
+    EarlierStage,
+    UnknownOutcome,
+}
+
+/// What to deploy through the stages.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DeploymentNew)]
+pub struct New {
+    /// A commit. Left out: the head of the tracked branch.
+    pub commit_id: Option<String>,
+    /// A branch or tag, in place of a commit.
+    #[serde(rename = "ref")]
+    pub reference: Option<String>,
+    /// At most 1,000 characters.
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = StageRetry)]
+pub struct Retry {
+    /// `failed` (default): steps that did not succeed; `start`: all of them.
+    pub from: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = StepResolution)]
+pub struct Resolve {
+    /// `ran`: it took effect, go on; `retry`: run it again; `fail`.
+    pub outcome: String,
 }

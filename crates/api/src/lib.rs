@@ -6,6 +6,7 @@ pub mod auth;
 pub mod deployment;
 pub mod environment;
 pub mod event;
+pub mod log;
 pub mod member;
 pub mod organization;
 pub mod page;

@@ -1,15 +1,23 @@
 //! What the server is told from outside.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits::{
     REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
 };
 
+/// What every runner says of the machine it is on.
+fn own_labels() -> Vec<String> {
+    [std::env::consts::OS, std::env::consts::ARCH].map(str::to_owned).to_vec()
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
+    /// Where logs and artifacts lie, beside the database. Nothing is made there before the first of them is.
+    pub data_dir: PathBuf,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
     pub public_url: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed.
@@ -18,6 +26,8 @@ pub struct Config {
     pub requests_per_s: u32,
     pub requests_burst: u32,
     pub streams_per_token_max: usize,
+    /// What the runner of this server can do, for `runs_on`. `None`: it has no runner.
+    pub runner_labels: Option<Vec<String>>,
     /// How often a stream gives a sign of life, and its caller's right is checked again.
     pub stream_check_every: Duration,
 }
@@ -26,6 +36,7 @@ impl Config {
     pub fn local(listen: SocketAddr) -> Self {
         Self {
             listen,
+            data_dir: PathBuf::from("berth-data"),
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
@@ -33,6 +44,7 @@ impl Config {
             requests_burst: REQUESTS_PER_TOKEN_BURST,
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             stream_check_every: STREAM_CHECK_EVERY,
+            runner_labels: Some(own_labels()),
         }
     }
 

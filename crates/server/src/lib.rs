@@ -3,13 +3,16 @@
 pub mod access;
 pub mod admin;
 pub mod app;
+pub mod artifacts;
 pub mod config;
 pub mod credential;
 pub mod demo;
+pub mod engine;
 pub mod error;
 pub mod gate;
 pub mod http;
 pub mod limits;
+pub mod logs;
 pub mod rate;
 pub mod serve;
 pub mod setup;

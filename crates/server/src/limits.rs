@@ -56,18 +56,15 @@ pub const PASSWORD_HASHES_WAITING_MAX: usize = 32;
 pub const DEFINITIONS_AT_ONCE: usize = 2;
 pub const DEFINITIONS_WAITING_MAX: usize = 64;
 
+/// Logs cut into lines or searched at once; so many wait.
+pub const LOG_READS_AT_ONCE: usize = 4;
+pub const LOG_READS_WAITING_MAX: usize = 256;
+/// What was appended to a log survives a power failure after so long, at the latest.
+pub const LOG_FLUSH_EVERY: Duration = Duration::from_secs(5);
+
 /// How far back insights into an environment look.
 pub const INSIGHT_DAYS_DEFAULT: i64 = 30;
 pub const INSIGHT_DAYS_MAX: i64 = 366;
-
-/// Deployments this process executes at once; others wait for a place.
-pub const DEPLOYMENTS_AT_ONCE: usize = 64;
-/// So often an attempt gives a sign of life.
-pub const RUNNER_HEARTBEAT_S: u64 = 5;
-/// From telling a step to stop until it is killed.
-pub const STEP_STOP_GRACE_S: u64 = 10;
-/// What steps get instead when the server stops: their ends are still to be written within [`SHUTDOWN_MAX`].
-pub const STEP_STOP_AT_SHUTDOWN_S: u64 = 5;
 
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;

@@ -70,7 +70,7 @@ impl Store {
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
-    /// For programs without a runtime: `berth init`.
+    /// For threads without a runtime: `berth init`, and those of the embedded runner.
     pub fn transact_blocking<T, E>(
         &self,
         context: Context,
@@ -95,13 +95,38 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.send_read(org, work)?.await.unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    fn send_read<T, E>(
+        &self,
+        org: Option<OrgId>,
+        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<oneshot::Receiver<Result<T, E>>, StoreError>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
         let (tell, answer) = oneshot::channel();
         self.readers.send(Box::new(move |conn, now| {
             let mut reader = Reader::new(conn, org, now);
             let result = catch_unwind(AssertUnwindSafe(|| work(&mut reader)));
             let _ = tell.send(result.unwrap_or_else(|_| Err(panicked().into())));
         }))?;
-        answer.await.unwrap_or_else(|_| Err(lost().into()))
+        Ok(answer)
+    }
+
+    /// As [`Store::read`], for threads without a runtime.
+    pub fn read_blocking<T, E>(
+        &self,
+        org: Option<OrgId>,
+        work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.send_read(org, work)?.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
     }
 
     /// Follows an organization's events from here on, as they are committed. An event that was committed just before

@@ -164,6 +164,8 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Session(it)) => records::session::put(self, &it)?,
                 Change::Put(Record::Ticket(it)) => records::ticket::put(self, &it)?,
                 Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
+                Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,
+                Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
             }
         }
         for event in decision.events {

@@ -88,6 +88,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     let store = open_store(&dir)?;
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
+    let config = Config { data_dir: dir.path().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     listen_and_serve(runtime, app, dir.path(), WhenTaken::Fail, |address| {
         say(&format!("berth is serving at http://{address}"))
@@ -105,6 +106,7 @@ fn run_demo(
     let store = open_store(&dir)?;
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let organizations = demo::fill(&store).map_err(told)?;
+    let config = Config { data_dir: dir.path().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
     listen_and_serve(runtime, app, dir.path(), when_taken, |address| {

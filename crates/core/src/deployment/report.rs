@@ -67,6 +67,13 @@ pub fn report(
     draft.finish(order)
 }
 
+/// Nobody knows how far an attempt came: until somebody says, nobody knows what is in the environment.
+pub fn doubt(lock: &Lock, moment: &Moment) -> Decision<()> {
+    let mut draft = Draft::begin(lock, moment);
+    draft.lock.environment.condition = Condition::Unknown;
+    draft.finish(())
+}
+
 fn ended(deployment: &Deployment, outcome: &Outcome) -> Status {
     match (outcome, &deployment.status) {
         (Outcome::Succeeded, _) => Status::Succeeded,

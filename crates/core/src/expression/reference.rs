@@ -58,11 +58,16 @@ const FUNCTIONS: [&str; 7] = ["format", "contains", "startsWith", "endsWith", "j
 
 /// Everything the expression (without its `${{ }}`) refers to, or everything that is wrong with it.
 pub fn references(text: &str) -> Result<Vec<Reference>, Vec<ExpressionError>> {
+    parsed(text).map(|(_, found)| found)
+}
+
+/// The expression itself, too. One that is handed out keeps to the language and its bounds, so that walking it is safe.
+pub(super) fn parsed(text: &str) -> Result<(SpannedExpr<'_>, Vec<Reference>), Vec<ExpressionError>> {
     within_bounds(text).map_err(|error| vec![error])?;
     let parsed = Expr::parse(text).map_err(|error| vec![unparsed(text, &error)])?;
-    let mut found = Walk { found: Vec::new(), errors: Vec::new() };
-    found.visit(&parsed, 1);
-    if found.errors.is_empty() { Ok(found.found) } else { Err(found.errors) }
+    let mut walk = Walk { found: Vec::new(), errors: Vec::new() };
+    walk.visit(&parsed, 1);
+    if walk.errors.is_empty() { Ok((parsed, walk.found)) } else { Err(walk.errors) }
 }
 
 impl Reference {

@@ -64,7 +64,7 @@ fn in_step(step: &Step, pointer: &str) -> Vec<(SecretName, String)> {
 }
 
 /// As deep as the YAML was, which is bounded.
-fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
+pub(crate) fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>) {
     match value {
         Value::String(text) => in_text(text, pointer, found),
         Value::Array(items) => {
@@ -81,7 +81,7 @@ fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName, String)>)
     }
 }
 
-fn in_text(text: &str, pointer: &str, found: &mut Vec<(SecretName, String)>) {
+pub(crate) fn in_text(text: &str, pointer: &str, found: &mut Vec<(SecretName, String)>) {
     for template in expression::templates(text).unwrap_or_default() {
         let references = expression::references(&text[template.inner]).unwrap_or_default();
         let secrets = references.iter().filter(|reference| reference.context == Context::Secrets);

@@ -3,7 +3,7 @@
 use super::advance::start;
 use super::draft::Draft;
 use super::plan::Plan;
-use super::state::{Run, StageStatus};
+use super::state::{Run, StageStatus, StepStatus};
 use crate::decision::Decision;
 use crate::id::DeploymentId;
 use crate::plant::{Plant, planted};
@@ -59,6 +59,20 @@ pub fn enter(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     if let Some((stage, _)) = run.queued_for() {
         start(&mut draft, stage);
+    }
+    draft.finish(())
+}
+
+/// A newer one has overtaken it: what it waited for it will never do.
+pub fn overtaken(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
+    let mut draft = Draft::of(run, plan, now);
+    let first = run.queued_for().map_or(run.stages.len(), |(stage, _)| stage);
+    for stage in first..run.stages.len() {
+        draft.stage(stage).status = StageStatus::Skipped;
+        let ats: Vec<usize> = run.of_stage(stage).collect();
+        for at in ats {
+            draft.step(at).status = StepStatus::Skipped;
+        }
     }
     draft.finish(())
 }

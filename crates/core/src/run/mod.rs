@@ -10,6 +10,7 @@ pub mod cancel;
 mod draft;
 pub mod enter;
 pub mod grant;
+mod known;
 pub mod limits;
 mod plan;
 mod planning;
@@ -20,7 +21,9 @@ mod state;
 mod status;
 
 pub use draft::RunChange;
+pub use known::secrets_used;
 pub use plan::{PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
+pub use planning::{BUILD, Facts, Named, PLAN_BYTES_MAX, PLAN_FUEL_MAX, Target, obstacles, plan, preview};
 pub use state::{
     Attempt, AttemptEnd, Outcome, Resolution, Run, RunStatus, StageRun, StageStatus, StepRun, StepStatus,
 };

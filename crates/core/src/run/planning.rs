@@ -1,14 +1,306 @@
-//! Stand-in until planning is merged.
+//! From a definition to a plan: which steps run where, in which order, and with what they begin.
 
-use super::plan::{Plan, When};
-use super::state::Run;
+use std::collections::{BTreeMap, BTreeSet};
 
-impl Plan {
-    pub fn decide_when(&self, _run: &Run, stage: usize, index: usize) -> Result<bool, String> {
-        match &self.stages[stage].steps[index].when {
-            When::Always => Ok(true),
-            When::Never => Ok(false),
-            When::If(_) => Err("conditions are not evaluated yet".into()),
+use serde_json::{Map, Value, json};
+
+use super::plan::{Plan, PlannedStage, PlannedStep, Source, StageKind, When};
+use crate::deployment::{Cause, Failure};
+use crate::expression::{Budget, Context, Contexts, is_true_within, references};
+use crate::name::EnvName;
+use crate::pipeline::Definition;
+use crate::pipeline::grammar::{StepId, VarName};
+use crate::pipeline::model::{Condition, Scalar, Step, StepType};
+use crate::pipeline::wording::quoted;
+use crate::step::Builtin;
+
+/// The name of the stage that the build is.
+pub const BUILD: &str = "build";
+/// Steps are written out for every stage. What would come to more is refused.
+pub const PLAN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// For all conditions of a plan together. Those that are left when it is spent are decided when their turn comes.
+pub const PLAN_FUEL_MAX: usize = 1_000_000;
+
+/// Where to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// Through all stages in order.
+    Stages,
+    Environment(&'a EnvName),
+}
+
+/// What is known when a deployment begins, and is not in the definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    pub organization: Named,
+    pub pipeline: Named,
+    pub commit: String,
+    pub source: Option<Source>,
+    /// `trigger`, to which the commit is added.
+    pub trigger: Map<String, Value>,
+    /// `session` and `environment`, for a deployment into an environment.
+    pub session: Option<Map<String, Value>>,
+    pub environment: Option<Map<String, Value>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub id: String,
+    pub slug: String,
+    pub name: String,
+}
+
+/// The plan, if this version can run all of it.
+pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
+    let plan = preview(definition, target, facts)?;
+    match obstacles(&plan).into_iter().next() {
+        Some(first) => Err(not_runnable(first)),
+        None => Ok(plan),
+    }
+}
+
+/// The plan also of a definition that this version cannot run: to be looked at.
+pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
+    let places = places(definition, target)?;
+    bounded(definition, places.len())?;
+    let mut planning = Planning { facts, budget: Budget::new(PLAN_FUEL_MAX, PLAN_BYTES_MAX) };
+    let mut stages = Vec::with_capacity(places.len() + 1);
+    if !definition.build.is_empty() {
+        if places.iter().any(|place| place.name == BUILD) {
+            let detail = "`build` is the name of the build itself; give the stage or environment another one";
+            return Err(not_runnable(detail.into()));
+        }
+        let (vars, skip) = (BTreeMap::new(), BTreeSet::new());
+        let build = Place { name: BUILD, kind: StageKind::Build, vars: &vars, skip: &skip };
+        stages.push(planning.stage(&build, &definition.build)?);
+    }
+    for place in &places {
+        stages.push(planning.stage(place, &definition.steps)?);
+    }
+    Ok(Plan { source: facts.source.clone(), stages })
+}
+
+/// What in the plan cannot be run yet, in sentences.
+pub fn obstacles(plan: &Plan) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+    for step in steps.filter(|step| step.when != When::Never) {
+        let sentence = match &step.kind {
+            StepType::Builtin(Builtin::Approval | Builtin::Soak) => {
+                let kind = String::from(step.kind.clone());
+                format!(
+                    "the step `{}` is of the type `{kind}`, which cannot be run yet; skip it meanwhile",
+                    step.id
+                )
+            }
+            StepType::Custom(kind) => format!(
+                "the step `{}` is of the type {}, and custom steps cannot be run yet; use `script` meanwhile",
+                step.id,
+                quoted(kind)
+            ),
+            StepType::Builtin(Builtin::Script | Builtin::HttpCheck | Builtin::WaitFor | Builtin::Dummy) => {
+                continue;
+            }
+        };
+        // The same step is in every stage.
+        if !found.contains(&sentence) {
+            found.push(sentence);
         }
     }
+    found
+}
+
+/// A stage or an environment.
+struct Place<'d> {
+    name: &'d str,
+    kind: StageKind,
+    vars: &'d BTreeMap<VarName, Scalar>,
+    skip: &'d BTreeSet<StepId>,
+}
+
+fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Place<'d>>, Failure> {
+    match target {
+        Target::Stages if definition.stages.is_empty() => {
+            Err(not_runnable("the definition has no stages; name one of its environments".into()))
+        }
+        Target::Stages => Ok(definition
+            .stages
+            .iter()
+            .map(|stage| Place {
+                name: stage.name.as_str(),
+                kind: StageKind::Stage,
+                vars: &stage.vars,
+                skip: &stage.skip,
+            })
+            .collect()),
+        Target::Environment(name) => {
+            let environment = definition.ephemeral_environments.get(*name).ok_or_else(|| {
+                not_runnable(format!("the definition has no environment {}", quoted(name.as_str())))
+            })?;
+            Ok(vec![Place {
+                name: name.as_str(),
+                kind: StageKind::Environment,
+                vars: &environment.vars,
+                skip: &environment.skip,
+            }])
+        }
+    }
+}
+
+fn bounded(definition: &Definition, places: usize) -> Result<(), Failure> {
+    let bytes = |steps: &[Step]| serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
+    let total = bytes(&definition.steps).saturating_mul(places).saturating_add(bytes(&definition.build));
+    if total > PLAN_BYTES_MAX {
+        return Err(not_runnable(format!(
+            "the steps of all stages together come to {total} bytes, but a plan may have at most {PLAN_BYTES_MAX}; split the pipeline"
+        )));
+    }
+    Ok(())
+}
+
+struct Planning<'f> {
+    facts: &'f Facts,
+    budget: Budget,
+}
+
+impl Planning<'_> {
+    fn stage(&mut self, place: &Place<'_>, steps: &[Step]) -> Result<PlannedStage, Failure> {
+        let contexts = self.contexts(place);
+        let kept: Vec<&Step> = steps.iter().filter(|step| !place.skip.contains(&step.id)).collect();
+        let order = Order::of(steps, &kept);
+        let mut planned = Vec::with_capacity(kept.len());
+        for step in kept {
+            let when = self.when(step, &contexts)?;
+            planned.push(planned_step(step, order.needs(step), when));
+        }
+        Ok(PlannedStage {
+            name: place.name.to_owned(),
+            kind: place.kind,
+            contexts,
+            steps: planned,
+            secrets: BTreeMap::new(),
+        })
+    }
+
+    /// What a step may mention and does not exist here is null: a definition serves stages and environments alike.
+    fn contexts(&self, place: &Place<'_>) -> Contexts {
+        let facts = self.facts;
+        let kind = match place.kind {
+            StageKind::Build => "build",
+            StageKind::Stage => "stage",
+            StageKind::Environment => "environment",
+        };
+        let mut trigger = facts.trigger.clone();
+        trigger.insert("commit".into(), facts.commit.clone().into());
+        let vars = place.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect();
+        let (mut environment, mut session) = (Value::Null, Value::Null);
+        if place.kind == StageKind::Environment {
+            let mut known = facts.environment.clone().unwrap_or_default();
+            known.insert("name".into(), place.name.into());
+            environment = Value::Object(known);
+            session = facts.session.clone().map_or(Value::Null, Value::Object);
+        }
+        [
+            (Context::Vars, Value::Object(vars)),
+            (Context::Stage, json!({ "name": place.name, "kind": kind })),
+            (Context::Pipeline, named(&facts.pipeline)),
+            (Context::Organization, named(&facts.organization)),
+            (Context::Trigger, Value::Object(trigger)),
+            (Context::Environment, environment),
+            (Context::Session, session),
+        ]
+        .into_iter()
+        .map(|(context, value)| (context.as_str().to_owned(), value))
+        .collect()
+    }
+
+    /// Decided now if everything is known now. A mistake that is sure to come is better told before anything has run.
+    fn when(&mut self, step: &Step, contexts: &Contexts) -> Result<When, Failure> {
+        let Some(Condition(text)) = &step.condition else { return Ok(When::Always) };
+        let found = references(text).unwrap_or_default();
+        let known = found.iter().all(|reference| contexts.contains_key(reference.context.as_str()));
+        if !known || self.budget.is_spent() {
+            return Ok(When::If(text.clone()));
+        }
+        match is_true_within(text, contexts, &mut self.budget) {
+            Ok(true) => Ok(When::Always),
+            Ok(false) => Ok(When::Never),
+            Err(_) if self.budget.is_spent() => Ok(When::If(text.clone())),
+            Err(error) => {
+                let detail = format!("the condition of the step `{}` cannot be decided: {error}", step.id);
+                Err(not_runnable(detail))
+            }
+        }
+    }
+}
+
+/// Who waits for whom when some steps are left out.
+struct Order<'d> {
+    all: BTreeMap<&'d StepId, &'d Step>,
+    /// Places among those that are kept.
+    places: BTreeMap<&'d StepId, usize>,
+}
+
+impl<'d> Order<'d> {
+    fn of(steps: &'d [Step], kept: &[&'d Step]) -> Self {
+        Self {
+            all: steps.iter().map(|step| (&step.id, step)).collect(),
+            places: kept.iter().enumerate().map(|(index, step)| (&step.id, index)).collect(),
+        }
+    }
+
+    /// A step that is left out hands on what it waited for.
+    fn needs(&self, step: &'d Step) -> Vec<usize> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<&StepId> = step.needs.iter().collect();
+        while let Some(id) = open.pop() {
+            match self.places.get(id) {
+                Some(place) => {
+                    found.insert(*place);
+                }
+                None if seen.insert(id) => {
+                    open.extend(self.all.get(id).into_iter().flat_map(|step| &step.needs));
+                }
+                None => {}
+            }
+        }
+        found.into_iter().collect()
+    }
+}
+
+fn planned_step(step: &Step, needs: Vec<usize>, when: When) -> PlannedStep {
+    PlannedStep {
+        id: step.id.clone(),
+        name: step.name.to_string(),
+        kind: step.kind.clone(),
+        needs,
+        when,
+        params: step.params.clone(),
+        env: step.env.clone(),
+        secret_files: step.secret_files.clone(),
+        outputs: step.outputs.clone(),
+        artifacts: step.artifacts.clone(),
+        needs_artifacts: step.needs_artifacts.clone(),
+        timeout: step.timeout,
+        retry: step.retry,
+        on_lost: step.on_lost,
+        runs_on: step.runs_on.clone(),
+    }
+}
+
+fn named(named: &Named) -> Value {
+    json!({ "id": named.id, "slug": named.slug, "name": named.name })
+}
+
+fn scalar(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Bool(value) => Value::Bool(*value),
+        Scalar::Number(value) => Value::Number(value.clone()),
+        Scalar::Text(text) => Value::String(text.clone()),
+    }
+}
+
+fn not_runnable(detail: String) -> Failure {
+    Failure { cause: Cause::NotRunnable, detail }
 }

@@ -2,9 +2,12 @@
 
 mod bombs;
 mod checks;
+mod evaluation;
+mod evaluation_bounds;
 mod expressions;
 mod fixtures;
 mod frame;
+mod planning;
 mod properties;
 
 use std::fmt::Write as _;

@@ -23,7 +23,7 @@ use crate::streams::Place;
 
 /// Events read at once by a follower that is behind.
 const PAGE_EVENTS: i64 = 100;
-const SIGN_OF_LIFE: &[u8] = b":\n\n";
+pub(super) const SIGN_OF_LIFE: &[u8] = b":\n\n";
 
 impl App {
     /// `last`: the last event the caller has seen; without it the stream begins with what happens from now on.
@@ -69,14 +69,14 @@ impl App {
 }
 
 /// The right to a stream, which may end while it runs.
-pub(super) struct Right {
+pub(super) struct Right<P = permit::EventsRead> {
     pub(super) app: Arc<App>,
-    pub(super) who: Authorized<permit::EventsRead>,
-    next_check: Instant,
+    pub(super) who: Authorized<P>,
+    pub(super) next_check: Instant,
 }
 
-impl Right {
-    pub(super) fn new(app: Arc<App>, who: Authorized<permit::EventsRead>) -> Self {
+impl<P> Right<P> {
+    pub(super) fn new(app: Arc<App>, who: Authorized<P>) -> Self {
         let every = app.config.stream_check_every;
         // The first check comes early by chance: a thousand streams opened at once do not check at once.
         let mut chance = [0; 1];

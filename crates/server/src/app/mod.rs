@@ -6,10 +6,13 @@ mod deployments;
 mod environments;
 mod events;
 mod follow;
+mod follow_log;
 mod history;
+mod logs;
 mod members;
 mod organizations;
 mod pipelines;
+pub(crate) mod rollouts;
 mod secrets;
 mod sign_in;
 mod tokens;
@@ -18,8 +21,10 @@ mod wire;
 
 pub use answer::{Answer, Outcome, Page};
 pub(crate) use declared::{adopt, declare as declare_environments};
+pub use deployments::{DeploymentFilter, NewDeployment};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
+pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
 pub(crate) use organizations::subject as organization_subject;
@@ -40,15 +45,17 @@ use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Authorized, Standing};
+use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::credential::password::Passwords;
+use crate::engine::Engine;
 use crate::error::AppError;
 use crate::gate::Gate;
-use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
+use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
+use crate::logs::LogStore;
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
-use crate::work::Runner;
 
 pub struct App {
     pub(crate) store: Store,
@@ -59,8 +66,12 @@ pub struct App {
     /// Where definitions are parsed.
     pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
-    /// Executes deployments.
-    pub(crate) runner: Runner,
+    pub(crate) logs: LogStore,
+    /// Where logs are searched and cut into lines.
+    pub(crate) reading: Gate,
+    pub(crate) artifacts: Artifacts,
+    /// Moves deployments.
+    pub(crate) engine: Engine,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -70,8 +81,24 @@ impl App {
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
-        let (vault, runner) = (Arc::new(vault), Runner::new());
-        Self { store, vault, config, rates, passwords, parsing, streams, runner, shutdown }
+        let reading = Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX);
+        let (vault, engine) = (Arc::new(vault), Engine::new());
+        let logs = LogStore::new(config.data_dir.join("logs"));
+        let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
+        Self {
+            store,
+            vault,
+            config,
+            rates,
+            passwords,
+            parsing,
+            streams,
+            logs,
+            reading,
+            artifacts,
+            engine,
+            shutdown,
+        }
     }
 
     /// For programs that have their own reason to stop, such as a signal.
@@ -88,14 +115,22 @@ impl App {
         &self.vault
     }
 
+    pub fn logs(&self) -> &LogStore {
+        &self.logs
+    }
+
+    pub fn artifacts(&self) -> &Artifacts {
+        &self.artifacts
+    }
+
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Something was committed that may let a deployment start, or tells one to stop: the runner looks now. Without
+    /// Something was committed that may let a deployment start, or tells one to stop: the engine looks now. Without
     /// this it looks within a second.
     pub(crate) fn nudge(&self) {
-        self.runner.nudge();
+        self.engine.nudge();
     }
 
     /// Runs a change, or gives the stored answer when the same request was answered before.

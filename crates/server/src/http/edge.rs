@@ -129,8 +129,12 @@ impl Edge {
             etag.map(|etag| response.headers_mut().insert(header::ETAG, etag));
         }
         let headers = response.headers_mut();
+        // An answer may know a stricter one.
+        if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
+            headers
+                .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
+        }
         let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
-        set(header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY);
         set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         set(header::REFERRER_POLICY, "no-referrer");
         set(header::CACHE_CONTROL, "no-store");

@@ -85,8 +85,8 @@ impl Routes {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
-        auth, deployments, environments, events, health, members, organizations, pipelines, queue, secrets,
-        sessions, tokens,
+        auth, deployments, environments, events, health, logs, members, organizations, pipelines, queue,
+        secrets, sessions, tokens,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -138,6 +138,13 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(EnvironmentsClaim, routes!(queue::leave_queue))
         .route(DeploymentsRead, routes!(deployments::view_deployment))
         .route(DeploymentsOperate, routes!(deployments::cancel_deployment))
+        .route(DeploymentsRead, routes!(logs::view_log))
+        .route(DeploymentsOperate, routes!(deployments::cancel_stage))
+        .route(DeploymentsOperate, routes!(deployments::retry_stage))
+        .route(DeploymentsOperate, routes!(deployments::resolve_step))
+        .route(DeploymentsRead, routes!(deployments::list_deployments))
+        .route(DeploymentsRead, routes!(deployments::list_pipeline_deployments))
+        .route(DeploymentsOperate, routes!(deployments::start_deployment))
         .route(SecretsRead, routes!(secrets::list_secrets))
         .route(SecretsWrite, routes!(secrets::create_secret))
         .route(SecretsRead, routes!(secrets::view_secret))

@@ -2,63 +2,42 @@
 //!
 //! What is so stands in the store. The loops here only decide when to look: on a nudge, and at least every second.
 
-mod attempt;
-mod backoff;
-mod dummy;
-mod execute;
 mod expire;
-mod plan;
-mod reap;
-mod renew;
-mod report;
-mod runner;
-mod start;
-mod stop;
 mod sweep;
 
-pub(crate) use runner::Runner;
 pub use sweep::sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_core::decision::Decision;
-use berth_core::environment::{Lock, Moment};
-use berth_core::id::{EnvironmentId, OrgId};
-use berth_store::Context;
-use berth_store::query::environments;
-use berth_store::records::environment;
-
 use crate::app::App;
+use crate::engine;
 use crate::error::AppError;
-use crate::limits::RUNNER_HEARTBEAT_S;
+use crate::limits::LOG_FLUSH_EVERY;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Between two looks, however many nudges come: what happens meanwhile is seen in one go.
-const LOOK_PAUSE: Duration = Duration::from_millis(5);
-const RENEW_EVERY: Duration = Duration::from_secs(RUNNER_HEARTBEAT_S);
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// Before a loop that broke is begun again.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
-/// Attempts looked at in one go; more than all the processes of an installation run.
-const RUNNING_MAX: i64 = 4_096;
 
-/// Runs until the server stops, and until what it was executing has stopped too.
+/// Runs until the server stops.
 pub async fn run(app: Arc<App>) {
     tokio::join!(
         keep_on("sweep", &app, sweeps),
         keep_on("expire", &app, expiries),
         keep_on("deploy", &app, deployments),
-        keep_on("renew", &app, renewals),
+        keep_on("flush logs", &app, flushes),
     );
-    app.runner.finish().await;
+    // The last of what its steps said.
+    flush_logs(&app).await;
 }
 
 /// One look at everything, for those who turn the crank by hand.
 pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
-    deploy(app).await?;
-    renew::renew(app).await
+    deploy(app).await
 }
 
 /// A loop that panics harms neither the others nor itself for long.
@@ -94,7 +73,7 @@ async fn expiries(app: Arc<App>) {
 }
 
 async fn deployments(app: Arc<App>) {
-    let mut nudges = app.runner.nudges();
+    let mut nudges = app.engine.nudges();
     while !app.shutdown.is_cancelled() {
         nudges.mark_unchanged();
         if let Err(error) = deploy(&app).await {
@@ -109,40 +88,26 @@ async fn deployments(app: Arc<App>) {
     }
 }
 
-async fn renewals(app: Arc<App>) {
-    let mut tick = tokio::time::interval(RENEW_EVERY);
+async fn flushes(app: Arc<App>) {
+    let mut tick = tokio::time::interval(LOG_FLUSH_EVERY);
     while app.shutdown.run_until_cancelled(tick.tick()).await.is_some() {
-        if let Err(error) = renew::renew(&app).await {
-            tracing::warn!(
-                ?error,
-                "attempts could not be renewed; it is tried again in {RUNNER_HEARTBEAT_S} s"
-            );
-        }
+        flush_logs(&app).await;
     }
 }
 
-/// Tells what must stop, ends what is lost, starts what may start: in this order, so that what was left over from an
-/// earlier process is gone before anything begins.
-async fn deploy(app: &Arc<App>) -> Result<(), AppError> {
-    let running =
-        app.store.read(None, |db| Ok::<_, AppError>(environments::running(db, RUNNING_MAX)?)).await?;
-    stop::stop(app, &running);
-    reap::reap(app, running).await;
-    start::start(app).await
+async fn flush_logs(app: &App) {
+    let logs = app.logs.clone();
+    if tokio::task::spawn_blocking(move || logs.flush_all()).await.is_err() {
+        tracing::error!("flushing logs broke");
+    }
 }
 
-/// Decides about one environment in a transaction of its own. `None`: there is no such environment.
-async fn decide<A: Send + 'static>(
-    app: &App,
-    org: OrgId,
-    id: EnvironmentId,
-    rule: impl FnOnce(&Lock, &Moment) -> Decision<A> + Send + 'static,
-) -> Result<Option<A>, AppError> {
-    app.store
-        .transact(Context::system(Some(org)), move |tx| {
-            let Some(lock) = environment::by_id(tx, id)? else { return Ok(None) };
-            let decision = rule(&lock, &tx.moment()?);
-            Ok(Some(tx.commit(decision)?))
-        })
-        .await
+/// Tells what must stop, ends what is lost, begins what may begin: in this order, so that what was left over from an
+/// earlier process is gone before anything begins.
+async fn deploy(app: &App) -> Result<(), AppError> {
+    engine::cancel_told(app).await?;
+    engine::reap(app).await?;
+    engine::begin_startable(app).await?;
+    engine::begin_rollouts(app).await?;
+    engine::enter_stages(app).await
 }

@@ -9,6 +9,7 @@ use http::Uri;
 use serde_json::{Value, json};
 
 use super::described::{Operation, operations};
+use super::steps::Steps;
 use super::world::{Call, Reply, World, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
@@ -321,6 +322,7 @@ impl Target {
         let waits = claim(json!({"queue": true})).await;
         let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
         let ticket = text(&waits["ticketId"]);
+        Steps::new(&world, &deployment).await.add(0, "deploy");
         Self { world, pipeline, event, token, user, session, ticket, deployment }
     }
 
@@ -335,7 +337,8 @@ impl Target {
             .replace("{envName}", "qa-1")
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)
-            .replace("{deploymentId}", &self.deployment);
+            .replace("{deploymentId}", &self.deployment)
+            .replace("{stepId}", "deploy");
         assert!(!path.contains('{'), "{path}: say what stands there");
         path
     }

@@ -2,14 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod at_work;
 mod canary;
 mod confusion;
 mod described;
+mod engine;
 mod environments;
 mod events;
 mod follow;
 mod given;
 mod history;
+mod logs;
 mod matrix;
 mod members;
 mod once;
@@ -19,6 +22,7 @@ mod pipelines;
 mod pollution;
 mod secrets;
 mod sign_in;
+mod steps;
 mod tokens;
 mod work;
 mod world;

@@ -26,6 +26,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{sessionId}", &SessionId::from_parts(at, [0; 10]).to_string())
         .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
         .replace("{deploymentId}", &DeploymentId::from_parts(at, [0; 10]).to_string())
+        .replace("{stepId}", "no-such-step")
         .replace("{eventId}", "evt_00000000000000000000000000")
         .replace("{code}", "not_found")
 }

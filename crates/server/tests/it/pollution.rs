@@ -48,6 +48,7 @@ fn here(operation: &Operation) -> String {
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")
         .replace("{deploymentId}", "unknown")
+        .replace("{stepId}", "unknown")
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use berth_api::runner::{Acquire, Link};
 use berth_core::decision::Refusal;
 use berth_core::deployment::cancel::cancel;
 use berth_core::environment::claim::{Claim, Claimed, claim};
@@ -11,18 +12,19 @@ use berth_core::environment::{Condition, SessionStatus, State, TicketCause, Tick
 use berth_core::id::{DeploymentId, OrgId};
 use berth_server::app::App;
 use berth_server::config::Config;
+use berth_server::engine::Embedded;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_server::work;
 use berth_store::Store;
-use berth_store::query::environments;
 use berth_store::records::{environment, ticket};
 use expect_test::{Expect, expect};
 use serde_json::json;
 
+use super::at_work::runner;
 use super::world::{World, call, post};
 use super::yard::{Yard, holder, opened};
 
-const HANG: &str = "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: hang}}\n";
+const HANG: &str = "  steps:\n    - {name: Deploy, type: dummy, on_lost: fail, params: {outcome: hang}}\n";
 const QUICK: &str = "  steps:\n    - {name: Deploy, type: dummy}\n";
 
 fn wish(ttl_seconds: Option<i64>) -> Wish {
@@ -57,8 +59,7 @@ async fn a_session_ends_by_itself_and_the_next_in_line_gets_in() {
     "#]]
     .assert_eq(&yard.story());
 
-    yard.app.shutdown.cancel();
-    running.await.unwrap();
+    running.end().await;
 }
 
 #[tokio::test]
@@ -182,32 +183,25 @@ async fn dummy_steps_do_what_they_are_told_and_nothing_else_is_pretended() {
     let environment = yard.lock("all").await.environment;
     assert_eq!(environment.deployed_commit.unwrap().as_str(), "4f2a1c9");
     assert_eq!(environment.condition, Condition::Dirty);
-    yard.app.shutdown.cancel();
-    running.await.unwrap();
+    running.end().await;
 }
 
 #[tokio::test]
 async fn a_cancelled_deployment_stops_and_is_cancelled_only_then() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
-    yard.pipeline(&world, "shop", HANG).await;
+    let body = "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: hang, stop_after: 1s}}\n";
+    yard.pipeline(&world, "shop", body).await;
+    let running = yard.go_to_work();
     let id = yard.deploy("shop").await;
-    work::tick(&yard.app).await.unwrap();
+    yard.begun().await;
     assert_eq!(yard.outcome(id).await, "running");
-    let renewal = async || {
-        let running = yard.app.store().read(None, |db| environments::running(db, 10)).await.unwrap();
-        running[0].renewal
-    };
-    let before = renewal().await;
-    work::tick(&yard.app).await.unwrap();
-    assert!(renewal().await > before, "a sign of life");
-
     let (found, by) = (yard.deployment(id).await, yard.ada.actor());
     yard.decide("shop", move |lock, moment| cancel(lock, &found, by, None, moment)).await.unwrap();
     assert_eq!(yard.outcome(id).await, "cancelling");
-    work::tick(&yard.app).await.unwrap();
     assert_eq!(yard.end_of(id).await, "cancelled");
     assert_eq!(yard.lock("shop").await.environment.condition, Condition::Dirty);
+    running.end().await;
 }
 
 #[tokio::test]
@@ -218,10 +212,15 @@ async fn no_step_begins_after_a_takeover_even_if_nobody_told_the_attempt() {
     yard.pipeline(&world, "shop", body).await;
     let old = yard.deploy("shop").await;
     work::tick(&yard.app).await.unwrap();
+    // Nobody looks for work that must stop: the runner hears of it when it reports its first step.
+    let dir = tempfile::tempdir().unwrap();
+    let runner = runner(&yard.app, dir.path());
     yard.begun().await;
     yard.take_over("shop").await;
-    // Nobody turns the crank: the attempt asks before its second step.
     assert_eq!(yard.end_of(old).await, "cancelled");
+    assert_eq!(yard.heard.iter().filter(|event| event.kind == "step_started").count(), 1);
+    yard.app.shutdown.cancel();
+    tokio::task::spawn_blocking(move || runner.stop()).await.unwrap();
 }
 
 #[tokio::test]
@@ -260,8 +259,7 @@ async fn after_a_takeover_the_new_work_begins_when_the_old_has_stopped() {
         deployment_failed 9b0d3e7
     "#]]
     .assert_eq(&yard.story());
-    yard.app.shutdown.cancel();
-    running.await.unwrap();
+    running.end().await;
 }
 
 #[tokio::test]
@@ -277,23 +275,23 @@ async fn in_a_stopped_pipeline_nothing_starts_until_it_is_resumed() {
         assert_eq!(yard.outcome(id).await, "queued");
     }
     assert_eq!(world.send(post(&format!("{path}/resume")).by(&world.ada)).await.status, 200);
-    work::tick(&yard.app).await.unwrap();
+    let running = yard.go_to_work();
     assert_eq!(yard.end_of(id).await, "succeeded");
+    running.end().await;
 }
 
 #[tokio::test]
-async fn what_runs_when_the_server_stops_is_lost_and_nothing_stays_running() {
+async fn what_runs_when_the_server_stops_is_interrupted_and_nothing_stays_running() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
-    let body = "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: hang, stop_after: 1h}}\n";
+    let body = "  steps:\n    - {name: Deploy, type: dummy, on_lost: fail, params: {outcome: hang, stop_after: 1h}}\n";
     yard.pipeline(&world, "shop", body).await;
     let running = yard.go_to_work();
     let id = yard.deploy("shop").await;
-    yard.hear(&["deployment_started"]).await;
+    yard.begun().await;
     let asked = Instant::now();
-    yard.app.shutdown.cancel();
-    running.await.unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(8), "it took {:?}", asked.elapsed());
+    running.end().await;
+    assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
     let outcome = yard.outcome(id).await;
     assert_eq!(outcome, "lost: its runner went away; how far it came is not known");
     assert_eq!(yard.lock("shop").await.state(), State::Unknown);
@@ -306,9 +304,17 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
         let world = World::new().await;
         let mut yard = Yard::new(&world).await;
         yard.pipeline(&world, "shop", HANG).await;
-        yard.go_to_work();
         let id = yard.deploy("shop").await;
-        yard.hear(&["deployment_started"]).await;
+        work::tick(&yard.app).await.unwrap();
+        let app = yard.app.clone();
+        let granted = tokio::task::spawn_blocking(move || {
+            let link = Embedded::new(app);
+            let boot = link.boot().to_owned();
+            let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec![] };
+            link.acquire(&asked, Duration::ZERO).unwrap().len()
+        });
+        assert_eq!(granted.await.unwrap(), 1);
+        yard.begun().await;
         let org = yard.org;
         *dir = Some(world.dir);
         (org, id)
@@ -338,8 +344,7 @@ fn after_a_crash_what_ran_is_lost_at_once_and_the_next_deployment_starts() {
         let next = yard.take_over("shop").await;
         let started = yard.hear(&["deployment_started"]).await;
         assert_eq!(started.subjects[0].id, next.deployment.unwrap().to_string());
-        yard.app.shutdown.cancel();
-        running.await.unwrap();
+        running.end().await;
     });
 }
 
@@ -377,6 +382,5 @@ async fn one_at_a_time_in_a_session_and_the_next_without_a_second_request() {
         deployment_succeeded 77aa001
     "#]]
     .assert_eq(&yard.story());
-    yard.app.shutdown.cancel();
-    running.await.unwrap();
+    running.end().await;
 }

@@ -13,14 +13,12 @@ use berth_core::id::{DeploymentId, OrgId, SessionId, UserId};
 use berth_core::name::{CommitId, Email, EnvName};
 use berth_core::time::Timestamp;
 use berth_server::app::App;
-use berth_server::work;
 use berth_store::feed::{Follower, Heard};
-use berth_store::query::environments;
 use berth_store::records::{deployment, environment, session, user};
 use berth_store::{Context, StoreError};
 use serde_json::json;
-use tokio::task::JoinHandle;
 
+use super::at_work::AtWork;
 use super::history;
 use super::world::{World, post};
 
@@ -49,19 +47,9 @@ impl Yard {
         Self { app, org, ada: holder(found.id, "ada"), events, heard: Vec::new() }
     }
 
-    /// Waits until the one attempt that runs has been given leave to begin a step.
-    pub(crate) async fn begun(&self) {
-        let renewal = async || {
-            let running = self.app.store().read(None, |db| environments::running(db, 10)).await.unwrap();
-            running[0].renewal
-        };
-        tokio::time::timeout(PATIENCE, async {
-            while renewal().await == 0 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await
-        .unwrap();
+    /// Waits until a step has been granted.
+    pub(crate) async fn begun(&mut self) {
+        self.hear(&["step_started"]).await;
     }
 
     /// A pipeline of this name with these steps and the environment `qa-1`, which skips the step `Skipped`.
@@ -76,8 +64,8 @@ impl Yard {
     }
 
     /// Everything the server does in the background.
-    pub(crate) fn go_to_work(&self) -> JoinHandle<()> {
-        tokio::spawn(work::run(self.app.clone()))
+    pub(crate) fn go_to_work(&self) -> AtWork {
+        AtWork::begin(&self.app)
     }
 
     pub(crate) async fn decide<A: Send + 'static>(

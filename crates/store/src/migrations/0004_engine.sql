@@ -38,6 +38,7 @@ ALTER TABLE deployments ADD COLUMN cause_kind TEXT;
 ALTER TABLE deployments ADD COLUMN reason TEXT;
 ALTER TABLE deployments ADD COLUMN resolved_commit TEXT;
 CREATE INDEX deployments_of_pipeline ON deployments (org_id, pipeline_id, id);
+CREATE UNIQUE INDEX rollouts_by_number ON deployments (org_id, pipeline_id, number) WHERE environment_id IS NULL;
 -- Deployments of stages that have not ended.
 CREATE INDEX deployments_in_line ON deployments (org_id, pipeline_id, number)
   WHERE environment_id IS NULL AND finished_at IS NULL;
@@ -59,11 +60,14 @@ CREATE TABLE runs (
   stages TEXT NOT NULL,
   -- The first moment at which a step may be granted; null when none may.
   ready_at BIGINT,
+  -- The stage it waits to be let into.
+  queued_for TEXT,
   version BIGINT NOT NULL,
   PRIMARY KEY (org_id, deployment_id),
   FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
 ) {without_rowid};
 CREATE INDEX runs_ready ON runs (ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX runs_queued ON runs (deployment_id) WHERE queued_for IS NOT NULL;
 
 CREATE TABLE step_runs (
   org_id TEXT NOT NULL,
@@ -76,6 +80,8 @@ CREATE TABLE step_runs (
     ('pending', 'ready', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'skipped')),
   tries BIGINT NOT NULL,
   failures BIGINT NOT NULL,
+  losses BIGINT NOT NULL,
+  false_starts BIGINT NOT NULL,
   not_before BIGINT,
   outputs TEXT,
   artifacts TEXT,
@@ -115,9 +121,8 @@ CREATE TABLE builds (
   commit_id TEXT NOT NULL,
   definition_hash TEXT NOT NULL,
   deployment_id TEXT NOT NULL,
-  -- Null while it runs.
-  outputs TEXT,
-  artifacts TEXT,
+  -- Outputs and artifacts by step; null while it runs.
+  built TEXT,
   built_at BIGINT,
   PRIMARY KEY (org_id, pipeline_id, commit_id, definition_hash)
 ) {without_rowid};

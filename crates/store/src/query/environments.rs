@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::records::{deployment, session, ticket};
 use crate::sql::statements;
 use crate::tx::Read;
-use crate::value::{Row, text};
+use crate::value::text;
 
 /// Deployments shown with a session.
 pub const SESSION_DEPLOYMENTS_MAX: i64 = 100;
@@ -23,8 +23,6 @@ statements! {
     Instance Read STARTABLE = "SELECT e.org_id, e.id, e.startable_id FROM environments e
         JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
         WHERE e.startable_id IS NOT NULL AND p.status = 'active' ORDER BY e.startable_id LIMIT $1";
-    Instance Read RUNNING = "SELECT org_id, environment_id, id, runner, nonce, renewal, status FROM deployments
-        WHERE granted_at IS NOT NULL AND finished_at IS NULL ORDER BY granted_at LIMIT $1";
     Org Read HISTORY = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
           extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
           end_reason, ended_by, end_why, successor_id
@@ -59,35 +57,6 @@ pub fn startable(
 ) -> Result<Vec<(OrgId, EnvironmentId, DeploymentId)>, StoreError> {
     let rows = db.rows(&STARTABLE, &[limit.into()])?;
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))).collect()
-}
-
-/// An attempt that may be running somewhere.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Running {
-    pub org: OrgId,
-    pub environment: EnvironmentId,
-    pub deployment: DeploymentId,
-    pub runner: String,
-    pub nonce: String,
-    /// Rises while its runner lives.
-    pub renewal: i64,
-    /// It has been told to stop.
-    pub is_cancelling: bool,
-}
-
-pub fn running(db: &mut impl Read, limit: i64) -> Result<Vec<Running>, StoreError> {
-    let read = |row: &Row| {
-        Ok(Running {
-            org: row.parse(0)?,
-            environment: row.parse(1)?,
-            deployment: row.parse(2)?,
-            runner: row.text(3)?.to_owned(),
-            nonce: row.text(4)?.to_owned(),
-            renewal: row.int(5)?,
-            is_cancelling: row.text(6)? == "cancelling",
-        })
-    };
-    db.rows(&RUNNING, &[limit.into()])?.iter().map(read).collect()
 }
 
 /// Sessions from this number down: newest first.

@@ -1,9 +1,12 @@
 //! Read models: lists and pages.
 
+pub mod attempts;
+pub mod deployments;
 pub mod environments;
 pub mod events;
 pub mod members;
 pub mod pipelines;
+pub mod runs;
 pub mod secrets;
 pub mod tokens;
 

@@ -29,9 +29,6 @@ statements! {
           failure = excluded.failure, superseded_by = excluded.superseded_by, started_at = excluded.started_at,
           finished_at = excluded.finished_at
         WHERE deployments.finished_at IS NULL";
-    // A sign of life. Zero rows: the attempt is over.
-    Org Upkeep RENEW = "UPDATE deployments SET renewal = renewal + 1
-        WHERE org_id = $1 AND id = $2 AND nonce = $3 AND finished_at IS NULL";
 }
 
 pub(crate) fn read(row: &Row) -> Result<Deployment, StoreError> {
@@ -88,11 +85,6 @@ pub(crate) fn unfinished_in(
 
 pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Deployment>, StoreError> {
     db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
-}
-
-/// False: the attempt is over.
-pub fn renew(tx: &mut Tx<'_>, id: DeploymentId, nonce: &str) -> Result<bool, StoreError> {
-    Ok(tx.execute(&RENEW, &[text(id), nonce.into()])? == 1)
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Deployment) -> Result<(), StoreError> {

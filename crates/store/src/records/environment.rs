@@ -53,6 +53,7 @@ statements! {
     Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
+    Org Read HEAD = "SELECT head FROM pipelines WHERE org_id = $1 AND id = $2";
     Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
         AND environment_id IS NULL AND status = 'succeeded' ORDER BY id DESC LIMIT 1";
     // Whoever may no longer claim leaves the lines they stand in; the sweep sees to it.
@@ -143,8 +144,13 @@ pub fn last_fence(db: &mut impl Read, pipeline: &Slug, name: &EnvName) -> Result
     row.map_or(Ok(Fence::default()), |row| row.int(0).map(Fence::from_number))
 }
 
-/// What a reset deploys: the last commit that went through the whole pipeline.
+/// What a reset deploys: the head of the tracked branch; without a repository, the last commit that went through the
+/// whole pipeline.
 fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<CommitId>, StoreError> {
+    let head = db.row(&HEAD, &[text(pipeline)])?.map(|row| row.maybe(0, Row::name)).transpose()?;
+    if let Some(Some(head)) = head {
+        return Ok(Some(head));
+    }
     db.row(&TRACKED, &[text(pipeline)])?.map(|row| row.name(0)).transpose()
 }
 

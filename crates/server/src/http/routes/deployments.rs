@@ -5,20 +5,25 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::deployment::{Deployment, DeploymentStatus};
+use berth_api::deployment::{Deployment, DeploymentStatus, New, Resolve, Retry};
+use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
-use berth_core::name::Reason;
+use berth_core::id::DeploymentId;
+use berth_core::name::{CommitId, Reason};
+use berth_core::run::Resolution;
+use berth_core::run::retry::From;
 use http::HeaderMap;
 
 use super::events::{follow, last_event_id, wants_stream};
 use super::sessions::is_news;
-use crate::app::{App, EventFilter, Outcome};
+use crate::access::Authorized;
+use crate::app::{App, DeploymentFilter, EventFilter, NewDeployment, Outcome};
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::check::Check;
 use crate::http::guard::Allowed;
-use crate::http::query::Params;
+use crate::http::query::{Listed, Paging, Params};
 
 /// View a deployment. With `wait`, the answer comes when it changes or has ended; with `Accept: text/event-stream`,
 /// follow what happens to it.
@@ -63,9 +68,127 @@ pub(crate) async fn cancel_deployment(
     app.cancel_deployment(&who, id, check.done(Some(reason))?, posted.once).await
 }
 
+/// Cancel a stage: the deployment ends with it, later stages are skipped. Again changes nothing.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/cancel",
+    tag = "deployments", request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
+pub(crate) async fn cancel_stage(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, id, stage)): Path<(String, String, String)>,
+    posted: Posted<Because>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let mut check = Check::default();
+    let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
+    app.cancel_stage(&who, id, stage, check.done(Some(reason))?, posted.once).await
+}
+
+/// Retry a failed stage: steps that did not succeed, or all of them; same commit, definition and secrets.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/retry",
+    tag = "deployments", request_body = Option<Retry>, responses((status = 200, body = Data<Deployment>)))]
+pub(crate) async fn retry_stage(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, id, stage)): Path<(String, String, String)>,
+    posted: Posted<Retry>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let from = match posted.body.from.as_deref() {
+        None | Some("failed") => From::Failed,
+        Some("start") => From::Start,
+        Some(_) => return Err(AppError::invalid_member("/from", "must be `failed` or `start`")),
+    };
+    app.retry_stage(&who, id, stage, from, posted.once).await
+}
+
+/// Say what became of a step whose outcome is unknown.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/resolve",
+    tag = "deployments", request_body = Resolve, responses((status = 200, body = Data<Deployment>)))]
+pub(crate) async fn resolve_step(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, id, step)): Path<(String, String, String)>,
+    posted: Posted<Resolve>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let resolution = match posted.body.outcome.as_str() {
+        "ran" => Resolution::Ran,
+        "retry" => Resolution::Retry,
+        "fail" => Resolution::Fail,
+        _ => return Err(AppError::invalid_member("/outcome", "must be `ran`, `retry` or `fail`")),
+    };
+    app.resolve_step(&who, id, step, resolution, posted.once).await
+}
+
+/// List deployments, newest first.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments", tag = "deployments",
+    params(("status" = Option<String>, Query, description = "only those of this status"),
+           ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
+    responses((status = 200, body = List<Deployment>)))]
+pub(crate) async fn list_deployments(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsRead>,
+    paging: Paging,
+) -> Result<Listed<Deployment>, AppError> {
+    listed(&app, &who, None, paging).await
+}
+
+/// List the deployments of a pipeline, through its stages and in its environments, newest first.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", tag = "deployments",
+    params(("status" = Option<String>, Query, description = "only those of this status"),
+           ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
+    responses((status = 200, body = List<Deployment>)))]
+pub(crate) async fn list_pipeline_deployments(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsRead>,
+    Path((_, pipeline)): Path<(String, String)>,
+    paging: Paging,
+) -> Result<Listed<Deployment>, AppError> {
+    listed(&app, &who, Some(pipeline), paging).await
+}
+
+const STATUSES: &[&str] =
+    &["queued", "running", "waiting", "cancelling", "succeeded", "failed", "cancelled", "superseded"];
+
+async fn listed(
+    app: &App,
+    who: &Authorized<permit::DeploymentsRead>,
+    pipeline: Option<String>,
+    paging: Paging,
+) -> Result<Listed<Deployment>, AppError> {
+    let status = paging.params.one_of("status", STATUSES)?;
+    let with_total = paging.params.one_of("total", &["true", "false"])?.as_deref() == Some("true");
+    let filter = DeploymentFilter { status, ..DeploymentFilter::default() };
+    let start = paging.start::<DeploymentId>()?;
+    let page = app.list_deployments(who, pipeline, filter, start, paging.limit, with_total).await?;
+    Ok(paging.list(page))
+}
+
+/// Deploy a commit through the stages of a pipeline.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", tag = "deployments",
+    request_body = Option<New>, responses((status = 202, body = Data<Deployment>)))]
+pub(crate) async fn start_deployment(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, pipeline)): Path<(String, String)>,
+    posted: Posted<New>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let commit = check.optional("/commitId", body.commit_id.as_deref(), CommitId::parse);
+    let reference = check.optional("/ref", body.reference.as_deref(), CommitId::parse);
+    let reason = check.optional("/reason", body.reason.as_deref(), Reason::parse);
+    if commit.is_some() && reference.is_some() {
+        return Err(AppError::invalid_member("/ref", "and commitId cannot both be given"));
+    }
+    let commit = commit.or(reference);
+    let new = check.done(Some(NewDeployment { commit, reason }))?;
+    app.start_deployment(&who, pipeline, new, posted.once).await
+}
+
 pub(super) const fn is_final(status: DeploymentStatus) -> bool {
     match status {
-        DeploymentStatus::Queued | DeploymentStatus::Running | DeploymentStatus::Cancelling => false,
+        DeploymentStatus::Queued
+        | DeploymentStatus::Running
+        | DeploymentStatus::Waiting
+        | DeploymentStatus::Cancelling => false,
         DeploymentStatus::Succeeded
         | DeploymentStatus::Failed
         | DeploymentStatus::Cancelled

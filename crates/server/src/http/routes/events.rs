@@ -23,7 +23,7 @@ use crate::http::body::Posted;
 use crate::http::guard::{Allowed, check_same_origin};
 use crate::http::query::{Paging, Params};
 
-const EVENT_STREAM: &str = "text/event-stream";
+pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// List events, newest first; with `Accept: text/event-stream`, follow them as they happen.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events", tag = "events",

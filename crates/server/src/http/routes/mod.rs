@@ -5,6 +5,7 @@ pub(super) mod deployments;
 pub(super) mod environments;
 pub(super) mod events;
 pub(super) mod health;
+pub(super) mod logs;
 pub(super) mod members;
 pub(super) mod organizations;
 pub(super) mod pipelines;

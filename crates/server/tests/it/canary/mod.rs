@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use self::forms::{Canaries, encoded};
 use self::watch::Watch;
 use super::described::{Operation, operations, sample};
+use super::steps::Steps;
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post};
 
 /// Members that are shown to others on purpose, so nobody is told to put a secret there.
@@ -296,13 +297,19 @@ impl Search {
     }
 
     fn look_into_files(&mut self) {
-        let mut seen = 0;
-        for entry in std::fs::read_dir(self.world.dir.path()).unwrap() {
-            let path = entry.unwrap().path();
-            let bytes = std::fs::read(&path).unwrap();
-            let text = String::from_utf8_lossy(&bytes);
-            seen += usize::from(text.contains(VISIBLE_MARK));
-            self.look(&path.file_name().unwrap().to_string_lossy(), &text, "");
+        let (mut seen, mut dirs) = (0, vec![self.world.dir.path().to_owned()]);
+        while let Some(dir) = dirs.pop() {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    dirs.push(path);
+                    continue;
+                }
+                let bytes = std::fs::read(&path).unwrap();
+                let text = String::from_utf8_lossy(&bytes);
+                seen += usize::from(text.contains(VISIBLE_MARK));
+                self.look(&path.file_name().unwrap().to_string_lossy(), &text, "");
+            }
         }
         assert!(seen > 0, "what is stored is found");
         assert!(self.canaries.count() > 15);
@@ -321,13 +328,16 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         async |body: Value| world.send(post(qa).by(&world.ada).json(&body)).await.body["data"].clone();
     let (held, waits) = (claim(json!({"commitId": "9fceb02"})).await, claim(json!({"queue": true})).await);
     let id = |value: &Value| value.as_str().unwrap().to_owned();
+    let deployment = id(&held["deploymentId"]);
+    Steps::new(world, &deployment).await.add(0, "deploy");
     BTreeMap::from([
         ("{orgId}", "acme".to_owned()),
         ("{pipelineId}", "shop".to_owned()),
         ("{envName}", "qa-1".to_owned()),
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),
-        ("{deploymentId}", id(&held["deploymentId"])),
+        ("{deploymentId}", deployment),
+        ("{stepId}", "deploy".to_owned()),
     ])
 }
 

@@ -1,24 +1,29 @@
-//! Reap: attempts whose runner is gone are reported as lost.
+//! Lost: attempts whose runner is gone are reported as such.
 //!
 //! How long a runner has been silent is measured on this process's own monotonic clock. The first look is special: a
-//! data directory belongs to one process at a time, so the attempts of another one ended with it.
+//! data directory belongs to one process at a time, so the attempts of another one's embedded runner ended with it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use berth_core::deployment::report::{self, Outcome};
 use berth_core::environment::limits::RUNNER_LOST_S;
-use berth_store::query::environments::Running;
+use berth_core::run::Outcome;
+use berth_store::Context;
+use berth_store::query::runs::{self, Live};
 
-use super::decide;
+use super::EMBEDDED;
+use super::report::{Named, told};
+use super::whole::Whole;
 use crate::app::App;
 use crate::error::AppError;
 
 const RUNNER_LOST: Duration = Duration::from_secs(RUNNER_LOST_S.unsigned_abs());
+/// Attempts looked at in one go; more than all the runners of an installation execute.
+const LIVE_MAX: i64 = 16_384;
 
-/// Attempts that this process does not execute, by nonce.
+/// How long each attempt has been silent, by nonce.
 #[derive(Default)]
-pub(super) struct Watches {
+pub(crate) struct Watches {
     watched: HashMap<String, Watch>,
     has_looked: bool,
 }
@@ -30,13 +35,13 @@ struct Watch {
 
 impl Watches {
     /// Which of these are lost by now. What is no longer among them is forgotten.
-    fn lost(&mut self, others: Vec<Running>, boot: &str, now: Instant) -> Vec<Running> {
+    fn lost(&mut self, live: Vec<Live>, boot: &str, now: Instant) -> Vec<Live> {
         let mut before = std::mem::take(&mut self.watched);
         let is_first_look = !std::mem::replace(&mut self.has_looked, true);
         let mut lost = Vec::new();
-        for attempt in others {
-            // One under this process's own name may be a moment away from being executed.
-            let patience = if is_first_look && attempt.runner != boot { Duration::ZERO } else { RUNNER_LOST };
+        for attempt in live {
+            let is_gone = is_first_look && attempt.runner.starts_with(EMBEDDED) && attempt.runner != boot;
+            let patience = if is_gone { Duration::ZERO } else { RUNNER_LOST };
             let watch = match before.remove(&attempt.nonce) {
                 Some(watch) if watch.renewal == attempt.renewal => watch,
                 _ => Watch { renewal: attempt.renewal, lost_at: now + patience },
@@ -52,65 +57,70 @@ impl Watches {
 }
 
 /// One that cannot be reported is tried again at the next look.
-pub(super) async fn reap(app: &App, running: Vec<Running>) {
-    let others = {
-        let ours = app.runner.attempts();
-        running.into_iter().filter(|it| !ours.contains_key(&it.nonce)).collect()
-    };
-    let lost = app.runner.watches().lost(others, app.runner.boot(), Instant::now());
+pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
+    let live = app.store.read(None, |db| Ok::<_, AppError>(runs::live(db, LIVE_MAX)?)).await?;
+    let lost = app.engine.watches().lost(live, app.engine.boot(), Instant::now());
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
         match report_lost(app, attempt).await {
-            Ok(()) => tracing::warn!(%deployment, runner, "deployment lost: its runner is gone"),
-            Err(error) => tracing::error!(?error, %deployment, "a lost deployment could not be reported"),
+            Ok(()) => tracing::warn!(%deployment, runner, "an attempt is lost: its runner is gone"),
+            Err(error) => tracing::error!(?error, %deployment, "a lost attempt could not be reported"),
         }
     }
+    Ok(())
 }
 
-async fn report_lost(app: &App, lost: Running) -> Result<(), AppError> {
-    let Running { org, environment, deployment, nonce, .. } = lost;
-    let rule = move |lock: &_, moment: &_| report::report(lock, deployment, &nonce, &Outcome::Lost, moment);
-    decide(app, org, environment, rule).await.map(drop)
+async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
+    let plans = app.engine.plans().clone();
+    let Live { org, deployment, step, number, nonce, .. } = lost;
+    let named = Named { org, deployment, step, number, nonce };
+    let done = app.store.transact(Context::system(Some(org)), move |tx| {
+        let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(()) };
+        told(tx, &mut whole, &named, Outcome::Lost).map(drop)
+    });
+    done.await?;
+    app.nudge();
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
+    use berth_core::id::{DeploymentId, OrgId, StepRunId};
     use berth_core::time::Timestamp;
 
     use super::*;
 
-    fn attempt(runner: &str, nonce: &str, renewal: i64) -> Running {
+    fn attempt(runner: &str, nonce: &str, renewal: i64) -> Live {
         let at = Timestamp::from_micros(1);
-        Running {
+        Live {
             org: OrgId::from_parts(at, [0; 10]),
-            environment: EnvironmentId::from_parts(at, [0; 10]),
             deployment: DeploymentId::from_parts(at, [0; 10]),
+            step: StepRunId::from_parts(at, [0; 10]),
+            number: 1,
             runner: runner.into(),
             nonce: nonce.into(),
             renewal,
-            is_cancelling: false,
         }
     }
 
-    fn nonces(lost: &[Running]) -> Vec<&str> {
+    fn nonces(lost: &[Live]) -> Vec<&str> {
         lost.iter().map(|it| it.nonce.as_str()).collect()
     }
 
     #[test]
     fn what_an_earlier_process_left_is_lost_at_the_first_look_and_until_it_is_reported() {
         let (mut watches, now) = (Watches::default(), Instant::now());
-        let found = || vec![attempt("old", "a", 3), attempt("me", "b", 0)];
-        assert_eq!(nonces(&watches.lost(found(), "me", now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "me", now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "me", now + RUNNER_LOST)), ["a", "b"]);
+        let found = || vec![attempt("boot_old", "a", 3), attempt("boot_me", "b", 0), attempt("far", "c", 0)];
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", now + RUNNER_LOST)), ["a", "b", "c"]);
     }
 
     #[test]
     fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
         let (mut watches, start) = (Watches::default(), Instant::now());
-        let mut at = |seconds: u64, found: Vec<Running>| {
-            let lost = watches.lost(found, "me", start + Duration::from_secs(seconds));
+        let mut at = |seconds: u64, found: Vec<Live>| {
+            let lost = watches.lost(found, "boot_me", start + Duration::from_secs(seconds));
             nonces(&lost).concat()
         };
         assert_eq!(at(0, vec![]), "");

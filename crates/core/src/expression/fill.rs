@@ -1,0 +1,158 @@
+//! Texts and values with their expressions filled in, once.
+
+use serde_json::Value;
+
+use super::evaluate::evaluate_within;
+use super::value::text;
+use super::{Budget, Contexts, EvaluationError, Unclosed, function, templates};
+
+/// Text with every `${{ … }}` replaced by its value: nothing for null, JSON for an object or a list.
+pub fn fill(text: &str, contexts: &Contexts) -> Result<String, EvaluationError> {
+    fill_within(text, contexts, &mut Budget::of_one())
+}
+
+/// Every text inside of a value filled. A text that is exactly one template becomes the typed value itself.
+pub fn fill_value(value: &Value, contexts: &Contexts) -> Result<Value, EvaluationError> {
+    fill_value_within(value, contexts, &mut Budget::of_one())
+}
+
+/// The expression, when a text is one template and nothing else.
+pub(super) fn only(text: &str) -> Option<&str> {
+    match templates(text).as_deref() {
+        Ok([one]) if one.whole == (0..text.len()) => Some(&text[one.inner.clone()]),
+        _ => None,
+    }
+}
+
+/// What a value becomes inside of a text.
+pub(super) fn written(value: &Value, budget: &mut Budget) -> Result<String, EvaluationError> {
+    match value {
+        Value::Array(_) | Value::Object(_) => function::to_json(value, budget),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(text(value).into_owned()),
+    }
+}
+
+fn fill_within(text: &str, contexts: &Contexts, budget: &mut Budget) -> Result<String, EvaluationError> {
+    let found =
+        templates(text).map_err(|Unclosed(_)| EvaluationError::new("`${{` is never closed; add `}}`"))?;
+    let mut filled = String::with_capacity(text.len());
+    let mut from = 0;
+    for template in found {
+        let value = evaluate_within(&text[template.inner], contexts, budget)?;
+        filled.push_str(&text[from..template.whole.start]);
+        filled.push_str(&written(&value, budget)?);
+        from = template.whole.end;
+    }
+    filled.push_str(&text[from..]);
+    Ok(filled)
+}
+
+/// As deep as the definition was, which is bounded.
+fn fill_value_within(
+    value: &Value,
+    contexts: &Contexts,
+    budget: &mut Budget,
+) -> Result<Value, EvaluationError> {
+    Ok(match value {
+        Value::String(text) => match only(text) {
+            Some(expression) => evaluate_within(expression, contexts, budget)?,
+            None => Value::String(fill_within(text, contexts, budget)?),
+        },
+        Value::Array(items) => {
+            let filled = items.iter().map(|item| fill_value_within(item, contexts, budget));
+            Value::Array(filled.collect::<Result<_, _>>()?)
+        }
+        Value::Object(fields) => {
+            let filled = fields
+                .iter()
+                .map(|(name, item)| Ok((name.clone(), fill_value_within(item, contexts, budget)?)));
+            Value::Object(filled.collect::<Result<_, _>>()?)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::json;
+
+    use super::*;
+
+    fn contexts() -> Contexts {
+        let known = json!({
+            "vars": { "url": "https://shop.test", "replicas": 3, "on": true, "none": null, "ports": [80, 443] },
+            "trigger": { "title": "${{ secrets.TOKEN }} $(rm -rf /) `id` \"quoted\"\nnext" },
+            "secrets": { "TOKEN": "hunter2!" },
+        });
+        serde_json::from_value(known).expect("contexts")
+    }
+
+    fn check(text: &str, expected: &Expect) {
+        let answer = fill(text, &contexts());
+        expected.assert_eq(&answer.unwrap_or_else(|error| format!("error: {error}")));
+    }
+
+    #[test]
+    fn templates_are_replaced_by_their_values() {
+        check("no template", &expect!["no template"]);
+        check("${{ vars.url }}/health", &expect!["https://shop.test/health"]);
+        check(
+            "a${{ vars.replicas }}b${{vars.on}}c${{ vars.none }}d${{ vars.gone }}e",
+            &expect!["a3btruecde"],
+        );
+        check(
+            "${{ vars.ports }}",
+            &expect![[r#"
+            [
+              80,
+              443
+            ]"#]],
+        );
+        check("Bearer ${{ secrets.TOKEN }}", &expect!["Bearer hunter2!"]);
+        check("${{ vars.url", &expect!["error: `${{` is never closed; add `}}`"]);
+        check("${{ steps.a.b }}", &expect!["error: `steps.a.b` refers to `steps`, which is not known here"]);
+    }
+
+    #[test]
+    fn what_a_value_brings_along_is_never_evaluated() {
+        check(
+            "title: ${{ trigger.title }}",
+            &expect![[r#"
+                title: ${{ secrets.TOKEN }} $(rm -rf /) `id` "quoted"
+                next"#]],
+        );
+        check("${{ format('${0}', '{{ secrets.TOKEN }}') }}", &expect!["${{ secrets.TOKEN }}"]);
+        let value = fill_value(&json!({ "a": "${{ trigger.title }}" }), &contexts()).expect("filled");
+        assert_eq!(value["a"], contexts()["trigger"]["title"]);
+        // Two halves, one after the other, do not make a whole.
+        check("$${{ '{' }}{ secrets.TOKEN }}", &expect!["${{ secrets.TOKEN }}"]);
+    }
+
+    #[test]
+    fn a_value_keeps_its_type_when_it_stands_alone() {
+        let value = json!({
+            "expect_status": "${{ vars.replicas }}", "text": "${{ vars.replicas }} ", "ports": ["${{ vars.ports }}", 1],
+            "${{ key }}": null, "on": "${{ vars.on }}",
+        });
+        assert_eq!(
+            fill_value(&value, &contexts()),
+            Ok(json!({
+                "expect_status": 3, "text": "3 ", "ports": [[80, 443], 1], "${{ key }}": null, "on": true,
+            }))
+        );
+    }
+
+    #[test]
+    fn all_expressions_of_a_value_share_one_budget() {
+        let contexts = Contexts::from([("vars".to_owned(), json!({ "large": "x".repeat(40_000) }))]);
+        assert!(fill("${{ vars.large }}", &contexts).is_ok());
+        let twice = fill("${{ vars.large }}${{ vars.large }}", &contexts).expect_err("too large");
+        expect!["`vars.large` brings more than 65536 bytes; hand large values over in a file"]
+            .assert_eq(&twice.message);
+        assert!(fill_value(&json!(["${{ vars.large }}", "${{ vars.large }}"]), &contexts).is_err());
+        // What is written out in the definition is not brought by an expression.
+        let long = format!("{}${{{{ vars.large }}}}", "y".repeat(100_000));
+        assert_eq!(fill(&long, &contexts).map(|text| text.len()), Ok(140_000));
+    }
+}

@@ -1,0 +1,62 @@
+//! What a step of a plan knows when its turn comes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::plan::{Plan, PlannedStep, StageKind, When};
+use super::state::{Run, StepRun, StepStatus};
+use crate::expression::{Contexts, EvaluationError, is_true};
+use crate::pipeline::grammar::SecretName;
+use crate::pipeline::secrets::{in_text, in_value};
+
+impl Plan {
+    /// What the stage knew when it was planned, and the outputs there are by now. Secrets are not in it.
+    pub fn contexts_for(&self, run: &Run, stage: usize) -> Contexts {
+        let mut contexts = self.stages.get(stage).map(|planned| planned.contexts.clone()).unwrap_or_default();
+        let build = self.stages.iter().position(|planned| planned.kind == StageKind::Build);
+        let built: Map<String, Value> =
+            succeeded(run, build).flat_map(|step| outputs(&step.outputs)).collect();
+        let steps: Map<String, Value> = succeeded(run, Some(stage))
+            .map(|step| (step.step.to_string(), Value::Object(outputs(&step.outputs).collect())))
+            .collect();
+        contexts.insert("build".to_owned(), Value::Object(built));
+        contexts.insert("steps".to_owned(), Value::Object(steps));
+        contexts
+    }
+
+    /// Whether the step runs, now that everything it needs has ended.
+    pub fn decide_when(&self, run: &Run, stage: usize, index: usize) -> Result<bool, EvaluationError> {
+        let planned = self.stages.get(stage).and_then(|planned| planned.steps.get(index));
+        match planned.map(|step| &step.when) {
+            Some(When::Always) => Ok(true),
+            Some(When::Never) => Ok(false),
+            Some(When::If(condition)) => is_true(condition, &self.contexts_for(run, stage)),
+            None => {
+                Err(EvaluationError { message: format!("the plan has no step {index} in stage {stage}") })
+            }
+        }
+    }
+}
+
+/// Everything the step is to be given before it can run.
+pub fn secrets_used(step: &PlannedStep) -> BTreeSet<SecretName> {
+    let mut found = Vec::new();
+    for text in step.env.values() {
+        in_text(text, "", &mut found);
+    }
+    for value in step.params.values() {
+        in_value(value, "", &mut found);
+    }
+    let in_files = step.secret_files.values().cloned();
+    found.into_iter().map(|(name, _)| name).chain(in_files).collect()
+}
+
+/// A step that was skipped or failed has no outputs, whatever an earlier attempt left.
+fn succeeded(run: &Run, stage: Option<usize>) -> impl Iterator<Item = &StepRun> {
+    run.steps.iter().filter(move |step| Some(step.stage) == stage && step.status == StepStatus::Succeeded)
+}
+
+fn outputs(outputs: &BTreeMap<String, String>) -> impl Iterator<Item = (String, Value)> {
+    outputs.iter().map(|(name, value)| (name.clone(), Value::String(value.clone())))
+}

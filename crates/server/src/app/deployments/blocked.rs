@@ -1,0 +1,114 @@
+//! What a deployment waits for, in words.
+
+use berth_api::deployment::{BlockedBy, BlockedKind};
+use berth_core::deployment::{Blocked, Deployment, obstacles};
+use berth_core::environment::Lock;
+use berth_core::pipeline::state;
+use berth_core::rollout::Rollout;
+use berth_core::run::StepStatus;
+use berth_core::run::enter::{Entry, entry};
+use berth_store::Read;
+use berth_store::query::runs;
+use berth_store::records::pipeline;
+
+use crate::engine::{Head, Whole, is_for};
+use crate::error::AppError;
+
+/// One that has not begun in its environment.
+pub(super) fn in_lock(lock: &Lock, it: &Deployment) -> Vec<BlockedBy> {
+    let deadline =
+        lock.session.as_ref().and_then(|session| session.drain.as_ref()).map(|drain| drain.deadline);
+    let shown = |blocked: Blocked| match blocked {
+        Blocked::PipelineStopped => stopped(),
+        Blocked::EnvironmentContested { pending } => BlockedBy {
+            kind: BlockedKind::EnvironmentContested,
+            detail: format!(
+                "waits until {} of a former session is known to have stopped",
+                if pending.len() == 1 {
+                    "a deployment".to_owned()
+                } else {
+                    format!("{} deployments", pending.len())
+                }
+            ),
+            cleared_by: pending.first().map(|id| format!("the end of {id}")),
+            clears_at: deadline.map(|at| at.to_string()),
+        },
+        Blocked::EnvironmentResetting { reset } => BlockedBy {
+            kind: BlockedKind::EnvironmentResetting,
+            detail: "waits until the environment has been reset".into(),
+            cleared_by: Some(format!("the end of {reset}")),
+            clears_at: None,
+        },
+        Blocked::Queue { behind } => BlockedBy {
+            kind: BlockedKind::Queue,
+            detail: "waits for an earlier deployment of the same session".into(),
+            cleared_by: Some(format!("the end of {behind}")),
+            clears_at: None,
+        },
+    };
+    obstacles(lock, it).into_iter().map(shown).collect()
+}
+
+/// A rollout that has not begun.
+pub(super) fn before_begin(db: &mut impl Read, it: &Rollout) -> Result<Vec<BlockedBy>, AppError> {
+    let found = pipeline::by_id(db, it.pipeline)?;
+    let is_stopped = found.is_some_and(|found| matches!(found.status, state::Status::Stopped { .. }));
+    Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
+}
+
+/// One that has begun. `labels` are those of this server's own runner, if it has one.
+pub(super) fn in_run(
+    db: &mut impl Read,
+    whole: &Whole,
+    labels: Option<&[String]>,
+) -> Result<Vec<BlockedBy>, AppError> {
+    let mut found = Vec::new();
+    if whole.run.status().is_final() {
+        return Ok(found);
+    }
+    let waits = |status: StepStatus| whole.run.steps.iter().filter(move |step| step.status == status);
+    let is_waiting = waits(StepStatus::Ready).next().is_some() || whole.run.queued_for().is_some();
+    if whole.head.is_paused() && is_waiting {
+        found.push(stopped());
+    }
+    for step in waits(StepStatus::Waiting) {
+        found.push(BlockedBy {
+            kind: BlockedKind::UnknownOutcome,
+            detail: format!("nobody knows whether step \"{}\" took effect", step.step),
+            cleared_by: Some(format!("somebody who may operate deployments and resolves {}", step.id)),
+            clears_at: None,
+        });
+    }
+    if let (Some((_, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
+        let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
+        if let Entry::Behind(other) = entry(rollout.number, &others) {
+            found.push(BlockedBy {
+                kind: BlockedKind::EarlierStage,
+                detail: format!("another deployment is in stage \"{stage}\""),
+                cleared_by: Some(format!("the end of {other} in that stage")),
+                clears_at: None,
+            });
+        }
+    }
+    let ready = whole.run.steps.iter().enumerate().filter(|(_, step)| step.status == StepStatus::Ready);
+    for (at, step) in ready {
+        if !labels.is_some_and(|labels| is_for(whole, at, labels)) {
+            found.push(BlockedBy {
+                kind: BlockedKind::NoRunner,
+                detail: format!("no runner has what step \"{}\" wants in runs_on", step.step),
+                cleared_by: None,
+                clears_at: None,
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn stopped() -> BlockedBy {
+    BlockedBy {
+        kind: BlockedKind::PipelineStopped,
+        detail: "the pipeline is stopped".into(),
+        cleared_by: Some("resuming the pipeline".into()),
+        clears_at: None,
+    }
+}

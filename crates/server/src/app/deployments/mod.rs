@@ -1,0 +1,108 @@
+//! Deployments: start, list, view, cancel, retry, resolve.
+
+mod blocked;
+mod operate;
+mod shown;
+
+use berth_api::deployment as wire;
+use berth_core::access::permit;
+use berth_core::deployment::{Deployment, Work};
+use berth_core::environment::Lock;
+use berth_core::id::{DeploymentId, OrgId, SessionId};
+use berth_store::Read;
+use berth_store::query::From;
+use berth_store::query::deployments::{self, Either};
+use berth_store::records::{environment, pipeline};
+
+pub use berth_store::query::deployments::Filter as DeploymentFilter;
+pub use operate::NewDeployment;
+
+use super::{Answer, App, Page};
+use crate::access::Authorized;
+use crate::engine::Plans;
+use crate::error::AppError;
+
+impl App {
+    pub async fn list_deployments(
+        &self,
+        who: &Authorized<permit::DeploymentsRead>,
+        pipeline: Option<String>,
+        mut filter: DeploymentFilter,
+        from: From,
+        limit: i64,
+        with_total: bool,
+    ) -> Result<Page<wire::Deployment>, AppError> {
+        let slice = self.read(who, move |db| {
+            if let Some(key) = pipeline {
+                let found = pipeline::find(db, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+                filter.pipeline = Some(found.id);
+            }
+            let found = deployments::list(db, &filter, &from, limit, with_total)?;
+            let items = found.items.iter().map(|it| listed(db, it)).collect::<Result<_, AppError>>()?;
+            Ok(berth_store::query::Slice { items, total: found.total, has_more: found.has_more })
+        });
+        let slice = slice.await?;
+        Ok(Page::of(&slice, |it: &wire::Deployment| it.id.clone(), wire::Deployment::clone))
+    }
+
+    pub async fn view_deployment(
+        &self,
+        who: &Authorized<permit::DeploymentsRead>,
+        id: String,
+    ) -> Result<Answer<wire::Deployment>, AppError> {
+        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        self.read(who, move |db| {
+            let found = find(db, &id)?;
+            shown::in_full(db, &plans, &found, labels.as_deref())
+        })
+        .await
+    }
+}
+
+/// Its id in a URL.
+fn parse(id: &str) -> Result<DeploymentId, AppError> {
+    id.parse().map_err(|_| AppError::not_found("deployment"))
+}
+
+fn find(db: &mut impl Read, id: &str) -> Result<Either, AppError> {
+    deployments::by_id(db, parse(id)?)?.ok_or_else(|| AppError::not_found("deployment"))
+}
+
+fn listed(db: &mut impl Read, it: &Either) -> Result<wire::Deployment, AppError> {
+    Ok(match it {
+        Either::Environment(it) => shown(it, environment::by_id(db, it.environment)?.as_ref()),
+        Either::Stages(it) => shown::rollout(it),
+    })
+}
+
+pub(super) fn location(org: OrgId, id: DeploymentId) -> String {
+    format!("/api/v1/organizations/{org}/deployments/{id}")
+}
+
+/// As an answer that has just asked for it.
+pub(super) fn answer(it: &Deployment, lock: &Lock) -> Answer<wire::Deployment> {
+    let answer = Answer::ok(shown(it, Some(lock))).at_version(lock.environment.version);
+    if lock.is_paused && !it.status.is_final() { answer.varying_by("stopped") } else { answer }
+}
+
+/// Those of a session that have not ended, newest first.
+pub(super) fn of_lock(lock: &Lock, session: SessionId) -> Vec<wire::Deployment> {
+    let ours = lock.deployments.iter().filter(|it| it.work == Work::Session(session));
+    ours.rev().map(|it| shown(it, Some(lock))).collect()
+}
+
+/// Its head, as lists show it.
+pub(super) fn shown(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
+    shown::in_environment(it, lock)
+}
+
+/// For those who change a deployment: the answer shows it in full.
+fn changed(
+    db: &mut impl Read,
+    plans: &Plans,
+    id: DeploymentId,
+    labels: Option<&[String]>,
+) -> Result<Answer<wire::Deployment>, AppError> {
+    let found = deployments::by_id(db, id)?.ok_or_else(|| AppError::not_found("deployment"))?;
+    shown::in_full(db, plans, &found, labels)
+}

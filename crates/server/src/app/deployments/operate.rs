@@ -1,0 +1,207 @@
+//! Start, cancel, retry, resolve.
+
+use berth_api::deployment as wire;
+use berth_core::access::permit;
+use berth_core::decision::Refusal;
+use berth_core::deployment::{Cancel, CancelCause, cancel as in_environment};
+use berth_core::id::StepRunId;
+use berth_core::name::{CommitId, Reason};
+use berth_core::rollout::{self, Trigger};
+use berth_core::run::{Resolution, cancel, resolve, retry};
+use berth_store::Tx;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::deployments::Either;
+use berth_store::records::{environment, pipeline};
+
+use super::{changed, find, location};
+use crate::access::Authorized;
+use crate::app::rollouts::{self, Asked};
+use crate::app::{Answer, App, Outcome};
+use crate::engine::{Head, Plans, Whole};
+use crate::error::AppError;
+
+pub struct NewDeployment {
+    /// `None`: the head of the tracked branch.
+    pub commit: Option<CommitId>,
+    pub reason: Option<Reason>,
+}
+
+impl App {
+    pub async fn start_deployment(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        key: String,
+        new: NewDeployment,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        let (org, by) = (who.org(), who.principal().actor());
+        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let done = self.change(who, once, move |tx, _| {
+            let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+            let Some(commit) = new.commit else {
+                let text = "is needed: this pipeline has no repository whose tracked branch could tell it";
+                return Err(AppError::invalid_member("/commitId", text));
+            };
+            let asked = Asked { commit, trigger: Trigger::Api, by, reason: new.reason };
+            let started = rollouts::start(tx, &found, asked)?;
+            let answer = changed(tx, &plans, started.id, labels.as_deref())?;
+            Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+
+    /// What has not started never will; what runs is told to stop. Again is calm.
+    pub async fn cancel_deployment(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        reason: Option<Reason>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        self.operate(who, id, once, move |tx, plans, found, by| cancel_all(tx, plans, found, by, reason))
+            .await
+    }
+
+    /// A cancelled stage cancels the deployment; those after it are skipped.
+    pub async fn cancel_stage(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        stage: String,
+        reason: Option<Reason>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        self.operate(who, id, once, move |tx, plans, found, by| {
+            let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
+                // Before it begins it has no stages to tell apart, except the environment it is for.
+                let is_named = matches!(found, Either::Environment(it) if it.stage.as_str() == stage);
+                return match is_named {
+                    true => cancel_all(tx, plans, found, by, reason),
+                    false => Err(Refusal::NoSuchStage(stage).into()),
+                };
+            };
+            let told = Cancel { by, cause: CancelCause::Requested, reason: reason.clone() };
+            let decision = cancel::cancel_stage(&whole.run, &whole.plan, &stage, &told, tx.now())?;
+            match whole.head {
+                // The lock must know first: it decides whether the run may go on.
+                Head::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
+                Head::Stages { .. } => whole.apply(tx, decision),
+            }
+        })
+        .await
+    }
+
+    /// The one way out of a failed stage.
+    pub async fn retry_stage(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        stage: String,
+        from: retry::From,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        self.operate(who, id, once, move |tx, plans, found, _| {
+            let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
+                return Err(Refusal::NoSuchStage(stage).into());
+            };
+            let decision = retry::retry(&whole.run, &whole.plan, &stage, from, tx.now())?;
+            if let Head::Environment { deployment, .. } = &whole.head {
+                let text = format!(
+                    "in an environment a commit is deployed again instead: ask for {} once more in a session",
+                    deployment.commit
+                );
+                return Err(Refusal::InvalidState(text).into());
+            }
+            whole.apply(tx, decision)
+        })
+        .await
+    }
+
+    /// Somebody who knows says what became of a step whose outcome is unknown.
+    pub async fn resolve_step(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        step: String,
+        resolution: Resolution,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        self.operate(who, id, once, move |tx, plans, found, _| {
+            let missing = || AppError::not_found("step");
+            let mut whole = Whole::load(tx, plans, id_of(found))?.ok_or_else(missing)?;
+            let step: StepRunId = step.parse().map_err(|_| missing())?;
+            if !whole.run.steps.iter().any(|it| it.id == step) {
+                return Err(missing());
+            }
+            let decision = resolve::resolve(&whole.run, &whole.plan, step, resolution, tx.now())?;
+            whole.apply(tx, decision)
+        })
+        .await
+    }
+
+    async fn operate(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        once: Option<OnceKey>,
+        work: impl FnOnce(&mut Tx<'_>, &Plans, &Either, berth_core::event::Actor) -> Result<(), AppError>
+        + Send
+        + 'static,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        let by = who.principal().actor();
+        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let done = self.change(who, once, move |tx, _| {
+            let found = find(tx, &id)?;
+            work(tx, &plans, &found, by)?;
+            changed(tx, &plans, id_of(&found), labels.as_deref())
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+}
+
+fn id_of(found: &Either) -> berth_core::id::DeploymentId {
+    match found {
+        Either::Environment(it) => it.id,
+        Either::Stages(it) => it.id,
+    }
+}
+
+fn cancel_all(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    found: &Either,
+    by: berth_core::event::Actor,
+    reason: Option<Reason>,
+) -> Result<(), AppError> {
+    match found {
+        Either::Environment(it) => {
+            let lock = environment::by_id(tx, it.environment)?;
+            let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
+            let ruling = in_environment::cancel(&lock, it, by, reason, &tx.moment()?);
+            tx.commit(ruling)??;
+            match Whole::load(tx, plans, it.id)? {
+                Some(mut whole) => whole.follow_cancel(tx),
+                None => Ok(()),
+            }
+        }
+        Either::Stages(it) => {
+            let told = Cancel { by, cause: CancelCause::Requested, reason };
+            match Whole::load(tx, plans, it.id)? {
+                Some(mut whole) => {
+                    let decision = cancel::cancel(&whole.run, &whole.plan, &told, tx.now());
+                    whole.apply(tx, decision)
+                }
+                None if it.status.is_final() => Ok(()),
+                None => {
+                    let decision = rollout::cancel(it, told, tx.now());
+                    tx.commit(decision)?;
+                    Ok(())
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Following a log: every byte once and in order, from the byte where the caller left off, while they may.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Bytes;
+use berth_api::log::{LogEnd, LogGap, LogText};
+use berth_core::access::permit;
+use futures_util::Stream;
+use memchr::memrchr;
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::follow::{Right, SIGN_OF_LIFE};
+use super::logs::{LogFound, beyond, fault};
+use super::{App, LogAsked};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::logs::{LOG_LINE_SHOWN_BYTES_MAX, News, Watch, whole_chars};
+use crate::streams::Place;
+
+/// A line that is not finished is shown after so long: it may be a question, or a bar that grows.
+const UNFINISHED_LINE_WAIT: Duration = Duration::from_millis(100);
+
+impl App {
+    /// Everything from byte `offset` on, then what comes, until the log ends.
+    pub async fn follow_log(
+        self: &Arc<Self>,
+        who: Authorized<permit::DeploymentsRead>,
+        asked: LogAsked,
+        offset: u64,
+    ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
+        let place = self.take_stream(&who)?;
+        let found = self.find_log(&who, asked.clone()).await?;
+        let logs = self.logs.clone();
+        let watched = self.reading.run(move || logs.watch(&found.key)).await?;
+        let mut watch = watched.map_err(fault)?;
+        let News { length, ended, .. } = watch.news();
+        // While it grows, a caller may have seen bytes that a crash took, and that are sent again.
+        if offset > length && (ended || found.has_ended) {
+            return Err(beyond(length));
+        }
+        let following = Following {
+            right: Right::new(self.clone(), who),
+            // From now on this very attempt is meant.
+            asked: LogAsked { attempt: found.has_begun.then_some(found.key.attempt), ..asked },
+            found,
+            watch: Some(watch),
+            at: offset,
+            unfinished: None,
+            told: Told::Nothing,
+            _place: place,
+        };
+        Ok(futures_util::stream::unfold(following, Following::next))
+    }
+}
+
+struct Following {
+    right: Right<permit::DeploymentsRead>,
+    asked: LogAsked,
+    found: LogFound,
+    /// Lent to a thread while it reads.
+    watch: Option<Watch>,
+    /// The next byte to send.
+    at: u64,
+    /// Since when the line at `at` waits for its end.
+    unfinished: Option<Instant>,
+    told: Told,
+    _place: Place,
+}
+
+#[derive(PartialEq, PartialOrd)]
+enum Told {
+    Nothing,
+    Began,
+    Gap,
+    End,
+}
+
+/// What to do next.
+enum Step {
+    Send(Bytes),
+    /// Until something is appended, or until this moment.
+    Wait(Option<Instant>),
+    End,
+}
+
+impl Following {
+    /// The next part of the stream; `None` ends it.
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        loop {
+            if self.right.app.shutdown.is_cancelled() {
+                return None;
+            }
+            if self.right.is_due() {
+                if !self.right.holds().await {
+                    return None;
+                }
+                self.look_again().await;
+                return Some((Bytes::from_static(SIGN_OF_LIFE), self));
+            }
+            match self.step().await.ok()? {
+                Step::Send(part) => return Some((part, self)),
+                Step::End => return None,
+                Step::Wait(until) => self.wait(until).await?,
+            }
+        }
+    }
+
+    /// Whether the attempt has ended without its log being sealed: a crash leaves it so.
+    async fn look_again(&mut self) {
+        if let Ok(found) = self.right.app.find_log(&self.right.who, self.asked.clone()).await {
+            self.found = LogFound { key: self.found.key, ..found };
+        }
+    }
+
+    async fn step(&mut self) -> Result<Step, AppError> {
+        if self.told == Told::Nothing {
+            self.told = Told::Began;
+            // With this a client that loses the stream before its first event still knows where it was.
+            return Ok(Step::Send(Bytes::from(format!(": following\nid: {}\n\n", self.at))));
+        }
+        if self.told == Told::End {
+            return Ok(Step::End);
+        }
+        let news = self.watch.as_mut().map(Watch::news).unwrap_or_default();
+        if self.at < news.length {
+            return self.text(news).await;
+        }
+        if let Some(offset) = news.damaged.filter(|_| self.told < Told::Gap) {
+            self.told = Told::Gap;
+            return Ok(Step::Send(frame(self.at, "gap", &LogGap { offset })));
+        }
+        if !news.ended && !self.found.has_ended {
+            return Ok(Step::Wait(None));
+        }
+        self.told = Told::End;
+        let lines = self.lent(|watch| watch.line_count()).await?.map_err(fault)?;
+        Ok(Step::Send(frame(self.at, "end", &LogEnd { bytes: news.length, lines })))
+    }
+
+    /// As many whole lines as there are, or a part of one that is long or does not end.
+    async fn text(&mut self, news: News) -> Result<Step, AppError> {
+        let at = self.at;
+        let bytes = self.lent(move |watch| watch.read(at, LOG_LINE_SHOWN_BYTES_MAX)).await?.map_err(fault)?;
+        let is_last = at + bytes.len() as u64 == news.length && (news.ended || self.found.has_ended);
+        let part = match memrchr(b'\n', &bytes) {
+            _ if is_last => &bytes[..],
+            Some(line_end) => &bytes[..=line_end],
+            None if bytes.len() == LOG_LINE_SHOWN_BYTES_MAX => whole_chars(&bytes),
+            None => {
+                let until = *self.unfinished.get_or_insert_with(Instant::now) + UNFINISHED_LINE_WAIT;
+                if Instant::now() < until {
+                    return Ok(Step::Wait(Some(until)));
+                }
+                whole_chars(&bytes)
+            }
+        };
+        if part.is_empty() {
+            return Ok(Step::Wait(None));
+        }
+        self.unfinished = None;
+        self.at += part.len() as u64;
+        let text = String::from_utf8_lossy(part);
+        Ok(Step::Send(frame(self.at, "lines", &LogText { offset: at, text: &text })))
+    }
+
+    /// Uses the watch on a thread where waiting for a disk holds nobody up.
+    async fn lent<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut Watch) -> T + Send + 'static,
+    ) -> Result<T, AppError> {
+        let Some(mut watch) = self.watch.take() else { return Err(AppError::bug("a log is read twice")) };
+        let done = tokio::task::spawn_blocking(move || (work(&mut watch), watch));
+        let (done, watch) = done.await.map_err(|_| AppError::bug("reading a log panicked"))?;
+        self.watch = Some(watch);
+        Ok(done)
+    }
+
+    /// `None`: the server stops.
+    async fn wait(&mut self, until: Option<Instant>) -> Option<()> {
+        let until = until.map_or(self.right.next_check, |until| until.min(self.right.next_check));
+        let watch = self.watch.as_mut()?;
+        tokio::select! {
+            biased;
+            () = self.right.app.shutdown.cancelled() => None,
+            () = tokio::time::sleep_until(until) => Some(()),
+            () = watch.changed() => Some(()),
+        }
+    }
+}
+
+fn frame(id: u64, event: &str, data: &impl Serialize) -> Bytes {
+    let data = serde_json::to_string(data).unwrap_or_default();
+    Bytes::from(format!("id: {id}\nevent: {event}\ndata: {data}\n\n"))
+}

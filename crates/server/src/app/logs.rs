@@ -1,0 +1,270 @@
+//! Logs of steps: read, searched, downloaded. Following them is in `follow_log`.
+
+use std::io;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use berth_api::log as wire;
+use berth_core::access::permit;
+use berth_core::id::DeploymentId;
+use berth_store::Read;
+use berth_store::query::attempts::{self, Step};
+use futures_util::Stream;
+
+use super::follow::Right;
+use super::{Answer, App};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::logs::{Group, GroupState, Line, Log, LogError, LogKey, Query};
+use crate::streams::Place;
+
+/// Read and sent at once of a log that is downloaded.
+const DOWNLOAD_CHUNK_BYTES: usize = 256 * 1024;
+
+/// Which log is meant.
+#[derive(Debug, Clone)]
+pub struct LogAsked {
+    pub deployment: String,
+    /// An id, or the step's id in the definition.
+    pub step: String,
+    /// Needed when steps of several stages have that id.
+    pub stage: Option<String>,
+    /// The latest, if not given.
+    pub attempt: Option<u32>,
+}
+
+/// Which part of it.
+pub enum LogPart {
+    /// Both included.
+    Lines {
+        from: u64,
+        to: u64,
+    },
+    Tail(u64),
+    Search {
+        query: Query,
+        from: SearchFrom,
+        limit: usize,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum SearchFrom {
+    Line(u64),
+    Offset(u64),
+}
+
+/// A log as it was when the download began.
+pub struct Download<S> {
+    pub name: String,
+    /// From the offset on.
+    pub bytes: u64,
+    pub content: S,
+}
+
+/// Where a log lies, and whether it can grow.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogFound {
+    pub(super) key: LogKey,
+    pub(super) has_begun: bool,
+    pub(super) has_ended: bool,
+}
+
+impl App {
+    pub async fn view_log(
+        &self,
+        who: &Authorized<permit::DeploymentsRead>,
+        asked: LogAsked,
+        part: LogPart,
+    ) -> Result<Answer<wire::Log>, AppError> {
+        let found = self.find_log(who, asked).await?;
+        let logs = self.logs.clone();
+        let shown = self.reading.run(move || {
+            let log = logs.open(&found.key)?;
+            log.map_or_else(|| Ok(unwritten(&found)), |mut log| shown(&found, &mut log, &part))
+        });
+        Ok(Answer::ok(shown.await?.map_err(fault)?))
+    }
+
+    /// The bytes as they are, from `offset` on.
+    pub async fn download_log(
+        self: &Arc<Self>,
+        who: Authorized<permit::DeploymentsRead>,
+        asked: LogAsked,
+        offset: u64,
+    ) -> Result<Download<impl Stream<Item = io::Result<Bytes>> + use<>>, AppError> {
+        let place = self.take_stream(&who)?;
+        let found = self.find_log(&who, asked).await?;
+        let logs = self.logs.clone();
+        let log = self.reading.run(move || logs.open(&found.key)).await?.map_err(fault)?;
+        let length = log.as_ref().map_or(0, Log::length);
+        if offset > length {
+            return Err(beyond(length));
+        }
+        let right = Right::new(self.clone(), who);
+        let sending = Sending { right, log, at: offset, end: length, _place: place };
+        let content = futures_util::stream::unfold(sending, Sending::next);
+        let name = format!("{}.{}.log", found.key.step, found.key.attempt);
+        Ok(Download { name, bytes: length - offset, content })
+    }
+
+    pub(super) async fn find_log<P>(
+        &self,
+        who: &Authorized<P>,
+        asked: LogAsked,
+    ) -> Result<LogFound, AppError> {
+        let org = who.org();
+        self.read(who, move |db| {
+            let missing = || AppError::not_found("step");
+            let deployment: DeploymentId = asked.deployment.parse().map_err(|_| missing())?;
+            let step = find_step(db, deployment, &asked)?.ok_or_else(missing)?;
+            let attempt = attempts::attempt(db, deployment, step.id, asked.attempt)?;
+            if attempt.is_none() && asked.attempt.is_some() {
+                return Err(AppError::not_found("attempt"));
+            }
+            // A step that has not begun will begin with its first attempt.
+            let number = attempt.map_or(1, |attempt| attempt.number);
+            Ok(LogFound {
+                key: LogKey { org, deployment, step: step.id, attempt: number },
+                has_begun: attempt.is_some(),
+                has_ended: attempt.map_or(step.is_final, |attempt| attempt.has_ended),
+            })
+        })
+        .await
+    }
+}
+
+fn find_step(
+    db: &mut impl Read,
+    deployment: DeploymentId,
+    asked: &LogAsked,
+) -> Result<Option<Step>, AppError> {
+    let mut steps = attempts::steps(db, deployment, &asked.step)?;
+    if asked.stage.is_none() && steps.len() < 2 {
+        return Ok(steps.pop());
+    }
+    let stages = attempts::stages(db, deployment)?;
+    let stage_of = |step: &Step| stages.get(step.stage).map(String::as_str).unwrap_or_default();
+    if let Some(stage) = &asked.stage {
+        return Ok(steps.into_iter().find(|step| stage_of(step) == stage));
+    }
+    let named: Vec<&str> = steps.iter().map(stage_of).collect();
+    let text = format!("must say which stage is meant, this step is in {}", named.join(", "));
+    Err(AppError::invalid_parameter("stage", text))
+}
+
+fn shown(found: &LogFound, log: &mut Log, part: &LogPart) -> Result<wire::Log, LogError> {
+    let (lines, next_line, next_offset) = match part {
+        LogPart::Lines { from, to } => {
+            let answer = log.lines(*from, *to)?;
+            (answer.lines, answer.next, None)
+        }
+        LogPart::Tail(count) => {
+            let answer = log.tail(*count)?;
+            (answer.lines, answer.next, None)
+        }
+        LogPart::Search { query, from, limit } => {
+            let from = match from {
+                SearchFrom::Line(line) => log.line_start(*line)?,
+                SearchFrom::Offset(offset) => *offset,
+            };
+            let answer = log.search(query, from, *limit)?;
+            (answer.lines, None, answer.next)
+        }
+    };
+    Ok(wire::Log {
+        complete: found.has_ended || log.sealed().is_some(),
+        bytes: log.length(),
+        lines: log.line_count(),
+        entries: lines.into_iter().map(entry).collect(),
+        next_line,
+        next_offset,
+        gap: log.damaged().map(|offset| wire::LogGap { offset }),
+        ..unwritten(found)
+    })
+}
+
+fn unwritten(found: &LogFound) -> wire::Log {
+    wire::Log {
+        step_id: found.key.step.to_string(),
+        attempt: found.has_begun.then_some(found.key.attempt),
+        complete: found.has_ended,
+        bytes: 0,
+        lines: 0,
+        entries: Vec::new(),
+        next_line: None,
+        next_offset: None,
+        gap: None,
+    }
+}
+
+fn entry(line: Line) -> wire::LogEntry {
+    let Line { number, text, truncated, group } = line;
+    wire::LogEntry { line: number, text, group: group.map(wire_group), truncated }
+}
+
+fn wire_group(group: Group) -> wire::LogGroup {
+    let Group { title, state } = group;
+    let state = match state {
+        GroupState::Closed => wire::LogGroupState::Closed,
+        GroupState::Open => wire::LogGroupState::Open,
+        GroupState::Quiet => wire::LogGroupState::Quiet,
+        GroupState::End => wire::LogGroupState::End,
+    };
+    wire::LogGroup { title, state }
+}
+
+/// Whoever reads a log did nothing wrong: what fails here is ours.
+pub(super) fn fault(error: LogError) -> AppError {
+    match error {
+        LogError::Busy => AppError::busy("too many logs are open"),
+        other => AppError::bug(other.to_string()),
+    }
+}
+
+pub(super) fn beyond(length: u64) -> AppError {
+    AppError::invalid_parameter("offset", format!("must be from 0 to {length}, the length of the log"))
+}
+
+struct Sending {
+    right: Right<permit::DeploymentsRead>,
+    log: Option<Log>,
+    at: u64,
+    end: u64,
+    _place: Place,
+}
+
+impl Sending {
+    /// An error cuts the connection: a client must not take a part for the whole.
+    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
+        if self.at >= self.end {
+            return None;
+        }
+        let part = self.part().await;
+        match &part {
+            Ok(bytes) => self.at += bytes.len() as u64,
+            Err(_) => self.at = self.end,
+        }
+        Some((part.map_err(io::Error::other), self))
+    }
+
+    async fn part(&mut self) -> Result<Bytes, &'static str> {
+        if self.right.app.shutdown.is_cancelled() {
+            return Err("the server stops");
+        }
+        if self.right.is_due() && !self.right.holds().await {
+            return Err("the right to read logs has ended");
+        }
+        let (at, Some(mut log)) = (self.at, self.log.take()) else { return Err("there is no log") };
+        let read = tokio::task::spawn_blocking(move || {
+            let bytes = log.read_bytes(at, DOWNLOAD_CHUNK_BYTES);
+            (bytes, log)
+        });
+        let (bytes, log) = read.await.map_err(|_| "reading broke")?;
+        self.log = Some(log);
+        bytes.map(Bytes::from).map_err(|error| {
+            tracing::error!(%error, "a download of a log was cut");
+            "the log cannot be read"
+        })
+    }
+}

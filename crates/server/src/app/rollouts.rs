@@ -1,0 +1,48 @@
+//! Rollouts: deployments through the stages of a pipeline, asked for by people and by new heads alike.
+
+use berth_core::decision::Refusal;
+use berth_core::event::Actor;
+use berth_core::id::DeploymentId;
+use berth_core::name::{CommitId, Reason};
+use berth_core::pipeline::state::Pipeline;
+use berth_core::rollout::{self, Rollout, Status, Trigger, UNFINISHED_MAX};
+use berth_store::Tx;
+use berth_store::records::rollout as rollouts;
+
+use crate::error::AppError;
+
+pub(crate) struct Asked {
+    pub(crate) commit: CommitId,
+    pub(crate) trigger: Trigger,
+    pub(crate) by: Actor,
+    pub(crate) reason: Option<Reason>,
+}
+
+/// It waits to be planned; the background work sees to it.
+pub(crate) fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Result<Rollout, AppError> {
+    if pipeline.outline.stages.is_empty() {
+        let text = format!("the pipeline \"{}\" has no stages to deploy through", pipeline.slug);
+        return Err(Refusal::InvalidState(text).into());
+    }
+    if rollouts::in_line(tx, pipeline.id)?.len() >= UNFINISHED_MAX {
+        let text = format!("{UNFINISHED_MAX} deployments of this pipeline have not ended; cancel one first");
+        return Err(Refusal::InvalidState(text).into());
+    }
+    let number = rollouts::next_number(tx, pipeline.id)?;
+    let decision = rollout::start(Rollout {
+        id: DeploymentId::from_parts(tx.now(), tx.entropy()?),
+        number,
+        pipeline: pipeline.id,
+        definition_hash: pipeline.definition_hash.clone(),
+        commit: asked.commit,
+        resolved_commit: None,
+        trigger: asked.trigger,
+        reason: asked.reason,
+        requested_by: asked.by,
+        status: Status::Queued,
+        created_at: tx.now(),
+        started_at: None,
+        finished_at: None,
+    });
+    Ok(tx.commit(decision)?)
+}

@@ -1,0 +1,30 @@
+//! Opening below a directory without following any link on the way.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// Opens what lies at this path; the kernel sees to it that no link is on the way, or else we do, name by name.
+pub(super) fn open(root: impl AsFd, parts: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let path = if parts.is_empty() { b".".to_vec() } else { parts.join(&b'/') };
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match openat2(&root, OsStr::from_bytes(&path), flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        // Kernels before 5.6 have no such call, and some sandboxes forbid it.
+        Err(Errno::NOSYS | Errno::PERM) => open_by_name(root, parts, flags),
+        opened => opened,
+    }
+}
+
+pub(super) fn open_by_name(root: impl AsFd, parts: &[&[u8]], flags: OFlags) -> Result<OwnedFd, Errno> {
+    let mut dir = openat(root, ".", DIRECTORY, Mode::empty())?;
+    let Some((last, above)) = parts.split_last() else { return Ok(dir) };
+    for part in above {
+        dir = openat(&dir, OsStr::from_bytes(part), DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+    openat(&dir, OsStr::from_bytes(last), flags | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}

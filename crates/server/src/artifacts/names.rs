@@ -1,0 +1,55 @@
+//! Paths and links inside an archive: relative, and never leading out of it.
+
+use super::{ARCHIVE_DEPTH_MAX, ARCHIVE_PATH_BYTES_MAX, ArtifactError};
+
+/// The names a path consists of. `.` and repeated slashes are passed over; whatever else is clever is refused.
+pub(super) fn parts(path: &[u8]) -> Result<Vec<&[u8]>, ArtifactError> {
+    let refused = |why| Err(ArtifactError::refused(shown(path), why));
+    if path.len() > ARCHIVE_PATH_BYTES_MAX {
+        return refused("is too long");
+    }
+    if path.starts_with(b"/") {
+        return refused("must not begin with /");
+    }
+    if path.contains(&0) {
+        return refused("has a zero byte");
+    }
+    let parts: Vec<&[u8]> =
+        path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+    if parts.contains(&b"..".as_slice()) {
+        return refused("must not contain ..");
+    }
+    if parts.len() > ARCHIVE_DEPTH_MAX {
+        return refused("lies too deep");
+    }
+    Ok(parts)
+}
+
+/// Whether a link stays inside: its target first goes up, at most to the root, and then only down. A `..` after a name
+/// could follow another link and go up from wherever that one leads.
+pub(super) fn check_link(path: &[u8], depth: usize, target: &[u8]) -> Result<(), ArtifactError> {
+    let refused = |why| Err(ArtifactError::refused(shown(path), why));
+    if target.is_empty() || target.len() > ARCHIVE_PATH_BYTES_MAX || target.contains(&0) {
+        return refused("is a link to a path that cannot be");
+    }
+    if target.starts_with(b"/") {
+        return refused("is a link to an absolute path");
+    }
+    let names = target.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+    let (mut up, mut went_down) = (0, false);
+    for name in names {
+        match name {
+            b".." if went_down => return refused("is a link that goes up again"),
+            b".." => up += 1,
+            _ => went_down = true,
+        }
+    }
+    if up > depth {
+        return refused("is a link that leads out of the artifact");
+    }
+    Ok(())
+}
+
+pub(super) fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}

@@ -1,0 +1,335 @@
+//! Kept and unpacked is the same; what is hostile is refused, in a workspace and in an archive.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::os::unix::net::UnixListener;
+
+use berth_core::time::Timestamp;
+use tar::{EntryType, Header};
+use tempfile::TempDir;
+
+use super::*;
+
+fn org(number: u8) -> OrgId {
+    OrgId::from_parts(Timestamp::from_micros(1), [number; 10])
+}
+
+struct Yard {
+    dir: TempDir,
+    artifacts: Artifacts,
+}
+
+impl Yard {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["work", "into", "outside"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+        }
+        fs::write(dir.path().join("outside/secret"), "secret").unwrap();
+        let artifacts = Artifacts::new(dir.path().join("artifacts"));
+        Self { dir, artifacts }
+    }
+
+    fn work(&self, path: &str) -> PathBuf {
+        let path = self.dir.path().join("work").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        path
+    }
+
+    fn there(&self, path: &str) -> PathBuf {
+        self.dir.path().join("into").join(path)
+    }
+
+    fn keep(&self, path: &str) -> Result<Kept, ArtifactError> {
+        self.artifacts.keep(org(1), &self.dir.path().join("work"), path)
+    }
+
+    fn unpack(&self, digest: &str) -> Result<(), ArtifactError> {
+        self.artifacts.unpack(org(1), digest, &self.dir.path().join("into"))
+    }
+
+    /// Puts an archive where one that was kept would be.
+    fn plant(&self, tar: &[u8]) -> String {
+        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, tar);
+        let digest =
+            digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+        let place = self.artifacts.place(org(1), &digest).unwrap();
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, zstd::encode_all(tar, 1).unwrap()).unwrap();
+        digest
+    }
+
+    /// Everything that lies outside of where something may be written.
+    fn outside(&self) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(self.dir.path().join("outside")).unwrap();
+        let mut all: BTreeMap<String, String> = entries
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                (entry.file_name().to_string_lossy().into(), fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect();
+        let beside = fs::read_dir(self.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        all.extend(beside.map(|name| (name.to_string_lossy().into(), "beside".into())));
+        all
+    }
+}
+
+#[test]
+fn what_is_unpacked_is_what_was_kept() {
+    let yard = Yard::new();
+    let long = format!("dist/{}/{}", "d".repeat(200), "f".repeat(200));
+    for (path, content) in [("dist/app", "run"), ("dist/sub/data", ""), ("dist/ä €", "x"), (&long, "long")]
+    {
+        fs::write(yard.work(path), content).unwrap();
+    }
+    fs::create_dir_all(yard.work("dist/empty/dir")).unwrap();
+    fs::set_permissions(yard.work("dist/app"), fs::Permissions::from_mode(0o4750)).unwrap();
+    symlink("../app", yard.work("dist/sub/link")).unwrap();
+    let long_target = "x/".repeat(80) + "y";
+    symlink(&long_target, yard.work("dist/nowhere")).unwrap();
+    fs::write(yard.work("beside"), "not kept").unwrap();
+
+    let kept = yard.keep("dist").unwrap();
+    assert_eq!((kept.bytes, kept.files), (8, 11));
+    assert!(kept.digest.starts_with("sha256:") && kept.digest.len() == 71);
+    yard.unpack(&kept.digest).unwrap();
+    assert_eq!(fs::read_to_string(yard.there("dist/app")).unwrap(), "run");
+    assert_eq!(fs::metadata(yard.there("dist/app")).unwrap().permissions().mode() & 0o7777, 0o755);
+    assert_eq!(fs::metadata(yard.there("dist/ä €")).unwrap().permissions().mode() & 0o7777, 0o644);
+    assert_eq!(fs::read_to_string(yard.there(&long)).unwrap(), "long");
+    assert_eq!(fs::read_to_string(yard.there("dist/sub/link")).unwrap(), "run");
+    assert_eq!(fs::read_link(yard.there("dist/nowhere")).unwrap(), Path::new(&long_target));
+    assert!(yard.there("dist/empty/dir").is_dir() && !yard.there("beside").exists());
+    // Over itself, too.
+    yard.unpack(&kept.digest).unwrap();
+}
+
+#[test]
+fn the_same_content_is_one_file_whenever_and_wherever_it_is_kept() {
+    let (yard, other) = (Yard::new(), Yard::new());
+    for (yard, names) in [(&yard, ["a", "b", "c"]), (&other, ["c", "a", "b"])] {
+        for name in names {
+            fs::write(yard.work(&format!("out/{name}")), name).unwrap();
+        }
+    }
+    let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
+    fs::File::open(yard.work("out/a")).unwrap().set_times(old).unwrap();
+    let kept = yard.keep("out").unwrap();
+    for path in ["out", "out/", "./out", "out/."] {
+        assert_eq!(yard.keep(path).unwrap(), kept);
+    }
+    assert_eq!(other.keep("out").unwrap(), kept);
+    let files = fs::read_dir(yard.dir.path().join(format!("artifacts/{}/sha256", org(1)))).unwrap().count();
+    assert_eq!(files, 1, "no second copy, and nothing unfinished");
+    assert!(yard.artifacts.has(org(1), &kept.digest) && !yard.artifacts.has(org(2), &kept.digest));
+    let foreign = yard.artifacts.unpack(org(2), &kept.digest, &yard.there(""));
+    assert!(matches!(foreign, Err(ArtifactError::Unknown(_))));
+}
+
+#[test]
+fn one_file_and_a_whole_workspace_can_be_kept() {
+    let yard = Yard::new();
+    fs::write(yard.work("deep/down/app"), "run").unwrap();
+    let file = yard.keep("deep/down/app").unwrap();
+    assert_eq!(file.files, 1);
+    yard.unpack(&file.digest).unwrap();
+    assert_eq!(fs::read_to_string(yard.there("deep/down/app")).unwrap(), "run");
+    assert_eq!(yard.keep(".").unwrap().files, 3);
+    assert!(matches!(yard.keep("nothing"), Err(ArtifactError::Missing(_))));
+    assert!(matches!(yard.keep("nothing/here"), Err(ArtifactError::Missing(_))));
+}
+
+#[test]
+fn pa1_nothing_outside_of_a_workspace_can_be_kept() {
+    let yard = Yard::new();
+    fs::write(yard.work("dir/file"), "x").unwrap();
+    symlink("../outside", yard.work("up")).unwrap();
+    symlink(yard.dir.path().join("outside"), yard.work("away")).unwrap();
+    symlink("dir", yard.work("inside")).unwrap();
+    for path in [
+        "..",
+        "../outside",
+        "dir/../../outside",
+        "/etc/passwd",
+        "up",
+        "up/secret",
+        "away/secret",
+        "inside/file",
+        "inside",
+        "dir\0",
+    ] {
+        assert!(matches!(yard.keep(path), Err(ArtifactError::Refused { .. })), "{path:?}");
+    }
+    let root = rustix::fs::open(yard.work(""), beneath::DIRECTORY, rustix::fs::Mode::empty()).unwrap();
+    for (parts, opens) in [(vec!["dir"], true), (vec![], true), (vec!["up"], false), (vec!["inside"], false)]
+    {
+        let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+        assert_eq!(beneath::open(&root, &parts, beneath::DIRECTORY).is_ok(), opens);
+        assert_eq!(beneath::open_by_name(&root, &parts, beneath::DIRECTORY).is_ok(), opens);
+    }
+}
+
+#[test]
+fn pa1_links_out_of_what_is_kept_and_things_that_are_no_files_are_refused_by_name() {
+    type Make = fn(&Path);
+    let bad: [(&str, Make); 5] = [
+        ("out/up", |path| symlink("../x", path).unwrap()),
+        ("out/absolute", |path| symlink("/etc/passwd", path).unwrap()),
+        ("out/again", |path| symlink("a/../../../x", path).unwrap()),
+        ("out/socket", |path| drop(UnixListener::bind(path).unwrap())),
+        ("out/pipe", |path| {
+            rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        }),
+    ];
+    for (name, make) in bad {
+        let yard = Yard::new();
+        fs::write(yard.work("out/fine"), "x").unwrap();
+        make(&yard.work(name));
+        let refused = yard.keep("out").unwrap_err();
+        assert!(matches!(&refused, ArtifactError::Refused { path, .. } if path == name), "{refused}");
+    }
+}
+
+#[test]
+fn limits_hold_while_keeping_and_while_unpacking() {
+    let mut yard = Yard::new();
+    for name in ["out/a", "out/b", "out/c"] {
+        fs::write(yard.work(name), [7; 3_000]).unwrap();
+    }
+    let whole = yard.keep("out").unwrap();
+    yard.artifacts.entries_max = 3;
+    assert!(matches!(yard.keep("out"), Err(ArtifactError::TooMany)));
+    assert!(matches!(yard.unpack(&whole.digest), Err(ArtifactError::TooMany)));
+    yard.artifacts.entries_max = 4;
+    yard.unpack(&whole.digest).unwrap();
+    yard.artifacts.bytes_max = 9_000;
+    assert!(matches!(yard.keep("out"), Err(ArtifactError::TooLarge { .. })));
+    assert!(matches!(yard.unpack(&whole.digest), Err(ArtifactError::TooLarge { .. })));
+    let yard = Yard::new();
+    let deep = "d/".repeat(ARCHIVE_DEPTH_MAX + 1) + "x";
+    fs::create_dir_all(yard.work(&deep)).unwrap();
+    assert!(matches!(yard.keep("d"), Err(ArtifactError::Refused { .. })));
+}
+
+#[test]
+fn an_artifact_that_was_changed_is_found_out() {
+    let yard = Yard::new();
+    fs::write(yard.work("app"), "run ".repeat(10_000)).unwrap();
+    let kept = yard.keep("app").unwrap();
+    let place = yard.artifacts.place(org(1), &kept.digest).unwrap();
+    let good = fs::read(&place).unwrap();
+    let other = {
+        let tar = zstd::decode_all(&*good).unwrap();
+        zstd::encode_all(&*String::from_utf8_lossy(&tar).replacen("run", "ruN", 1).into_bytes(), 1).unwrap()
+    };
+    for bad in [&other[..], &good[..good.len() / 2], &[], b"no archive"] {
+        fs::write(&place, bad).unwrap();
+        assert!(matches!(yard.unpack(&kept.digest), Err(ArtifactError::Corrupt(_))), "{} bytes", bad.len());
+    }
+    for digest in ["", "sha256:", "sha256:../../../../etc/passwd", &kept.digest.to_uppercase(), "md5:00"] {
+        assert!(matches!(yard.unpack(digest), Err(ArtifactError::Unknown(_))), "{digest}");
+    }
+}
+
+/// One entry of a made-up archive: its kind, its name as it is, its target, its content.
+type Evil = (EntryType, &'static str, &'static str, &'static str);
+
+fn archive(entries: &[Evil]) -> Vec<u8> {
+    let mut tar = tar::Builder::new(Vec::new());
+    for (kind, name, target, content) in entries {
+        let mut header = Header::new_gnu();
+        // By hand: the library would not write such names.
+        header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+        header.as_old_mut().linkname[..target.len()].copy_from_slice(target.as_bytes());
+        header.set_entry_type(*kind);
+        header.set_mode(0o6777);
+        header.set_size(content.len() as u64);
+        header.set_cksum();
+        tar.append(&header, content.as_bytes()).unwrap();
+    }
+    tar.into_inner().unwrap()
+}
+
+#[test]
+fn pa2_an_evil_archive_is_refused_and_touches_nothing_outside() {
+    use EntryType::*;
+    let evil: &[(&str, &[Evil])] = &[
+        ("up", &[(Regular, "../outside/new", "", "x")]),
+        ("up in the middle", &[(Regular, "a/../../outside/new", "", "x")]),
+        ("absolute", &[(Regular, "/tmp/berth-evil", "", "x")]),
+        ("absolute directory", &[(Directory, "/tmp/berth-evil-dir/", "", "")]),
+        ("no name", &[(Regular, "", "", "x")]),
+        ("the root itself", &[(Regular, "./", "", "x")]),
+        ("link up", &[(Symlink, "a", "../outside", "")]),
+        ("link to root", &[(Symlink, "a", "/", "")]),
+        ("link to nothing", &[(Symlink, "a", "", "")]),
+        ("through a link", &[(Symlink, "a", "b", ""), (Regular, "a/new", "", "x")]),
+        (
+            "directory over a link",
+            &[(Directory, "d", "", ""), (Symlink, "a", "d", ""), (Directory, "a", "", "")],
+        ),
+        (
+            "two links that add up",
+            &[(Directory, "d/e", "", ""), (Symlink, "d/e/x", "../..", ""), (Symlink, "d/e/y", "x/../..", "")],
+        ),
+        ("hard link out", &[(Link, "a", "../outside/secret", "")]),
+        ("hard link in", &[(Regular, "b", "", "x"), (Link, "a", "b", "")]),
+        ("device", &[(Char, "null", "", "")]),
+        ("disk", &[(Block, "sda", "", "")]),
+        ("pipe", &[(Fifo, "pipe", "", "")]),
+        ("sparse", &[(GNUSparse, "s", "", "")]),
+        ("extended header", &[(XHeader, "x", "", "18 path=../outside\n"), (Regular, "b", "", "x")]),
+        ("global header", &[(XGlobalHeader, "g", "", "18 path=../outside\n")]),
+        ("long name up", &[(GNULongName, "l", "", "../outside/new\0"), (Regular, "b", "", "x")]),
+        ("long link up", &[(GNULongLink, "l", "", "../outside\0"), (Symlink, "b", "", "")]),
+        ("file over a directory", &[(Directory, "d", "", ""), (Regular, "d", "", "x")]),
+        ("directory over a file", &[(Regular, "d", "", "x"), (Directory, "d", "", "")]),
+    ];
+    for (what, entries) in evil {
+        let yard = Yard::new();
+        let before = (yard.outside(), yard.dir.path().exists());
+        let digest = yard.plant(&archive(entries));
+        let refused = yard.unpack(&digest);
+        assert!(matches!(refused, Err(ArtifactError::Refused { .. })), "{what}: {refused:?}");
+        let mut after = yard.outside();
+        after.remove("artifacts");
+        assert_eq!(after, before.0, "{what}");
+    }
+    assert!(!Path::new("/tmp/berth-evil").exists() && !Path::new("/tmp/berth-evil-dir").exists());
+}
+
+#[test]
+fn pa2_sizes_that_are_made_up_take_no_memory_and_no_time() {
+    let mut yard = Yard::new();
+    yard.artifacts.bytes_max = 1024 * 1024;
+    for (kind, name) in [(EntryType::Regular, "big"), (EntryType::GNULongName, "long")] {
+        let mut tar = archive(&[(kind, name, "", "")]);
+        let mut header = Header::from_byte_slice(&tar[..512]).clone();
+        header.set_size(1 << 40);
+        header.set_cksum();
+        tar[..512].copy_from_slice(header.as_bytes());
+        assert!(yard.unpack(&yard.plant(&tar)).is_err());
+    }
+    // Sixteen megabytes of zeros in a file of a few hundred bytes.
+    let mut bomb = archive(&[(EntryType::Regular, "zeros", "", "")]);
+    bomb.resize(16 * 1024 * 1024, 0);
+    assert!(matches!(yard.unpack(&yard.plant(&bomb)), Err(ArtifactError::TooLarge { .. })));
+}
+
+#[test]
+fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
+    let yard = Yard::new();
+    fs::write(yard.work("dir/secret"), "new").unwrap();
+    let kept = yard.keep("dir").unwrap();
+    fs::create_dir(yard.there("dir")).unwrap();
+    symlink("../../outside/secret", yard.there("dir/secret")).unwrap();
+    yard.unpack(&kept.digest).unwrap();
+    assert_eq!(fs::read_to_string(yard.there("dir/secret")).unwrap(), "new");
+    assert_eq!(yard.outside()["secret"], "secret");
+
+    fs::remove_dir_all(yard.there("dir")).unwrap();
+    symlink("../outside", yard.there("dir")).unwrap();
+    assert!(matches!(yard.unpack(&kept.digest), Err(ArtifactError::Refused { .. })));
+    assert_eq!(yard.outside()["secret"], "secret");
+}

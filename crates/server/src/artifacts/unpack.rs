@@ -1,0 +1,185 @@
+//! Unpacking: an archive is believed in nothing. Entries are read by hand, so that no name and no size in it is
+//! followed before it was checked.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use rustix::fs::{AtFlags, Mode, OFlags, mkdirat, open, openat, symlinkat, unlinkat};
+use rustix::io::Errno;
+use tar::{Entry, EntryType};
+
+use super::beneath::DIRECTORY;
+use super::names::{check_link, parts, shown};
+use super::{ARCHIVE_PATH_BYTES_MAX, ArtifactError, Artifacts};
+
+/// Our archives are compressed with windows of 2 MiB; a larger one only takes memory.
+const WINDOW_LOG_MAX: u32 = 23;
+
+pub(super) fn unpack(
+    artifacts: &Artifacts,
+    file: &File,
+    digest: &str,
+    into: &Path,
+) -> Result<(), ArtifactError> {
+    let mut unpacker = zstd::Decoder::new(file)?;
+    unpacker.window_log_max(WINDOW_LOG_MAX)?;
+    let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let root = open(into, DIRECTORY, Mode::empty())?;
+    entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))?;
+    // What follows the end of the archive is of no use, but it is part of the digest.
+    let rest = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
+    rest.map_err(|error| source.explain(error))?;
+    let found = source.digest.finish();
+    let found = found.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    if found != digest {
+        return Err(ArtifactError::Corrupt("it has another digest"));
+    }
+    Ok(())
+}
+
+fn entries(artifacts: &Artifacts, source: &mut impl Read, root: &OwnedFd) -> Result<(), ArtifactError> {
+    let mut archive = tar::Archive::new(source);
+    let (mut long_name, mut long_target) = (None, None);
+    let mut left = artifacts.entries_max;
+    for entry in archive.entries()?.raw(true) {
+        let mut entry = entry?;
+        // A long name is an entry of its own, before the one it belongs to.
+        let place = match entry.header().entry_type() {
+            EntryType::GNULongName => &mut long_name,
+            EntryType::GNULongLink => &mut long_target,
+            _ => {
+                left = left.checked_sub(1).ok_or(ArtifactError::TooMany)?;
+                let name = long_name.take().unwrap_or_else(|| entry.header().path_bytes().into_owned());
+                let target = long_target.take().or_else(|| entry.header().link_name_bytes().map(Into::into));
+                make(&mut entry, root, &name, target.as_deref())?;
+                continue;
+            }
+        };
+        *place = Some(long(&mut entry)?);
+    }
+    Ok(())
+}
+
+fn long<R: Read>(entry: &mut Entry<'_, R>) -> Result<Vec<u8>, ArtifactError> {
+    let mut name = Vec::new();
+    entry.take(ARCHIVE_PATH_BYTES_MAX as u64 + 2).read_to_end(&mut name)?;
+    if name.last() == Some(&0) {
+        name.pop();
+    }
+    if name.len() > ARCHIVE_PATH_BYTES_MAX {
+        return Err(ArtifactError::refused("an entry", "has a path that is too long"));
+    }
+    Ok(name)
+}
+
+fn make<R: Read>(
+    entry: &mut Entry<'_, R>,
+    root: &OwnedFd,
+    name: &[u8],
+    target: Option<&[u8]>,
+) -> Result<(), ArtifactError> {
+    let refused = |why| Err(ArtifactError::refused(shown(name), why));
+    let parts = parts(name)?;
+    let Some((last, above)) = parts.split_last() else { return refused("has no name") };
+    let last = OsStr::from_bytes(last);
+    match entry.header().entry_type() {
+        EntryType::Directory => directory(root, &parts, name).map(drop),
+        EntryType::Regular | EntryType::Continuous => {
+            let dir = directory(root, above, name)?;
+            clear(&dir, last, name)?;
+            let executable = entry.header().mode()? & 0o111 != 0;
+            let mode = Mode::from_raw_mode(if executable { 0o755 } else { 0o644 });
+            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let size = entry.size();
+            let mut file = File::from(openat(&dir, last, flags, mode)?);
+            match io::copy(entry, &mut file)? == size {
+                true => Ok(()),
+                false => Err(ArtifactError::Corrupt("it ends within a file")),
+            }
+        }
+        EntryType::Symlink => {
+            let target = target.unwrap_or_default();
+            check_link(name, above.len(), target)?;
+            let dir = directory(root, above, name)?;
+            clear(&dir, last, name)?;
+            Ok(symlinkat(OsStr::from_bytes(target), &dir, last)?)
+        }
+        EntryType::Link => refused("is a hard link"),
+        EntryType::Char | EntryType::Block => refused("is a device"),
+        EntryType::Fifo => refused("is a pipe"),
+        _ => refused("is of a kind that we do not make"),
+    }
+}
+
+/// Opens a directory below the root, and makes what is missing. A link on the way is refused, wherever it leads.
+fn directory(root: &OwnedFd, parts: &[&[u8]], name: &[u8]) -> Result<OwnedFd, ArtifactError> {
+    let mut dir = openat(root, ".", DIRECTORY, Mode::empty())?;
+    for part in parts {
+        let part = OsStr::from_bytes(part);
+        match mkdirat(&dir, part, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        dir =
+            openat(&dir, part, DIRECTORY | OFlags::NOFOLLOW, Mode::empty()).map_err(|error| match error {
+                Errno::LOOP | Errno::NOTDIR => {
+                    ArtifactError::refused(shown(name), "leads through something that is no directory")
+                }
+                other => other.into(),
+            })?;
+    }
+    Ok(dir)
+}
+
+/// Whatever has the name is taken away first, a link too: nothing is written through it.
+fn clear(dir: &OwnedFd, last: &OsStr, name: &[u8]) -> Result<(), ArtifactError> {
+    match unlinkat(dir, last, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::ISDIR | Errno::PERM) => Err(ArtifactError::refused(shown(name), "is a directory already")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Digests what passes through, and ends where an artifact has to.
+struct Hashing<R> {
+    digest: Context,
+    from: R,
+    left: u64,
+}
+
+impl<R> Hashing<R> {
+    /// Why reading failed, if it was for the size.
+    fn explain(&self, error: ArtifactError) -> ArtifactError {
+        match error {
+            ArtifactError::Io(_) if self.left == 0 => ArtifactError::TooLarge { path: "its content".into() },
+            ArtifactError::Io(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::Other | io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData
+                ) =>
+            {
+                tracing::warn!(%error, "an artifact cannot be read");
+                ArtifactError::Corrupt("it cannot be read")
+            }
+            other => other,
+        }
+    }
+}
+
+impl<R: Read> Read for Hashing<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(into)?;
+        let left = self.left.checked_sub(read as u64);
+        self.left = left.unwrap_or(0);
+        if left.is_none() {
+            return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+        }
+        self.digest.update(&into[..read]);
+        Ok(read)
+    }
+}

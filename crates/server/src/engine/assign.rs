@@ -1,0 +1,65 @@
+//! Assign: everything an attempt needs, with expressions resolved. The one place where plan, outputs and secrets meet.
+
+use std::collections::BTreeMap;
+
+use berth_api::runner::{Assignment, AttemptRef, SecretText};
+use berth_core::expression::{fill, fill_value};
+use berth_core::pipeline::model::StepType;
+use serde_json::{Map, Value};
+
+use super::grant::Granted;
+
+/// Steps that name no time limit of their own.
+const STEP_S_DEFAULT: u64 = 3_600;
+
+/// `Err` is for people: why the step cannot begin. It names no secret's value.
+pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
+    let step = &granted.run.steps[granted.at];
+    let planned = &granted.plan.stages[step.stage].steps[step.index];
+    let mut contexts = granted.plan.contexts_for(&granted.run, step.stage);
+    let secrets = granted.secrets.iter();
+    let revealed: Map<String, Value> =
+        secrets.map(|(name, value)| (name.to_string(), value.reveal().into())).collect();
+    contexts.insert("secrets".into(), Value::Object(revealed));
+    let mut env = BTreeMap::new();
+    for (name, text) in &planned.env {
+        let value = fill(text, &contexts).map_err(|error| format!("env {name}: {error}"))?;
+        env.insert(name.to_string(), value);
+    }
+    let params = fill_value(&Value::Object(planned.params.clone()), &contexts);
+    let params = match params.map_err(|error| format!("params: {error}"))? {
+        Value::Object(params) => params,
+        _ => Map::new(),
+    };
+    let mut secret_files = BTreeMap::new();
+    for (name, secret) in &planned.secret_files {
+        let value = granted.secrets.get(secret).ok_or_else(|| format!("there is no secret {secret}"))?;
+        secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
+    }
+    let masked = granted.secrets.values().map(|value| SecretText::new(value.reveal().to_owned()));
+    Ok(Assignment {
+        attempt: AttemptRef {
+            organization_id: granted.org.to_string(),
+            deployment_id: granted.run.deployment.to_string(),
+            step_id: step.id.to_string(),
+            number: granted.attempt.number,
+            nonce: granted.attempt.nonce.clone(),
+        },
+        step: step.step.to_string(),
+        step_name: planned.name.clone(),
+        kind: match &planned.kind {
+            StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
+            StepType::Custom(text) => text.clone(),
+        },
+        params,
+        env,
+        secret_files,
+        masked: masked.collect(),
+        facts: granted.facts.clone(),
+        outputs: planned.outputs.iter().map(ToString::to_string).collect(),
+        artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
+        needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
+        has_source: granted.plan.source.is_some(),
+        timeout_s: planned.timeout.map_or(STEP_S_DEFAULT, |timeout| timeout.as_secs()),
+    })
+}

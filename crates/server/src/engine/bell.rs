@@ -1,0 +1,30 @@
+//! A bell for threads that wait for work: whoever heard it rings looks again.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+#[derive(Default)]
+pub(super) struct Bell {
+    rings: Mutex<u64>,
+    rung: Condvar,
+}
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        *self.rings.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.rung.notify_all();
+    }
+
+    /// How often it has rung: taken before a look, so that what happens during it is not missed.
+    pub(super) fn rings(&self) -> u64 {
+        *self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it has rung more often than `heard`, or until `deadline`. False: time is over.
+    pub(super) fn wait(&self, heard: u64, deadline: Instant) -> bool {
+        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.rung.wait_timeout_while(rings, left.max(Duration::ZERO), |rings| *rings <= heard);
+        *waited.unwrap_or_else(PoisonError::into_inner).0 > heard
+    }
+}

@@ -1,0 +1,258 @@
+//! The embedded runner's way to the server: the same words a remote one will use, without a wire.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{
+    Acquire, Assignment, AttemptRef, FailureCause, Heartbeat, Isolation, Link, LinkError, Order, Outcome,
+    Report, Reported, Told,
+};
+use berth_core::deployment::report::Order as Ordered;
+use berth_core::deployment::{Cause, Failure};
+use berth_core::id::OrgId;
+use berth_core::run::Outcome as Ended;
+
+use super::assign::assign;
+use super::grant::{Asking, Granted, grant_ready};
+use super::report::{Named, Next, Said, order, renew, store_report};
+use crate::app::App;
+use crate::error::AppError;
+use crate::logs::{Appended, LogError, LogKey};
+
+/// However often the bell rings, orders are not looked up more often than this.
+const ORDERS_PAUSE: Duration = Duration::from_millis(10);
+/// Something may have become ready that nobody rang for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub struct Embedded {
+    app: Arc<App>,
+}
+
+impl Embedded {
+    pub fn new(app: Arc<App>) -> Self {
+        Self { app }
+    }
+
+    /// What the runner calls itself.
+    pub fn boot(&self) -> &str {
+        self.app.engine.boot()
+    }
+
+    /// A step that cannot begin ends here, and its runner never hears of it.
+    fn assigned(&self, granted: &Granted) -> Result<Option<Assignment>, AppError> {
+        match assign(granted) {
+            Ok(assignment) => Ok(Some(assignment)),
+            Err(detail) => {
+                let failure = Failure { cause: Cause::NotRunnable, detail };
+                let said = Said {
+                    attempt: Named {
+                        org: granted.org,
+                        deployment: granted.run.deployment,
+                        step: granted.attempt.step,
+                        number: granted.attempt.number,
+                        nonce: granted.attempt.nonce.clone(),
+                    },
+                    outcome: Ended::Failed { failure, exit_code: None },
+                    isolation: "none",
+                    log_bytes: 0,
+                    next: None,
+                };
+                store_report(&self.app, said).map(|_| None)
+            }
+        }
+    }
+
+    fn orders(&self, attempts: &[Named]) -> Result<Vec<Told>, AppError> {
+        let plans = self.app.engine.plans();
+        let mut told = Vec::with_capacity(attempts.len());
+        for it in attempts {
+            let (plans, named) = (plans.clone(), it.clone());
+            let (found, reason) =
+                self.app.store.read_blocking(Some(it.org), move |db| order(db, &plans, &named))?;
+            told.push(Told { nonce: it.nonce.clone(), order: ordered(found), reason });
+        }
+        Ok(told)
+    }
+}
+
+impl Link for Embedded {
+    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
+        let deadline = Instant::now() + wait;
+        let asking = Asking { boot: &asked.boot, nonces: &asked.nonces, labels: &asked.labels };
+        loop {
+            let heard = self.app.engine.bell.rings();
+            if self.app.shutdown.is_cancelled() {
+                return Ok(Vec::new());
+            }
+            let granted = grant_ready(&self.app, &asking).map_err(unavailable)?;
+            let mut work = Vec::with_capacity(granted.len());
+            for it in &granted {
+                work.extend(self.assigned(it).map_err(unavailable)?);
+            }
+            if !work.is_empty() {
+                return Ok(work);
+            }
+            if Instant::now() >= deadline {
+                return Ok(Vec::new());
+            }
+            self.app.engine.bell.wait(heard, deadline.min(Instant::now() + LOOK_EVERY));
+        }
+    }
+
+    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
+        let deadline = Instant::now() + wait;
+        let attempts: Vec<Named> = beat.attempts.iter().filter_map(named).collect();
+        renew(&self.app, &attempts).map_err(unavailable)?;
+        loop {
+            let heard = self.app.engine.bell.rings();
+            let told = self.orders(&attempts).map_err(unavailable)?;
+            let is_urgent = told.iter().any(|it| it.order != Order::Continue);
+            if is_urgent || Instant::now() >= deadline {
+                return Ok(told);
+            }
+            std::thread::sleep(ORDERS_PAUSE);
+            self.app.engine.bell.wait(heard, deadline);
+        }
+    }
+
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        match self.app.logs.append(&key(&it), offset, bytes) {
+            Ok(Appended::Written { .. }) => Ok(Order::Continue),
+            Ok(Appended::Gap { length }) => {
+                Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
+            }
+            Err(LogError::Full) => Err(LinkError::Refused("the server's disk is full".into())),
+            Err(error) => Err(LinkError::Unavailable(error.to_string())),
+        }
+    }
+
+    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+        let attempt = named(&report.attempt).ok_or_else(unknown)?;
+        if let Err(error) = self.app.logs.seal(&key(&attempt)) {
+            tracing::error!(%error, deployment = %attempt.deployment, "a log could not be sealed");
+        }
+        let next = report.next_nonce.clone().filter(|_| !self.app.shutdown.is_cancelled());
+        let said = Said {
+            attempt,
+            outcome: ended(&report.outcome),
+            isolation: isolation(report.isolation),
+            log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
+            next: next.map(|nonce| Next { nonce, boot: report.boot.clone(), labels: report.labels.clone() }),
+        };
+        let (order, granted) = store_report(&self.app, said).map_err(unavailable)?;
+        let next = match &granted {
+            Some(granted) => self.assigned(granted).map_err(unavailable)?,
+            None => None,
+        };
+        Ok(Reported { order: ordered(order), next })
+    }
+
+    fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let plan = self.plan_of(&it)?;
+        let source = plan.source.as_ref().ok_or_else(unknown)?;
+        let _ = (source, into);
+        Err(LinkError::Refused("git".into()))
+    }
+
+    fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let digest = self.artifact_of(&it, name)?;
+        let done = self.app.artifacts.unpack(it.org, &digest, into);
+        done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
+    }
+
+    fn keep_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        workspace: &Path,
+        path: &str,
+    ) -> Result<String, LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let kept = self.app.artifacts.keep(it.org, workspace, path);
+        let kept = kept.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))?;
+        Ok(kept.digest)
+    }
+}
+
+impl Embedded {
+    fn plan_of(&self, it: &Named) -> Result<Arc<berth_core::run::Plan>, LinkError> {
+        let (plans, id) = (self.app.engine.plans().clone(), it.deployment);
+        self.app.store.read_blocking(Some(it.org), move |db| plans.get(db, id)).map_err(unavailable)
+    }
+
+    /// What an earlier step of the same deployment kept under this name.
+    fn artifact_of(&self, it: &Named, name: &str) -> Result<String, LinkError> {
+        let (id, wanted) = (it.deployment, name.to_owned());
+        let found = self.app.store.read_blocking(Some(it.org), move |db| {
+            let run = berth_store::records::run::by_id(db, id)?;
+            let steps = run.into_iter().flat_map(|run| run.steps);
+            Ok::<_, AppError>(steps.rev().find_map(|step| step.artifacts.get(&wanted).cloned()))
+        });
+        let missing = || LinkError::Refused(format!("no step before it has kept an artifact \"{name}\""));
+        found.map_err(unavailable)?.ok_or_else(missing)
+    }
+}
+
+fn named(it: &AttemptRef) -> Option<Named> {
+    Some(Named {
+        org: it.organization_id.parse::<OrgId>().ok()?,
+        deployment: it.deployment_id.parse().ok()?,
+        step: it.step_id.parse().ok()?,
+        number: it.number,
+        nonce: it.nonce.clone(),
+    })
+}
+
+fn key(it: &Named) -> LogKey {
+    LogKey { org: it.org, deployment: it.deployment, step: it.step, attempt: it.number }
+}
+
+fn unknown() -> LinkError {
+    LinkError::Refused("there is no such attempt".into())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unavailable(error: AppError) -> LinkError {
+    LinkError::Unavailable(format!("{error:?}"))
+}
+
+const fn ordered(order: Ordered) -> Order {
+    match order {
+        Ordered::Continue => Order::Continue,
+        Ordered::Cancel => Order::Cancel,
+        Ordered::Stale => Order::Stale,
+    }
+}
+
+fn ended(outcome: &Outcome) -> Ended {
+    match outcome {
+        Outcome::Succeeded { outputs, artifacts } => {
+            Ended::Succeeded { outputs: outputs.clone(), artifacts: artifacts.clone() }
+        }
+        Outcome::Failed { cause, detail, exit_code } => {
+            let cause = match cause {
+                FailureCause::Exited | FailureCause::MissingArtifact => Cause::StepFailed,
+                FailureCause::Killed => Cause::Killed,
+                FailureCause::TimedOut => Cause::TimedOut,
+                FailureCause::Invalid => Cause::NotRunnable,
+            };
+            Ended::Failed { failure: Failure { cause, detail: detail.clone() }, exit_code: *exit_code }
+        }
+        Outcome::Stopped => Ended::Stopped,
+        Outcome::Interrupted => Ended::Interrupted,
+        Outcome::NeverStarted { detail } => Ended::NeverStarted { detail: detail.clone() },
+    }
+}
+
+const fn isolation(level: Isolation) -> &'static str {
+    match level {
+        Isolation::None => "none",
+        Isolation::Process => "process",
+        Isolation::Landlock => "landlock",
+        Isolation::Bubblewrap => "bubblewrap",
+    }
+}

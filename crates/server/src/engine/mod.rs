@@ -1,0 +1,84 @@
+//! The engine: deployments are planned and begun, their steps are granted to runners, and what runners say is written
+//! down. It holds no authority in memory: rows decide, a bell only says when to look.
+
+mod assign;
+mod begin;
+mod bell;
+mod grant;
+mod link;
+mod lost;
+mod plans;
+mod prepare;
+mod report;
+mod stages;
+mod whole;
+
+pub(crate) use begin::{begin_rollouts, begin_startable};
+pub(crate) use grant::is_for;
+pub use link::Embedded;
+pub(crate) use lost::{Watches, reap};
+pub(crate) use plans::Plans;
+pub(crate) use stages::{cancel_told, enter_stages};
+pub(crate) use whole::{Head, Whole};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use bell::Bell;
+
+use crate::credential::random_base62;
+
+const BOOT_CHARS: usize = 16;
+/// Attempts of the embedded runner are under a name that begins with this.
+const EMBEDDED: &str = "boot_";
+
+pub(crate) struct Engine {
+    /// The name of the embedded runner, new at every start: attempts under another such name are of a process that is
+    /// gone.
+    boot: String,
+    plans: Plans,
+    bell: Bell,
+    nudge: watch::Sender<()>,
+    watches: Mutex<Watches>,
+}
+
+impl Engine {
+    pub(crate) fn new() -> Self {
+        Self {
+            boot: format!("{EMBEDDED}{}", random_base62(BOOT_CHARS)),
+            plans: Plans::default(),
+            bell: Bell::default(),
+            nudge: watch::Sender::new(()),
+            watches: Mutex::default(),
+        }
+    }
+
+    /// Something was committed that may let a step start, or tells one to stop. Any number of nudges before the next
+    /// look are one.
+    pub(crate) fn nudge(&self) {
+        self.nudge.send_replace(());
+        self.bell.ring();
+    }
+
+    /// For those who grant: no need to look at the rest.
+    pub(crate) fn ring(&self) {
+        self.bell.ring();
+    }
+
+    pub(crate) fn nudges(&self) -> watch::Receiver<()> {
+        self.nudge.subscribe()
+    }
+
+    pub(crate) fn boot(&self) -> &str {
+        &self.boot
+    }
+
+    pub(crate) fn plans(&self) -> &Plans {
+        &self.plans
+    }
+
+    fn watches(&self) -> MutexGuard<'_, Watches> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

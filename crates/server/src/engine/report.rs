@@ -1,0 +1,119 @@
+//! Report: what runners say about their attempts is written down, and what comes next of the same deployment is
+//! granted in the same commit.
+
+use std::collections::BTreeMap;
+
+use berth_core::deployment::report::Order;
+use berth_core::event::Actor;
+use berth_core::id::{DeploymentId, OrgId, StepRunId};
+use berth_core::run::{Outcome, report};
+use berth_store::records::run;
+use berth_store::{Context, Read, Tx};
+
+use super::grant::{Asking, Granted, grant_in};
+use super::plans::Plans;
+use super::whole::{Head, Whole};
+use crate::app::App;
+use crate::error::AppError;
+
+/// An attempt as a runner names it. Nothing of it is believed but the nonce: the rest only says where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) org: OrgId,
+    pub(super) deployment: DeploymentId,
+    pub(super) step: StepRunId,
+    pub(super) number: u32,
+    pub(super) nonce: String,
+}
+
+pub(super) struct Said {
+    pub(super) attempt: Named,
+    pub(super) outcome: Outcome,
+    pub(super) isolation: &'static str,
+    pub(super) log_bytes: i64,
+    /// A place for what comes next.
+    pub(super) next: Option<Next>,
+}
+
+pub(super) struct Next {
+    pub(super) boot: String,
+    pub(super) nonce: String,
+    pub(super) labels: Vec<String>,
+}
+
+pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Granted>), AppError> {
+    let (plans, vault) = (app.engine.plans().clone(), app.vault.clone());
+    let context = Context::system(Some(said.attempt.org));
+    let done = app.store.transact_blocking(context, move |tx| {
+        let it = &said.attempt;
+        let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
+            return Ok((Order::Stale, None));
+        };
+        let order = told(tx, &mut whole, it, said.outcome)?;
+        run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
+        let Some(next) = said.next else { return Ok((order, None)) };
+        let nonces = [next.nonce];
+        let asking = Asking { boot: &next.boot, nonces: &nonces, labels: &next.labels };
+        Ok::<_, AppError>((order, grant_in(tx, &mut whole, &vault, &asking)?.pop()))
+    })?;
+    // Another step may be ready, another deployment may have its turn.
+    app.nudge();
+    Ok(done)
+}
+
+/// The end of an attempt, with everything that follows from it.
+pub(super) fn told(
+    tx: &mut Tx<'_>,
+    whole: &mut Whole,
+    it: &Named,
+    outcome: Outcome,
+) -> Result<Order, AppError> {
+    // Whoever holds the environment may have changed: what was told to stop is believed that it has, and nothing else.
+    whole.follow_cancel(tx)?;
+    let decision = report::report(&whole.run, &whole.plan, it.step, &it.nonce, outcome, tx.now());
+    whole.apply(tx, decision)
+}
+
+/// What a runner shall do about an attempt, and why if it has to stop.
+pub(super) fn order(
+    db: &mut impl Read,
+    plans: &Plans,
+    it: &Named,
+) -> Result<(Order, Option<String>), AppError> {
+    let Some(whole) = Whole::load(db, plans, it.deployment)? else { return Ok((Order::Stale, None)) };
+    let order = whole.order(it.step, &it.nonce);
+    let reason = (order != Order::Continue).then(|| reason(&whole));
+    Ok((order, reason.flatten()))
+}
+
+/// In words for the last line of a log.
+fn reason(whole: &Whole) -> Option<String> {
+    let told = whole.told_to_stop()?;
+    let who = |actor: &Actor| actor.name.clone();
+    let why = told.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
+    Some(match &whole.head {
+        Head::Environment { lock, .. } => match lock.session.as_ref().filter(|it| it.drain.is_some()) {
+            Some(next) => format!("taken over by {}{why}", next.holder.name),
+            None => format!("cancelled by {}{why}", who(&told.by)),
+        },
+        Head::Stages { .. } => format!("cancelled by {}{why}", who(&told.by)),
+    })
+}
+
+/// Signs of life, all in one transaction, by organization.
+pub(super) fn renew(app: &App, attempts: &[Named]) -> Result<(), AppError> {
+    let mut by_org: BTreeMap<OrgId, Vec<Named>> = BTreeMap::new();
+    for it in attempts {
+        by_org.entry(it.org).or_default().push(it.clone());
+    }
+    app.store.transact_blocking(Context::system(None), move |tx| {
+        for (org, attempts) in by_org {
+            tx.within(org, |tx| {
+                attempts
+                    .iter()
+                    .try_for_each(|it| run::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop))
+            })?;
+        }
+        Ok::<_, AppError>(())
+    })
+}

@@ -1,0 +1,233 @@
+//! A deployment as a whole: its run, its plan, and the head that others look at. What changes in one is followed by the
+//! other in the same transaction.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_core::decision::{Change, Decision, Record};
+use berth_core::deployment::report::{self as head_report, Order, Outcome};
+use berth_core::deployment::{Cancel, Cause, Deployment, Status};
+use berth_core::environment::{Condition, Lock};
+use berth_core::id::{DeploymentId, StepRunId};
+use berth_core::pipeline::state;
+use berth_core::rollout::{self, Rollout};
+use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepStatus, cancel, report};
+use berth_store::query::deployments::{self, Either};
+use berth_store::records::plan::BuildKey;
+use berth_store::records::{environment, pipeline, plan, run};
+use berth_store::{Read, Tx};
+
+use super::plans::Plans;
+use crate::error::AppError;
+
+pub(crate) struct Whole {
+    pub(crate) run: Run,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) head: Head,
+}
+
+pub(crate) enum Head {
+    /// In an environment: the lock decides whether it may go on.
+    Environment {
+        lock: Box<Lock>,
+        deployment: Box<Deployment>,
+    },
+    Stages {
+        rollout: Box<Rollout>,
+        is_paused: bool,
+    },
+}
+
+impl Whole {
+    /// `None`: there is no such deployment, or it has not begun.
+    pub(crate) fn load(
+        db: &mut impl Read,
+        plans: &Plans,
+        id: DeploymentId,
+    ) -> Result<Option<Self>, AppError> {
+        let Some(run) = run::by_id(db, id)? else { return Ok(None) };
+        let Some(head) = Head::load(db, id)? else { return Ok(None) };
+        Ok(Some(Self { run, plan: plans.get(db, id)?, head }))
+    }
+
+    /// A run is laid out, and what follows at once, follows: a run without steps has ended already.
+    pub(super) fn begin(
+        tx: &mut Tx<'_>,
+        decision: Decision<()>,
+        plan: Plan,
+        head: Head,
+    ) -> Result<(), AppError> {
+        let laid_out = decision.changes.iter().find_map(|change| match change {
+            Change::Put(Record::Run(it)) => Some(it.run.clone()),
+            Change::Put(_) => None,
+        });
+        tx.commit(decision)?;
+        let run = laid_out.ok_or_else(|| AppError::bug("a run that was not laid out"))?;
+        Self { run, plan: Arc::new(plan), head }.follow(tx)
+    }
+
+    /// What a runner shall do about an attempt.
+    pub(crate) fn order(&self, step: StepRunId, nonce: &str) -> Order {
+        match (report::order(&self.run, step, nonce), self.head.order()) {
+            (Order::Stale, _) => Order::Stale,
+            (Order::Cancel, _) | (Order::Continue, Order::Cancel | Order::Stale) => Order::Cancel,
+            (Order::Continue, Order::Continue) => Order::Continue,
+        }
+    }
+
+    /// Whether a further step may begin.
+    pub(crate) fn may_grant(&self) -> bool {
+        self.head.order() == Order::Continue && !self.head.is_paused()
+    }
+
+    /// Why what runs has to stop.
+    pub(crate) fn told_to_stop(&self) -> Option<&Cancel> {
+        let of_stage = self.run.stages.iter().filter(|stage| stage.status == StageStatus::Cancelling);
+        of_stage.filter_map(|stage| stage.cancel.as_ref()).next().or(self.head.cancel())
+    }
+
+    /// Writes what a rule decided about the run, and everything that follows from it.
+    pub(crate) fn apply<A>(&mut self, tx: &mut Tx<'_>, mut decision: Decision<A>) -> Result<A, AppError> {
+        let next = decision.changes.iter_mut().find_map(|change| match change {
+            Change::Put(Record::Run(it)) => Some(it.run.clone()),
+            Change::Put(_) => None,
+        });
+        let answer = tx.commit(decision)?;
+        if let Some(next) = next {
+            let before = std::mem::replace(&mut self.run, next);
+            self.note_build(tx, &before)?;
+            self.follow(tx)?;
+        }
+        Ok(answer)
+    }
+
+    /// The head was told to stop: so is the run. Nothing if that has happened already.
+    pub(crate) fn follow_cancel(&mut self, tx: &mut Tx<'_>) -> Result<(), AppError> {
+        match self.head.cancel().cloned() {
+            Some(told) => {
+                let decision = cancel::cancel(&self.run, &self.plan, &told, tx.now());
+                self.apply(tx, decision)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The head follows the run.
+    pub(crate) fn follow(&mut self, tx: &mut Tx<'_>) -> Result<(), AppError> {
+        let status = self.run.status();
+        match &mut self.head {
+            Head::Stages { rollout, .. } => {
+                let decision = rollout::follow(rollout, status, tx.now());
+                **rollout = tx.commit(decision)?;
+            }
+            Head::Environment { lock, deployment } => {
+                let outcome = match status {
+                    RunStatus::Succeeded => Outcome::Succeeded,
+                    RunStatus::Failed(failure) if failure.cause == Cause::Lost => Outcome::Lost,
+                    RunStatus::Failed(failure) => Outcome::Failed(failure),
+                    RunStatus::Cancelled(_) => Outcome::Stopped,
+                    RunStatus::Waiting if lock.environment.condition != Condition::Unknown => {
+                        let decision = head_report::doubt(lock, &tx.moment()?);
+                        **lock = lock.after(&decision);
+                        return Ok(tx.commit(decision)?);
+                    }
+                    RunStatus::Running | RunStatus::Waiting | RunStatus::Cancelling(_) => return Ok(()),
+                };
+                let Some(attempt) = deployment.status.attempt() else { return Ok(()) };
+                let decision =
+                    head_report::report(lock, deployment.id, &attempt.nonce, &outcome, &tx.moment()?);
+                **lock = lock.after(&decision);
+                tx.commit(decision)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the build left is kept for others; one that came to nothing is open to them again.
+    fn note_build(&self, tx: &mut Tx<'_>, before: &Run) -> Result<(), AppError> {
+        let Some(stage) = self.run.stages.iter().position(|stage| stage.kind == StageKind::Build) else {
+            return Ok(());
+        };
+        let (was, is) = (before.stages[stage].status, self.run.stages[stage].status);
+        if was == is || !is.is_final() {
+            return Ok(());
+        }
+        let mut left = BTreeMap::new();
+        for step in self.run.steps.iter().filter(|step| step.stage == stage) {
+            if step.status == StepStatus::Succeeded {
+                left.insert(step.index, (step.outputs.clone(), step.artifacts.clone()));
+            }
+        }
+        let left = (is == StageStatus::Succeeded).then_some(&left);
+        if left.is_some() {
+            // A build that failed and was retried had given its place up.
+            plan::claim_build(tx, self.build_key(), self.run.deployment)?;
+        }
+        Ok(plan::end_build(tx, self.run.deployment, left)?)
+    }
+
+    fn build_key(&self) -> BuildKey<'_> {
+        let (commit, definition_hash) = match &self.head {
+            Head::Environment { deployment, .. } => (&deployment.commit, &deployment.definition_hash),
+            Head::Stages { rollout, .. } => (&rollout.commit, &rollout.definition_hash),
+        };
+        let commit = self.plan.source.as_ref().map_or(commit.as_str(), |source| &source.commit);
+        BuildKey { pipeline: self.run.pipeline, commit, definition_hash }
+    }
+}
+
+impl Head {
+    pub(crate) fn load(db: &mut impl Read, id: DeploymentId) -> Result<Option<Self>, AppError> {
+        Ok(match deployments::by_id(db, id)? {
+            None => None,
+            Some(Either::Environment(deployment)) => {
+                let lock = environment::by_id(db, deployment.environment)?;
+                let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
+                Some(Head::Environment { lock: Box::new(lock), deployment })
+            }
+            Some(Either::Stages(rollout)) => {
+                let found = pipeline::by_id(db, rollout.pipeline)?;
+                // Of a deleted pipeline nothing more begins.
+                let is_paused =
+                    found.is_none_or(|found| matches!(found.status, state::Status::Stopped { .. }));
+                Some(Head::Stages { rollout, is_paused })
+            }
+        })
+    }
+
+    fn order(&self) -> Order {
+        match self {
+            Head::Environment { lock, deployment } => match deployment.status.attempt() {
+                Some(attempt) => head_report::order(lock, deployment.id, &attempt.nonce),
+                None => Order::Stale,
+            },
+            Head::Stages { rollout, .. } => match rollout.status {
+                rollout::Status::Running | rollout::Status::Waiting => Order::Continue,
+                rollout::Status::Cancelling(_) => Order::Cancel,
+                _ => Order::Stale,
+            },
+        }
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        match self {
+            Head::Environment { lock, .. } => lock.is_paused,
+            Head::Stages { is_paused, .. } => *is_paused,
+        }
+    }
+
+    fn cancel(&self) -> Option<&Cancel> {
+        match self {
+            Head::Environment { lock, deployment } => {
+                match &lock.deployment(deployment.id).unwrap_or(deployment).status {
+                    Status::Cancelling { cancel, .. } => Some(cancel),
+                    _ => None,
+                }
+            }
+            Head::Stages { rollout, .. } => match &rollout.status {
+                rollout::Status::Cancelling(cancel) => Some(cancel),
+                _ => None,
+            },
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Logs of steps.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use berth_api::Data;
+use berth_api::log::Log;
+use berth_core::access::permit;
+use futures_util::StreamExt as _;
+use http::header::{self, HeaderMap};
+
+use super::events::{EVENT_STREAM, wants_stream};
+use crate::access::Via;
+use crate::app::{App, LogAsked, LogPart, SearchFrom};
+use crate::error::AppError;
+use crate::http::guard::{Allowed, check_same_origin};
+use crate::http::query::Params;
+use crate::limits::OFFSET_MAX;
+use crate::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, Query};
+
+/// Lines found by one search, if nobody asks for more.
+const MATCHES_DEFAULT: i64 = 200;
+/// A log may hold anything; opened in a browser it must still do nothing.
+const RAW_POLICY: &str = "sandbox; default-src 'none'";
+
+/// What a step printed: a page of lines, the last ones, those that contain a text, or the raw bytes. With
+/// `Accept: text/event-stream`, follow it as it grows.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", tag = "deployments",
+    params(("stage" = Option<String>, Query, description = "name of the stage, where steps of several have this id"),
+           ("attempt" = Option<i64>, Query, minimum = 1, description = "the latest, if not given"),
+           ("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
+           ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),
+           ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "so many of the last lines, in place of fromLine and toLine"),
+           ("q" = Option<String>, Query, description = "lines that contain this text, in any case"),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "with q: so many lines at most"),
+           ("raw" = Option<bool>, Query, description = "true: all bytes as they were printed"),
+           ("offset" = Option<i64>, Query, minimum = 0, description = "with q, raw or a stream: from this byte on"),
+           ("Last-Event-ID" = Option<i64>, Header, description = "follow from this byte on")),
+    responses((status = 200, description = "a part of the log, its bytes, or a stream until it ends", content(
+        (Data<Log> = "application/json"), (String = "text/plain"), (String = "text/event-stream")))))]
+pub(crate) async fn view_log(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsRead>,
+    Path((_, deployment, step)): Path<(String, String, String)>,
+    headers: HeaderMap,
+    params: Params,
+) -> Result<Response, AppError> {
+    let attempt =
+        params.whole("attempt", 1, i64::from(u32::MAX))?.and_then(|number| u32::try_from(number).ok());
+    let asked = LogAsked { deployment, step, stage: params.text("stage")?, attempt };
+    let raw = params.parsed::<bool>("raw")?.unwrap_or(false);
+    let (offset, last) = (number(&params, "offset", 0, OFFSET_MAX)?, last_byte(&headers)?);
+    let part = part(&params, offset)?;
+    if wants_stream(&headers) {
+        if matches!(who.principal().via, Via::SignIn { .. }) {
+            check_same_origin(&app, &headers)?;
+        }
+        // A browser that reconnects sends both: what it saw last is newer than where it began.
+        let from = last.or(offset).unwrap_or(0);
+        let stream = app.follow_log(who, asked, from).await?;
+        let body = Body::from_stream(stream.map(Ok::<_, Infallible>));
+        let headers = [(header::CONTENT_TYPE.as_str(), EVENT_STREAM), ("x-accel-buffering", "no")];
+        return Ok((headers, body).into_response());
+    }
+    if raw {
+        let download = app.download_log(who, asked, offset.unwrap_or(0)).await?;
+        let headers = [
+            (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
+            (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{}\"", download.name)),
+            (header::CONTENT_SECURITY_POLICY, RAW_POLICY.to_owned()),
+            (header::CONTENT_LENGTH, download.bytes.to_string()),
+        ];
+        return Ok((headers, Body::from_stream(download.content)).into_response());
+    }
+    Ok(app.view_log(&who, asked, part).await?.into_response())
+}
+
+/// Which lines are asked for. All parameters are read, also those that others replace: each is given once or not.
+fn part(params: &Params, offset: Option<u64>) -> Result<LogPart, AppError> {
+    let line = |name| number(params, name, 1, OFFSET_MAX);
+    let (from, to, tail) =
+        (line("fromLine")?, line("toLine")?, number(params, "tail", 1, LOG_LINES_MAX as i64)?);
+    let limit = params.whole("limit", 1, LOG_MATCHES_MAX as i64)?.unwrap_or(MATCHES_DEFAULT);
+    let text = params.text("q")?;
+    if tail.is_some() && (from.is_some() || to.is_some() || text.is_some()) {
+        return Err(AppError::invalid_parameter("tail", "replaces fromLine, toLine and q: send one of them"));
+    }
+    if let (Some(from), Some(to)) = (from, to)
+        && to < from
+    {
+        return Err(AppError::invalid_parameter("toLine", "must not be before fromLine"));
+    }
+    if let Some(text) = text {
+        let query = Query::new(&text).ok_or_else(|| AppError::invalid_parameter("q", "is too long"))?;
+        let from = offset.map_or(SearchFrom::Line(from.unwrap_or(1)), SearchFrom::Offset);
+        return Ok(LogPart::Search { query, from, limit: usize::try_from(limit).unwrap_or(0) });
+    }
+    Ok(match tail {
+        Some(count) => LogPart::Tail(count),
+        None => LogPart::Lines { from: from.unwrap_or(1), to: to.unwrap_or(u64::MAX) },
+    })
+}
+
+fn number(params: &Params, name: &str, least: i64, most: i64) -> Result<Option<u64>, AppError> {
+    Ok(params.whole(name, least, most)?.and_then(|number| u64::try_from(number).ok()))
+}
+
+/// The id of the last event seen: the offset after it.
+fn last_byte(headers: &HeaderMap) -> Result<Option<u64>, AppError> {
+    let mut sent = headers.get_all("last-event-id").iter();
+    let Some(first) = sent.next() else { return Ok(None) };
+    let text = first.to_str().unwrap_or_default();
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let offset = text.parse().ok().filter(|_| digits && sent.next().is_none());
+    let wanted = "must be given once, as the id of the last event seen: a whole number from 0";
+    offset.map(Some).ok_or_else(|| AppError::invalid_parameter("Last-Event-ID", wanted))
+}

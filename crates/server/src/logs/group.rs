@@ -1,0 +1,59 @@
+//! Lines by which a step arranges its log. They are marked for whoever shows it; nothing is taken away.
+
+/// What is shown of a title.
+const TITLE_CHARS_MAX: usize = 200;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    pub title: String,
+    pub state: GroupState,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupState {
+    /// `--- ` and `::group::`
+    Closed,
+    /// `+++ `
+    Open,
+    /// `~~~ `
+    Quiet,
+    /// `::endgroup::`
+    End,
+}
+
+pub(super) fn of(line: &str) -> Option<Group> {
+    const MARKS: [(&str, GroupState); 5] = [
+        ("--- ", GroupState::Closed),
+        ("+++ ", GroupState::Open),
+        ("~~~ ", GroupState::Quiet),
+        ("::group::", GroupState::Closed),
+        ("::endgroup::", GroupState::End),
+    ];
+    let (title, state) = MARKS.iter().find_map(|(mark, state)| Some((line.strip_prefix(mark)?, *state)))?;
+    let title = if state == GroupState::End { "" } else { title.trim() };
+    Some(Group { title: title.chars().take(TITLE_CHARS_MAX).collect(), state })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_begins_a_group_says_which() {
+        for (line, wanted) in [
+            ("--- Build", Some(("Build", GroupState::Closed))),
+            ("+++ \u{1b}[1mTest ", Some(("\u{1b}[1mTest", GroupState::Open))),
+            ("~~~ Setup", Some(("Setup", GroupState::Quiet))),
+            ("::group::Fetch deps", Some(("Fetch deps", GroupState::Closed))),
+            ("::endgroup::", Some(("", GroupState::End))),
+            ("---", None),
+            ("--- ", Some(("", GroupState::Closed))),
+            (" --- Build", None),
+            ("---Build", None),
+            ("", None),
+        ] {
+            let group = of(line);
+            assert_eq!(group.as_ref().map(|group| (&*group.title, group.state)), wanted, "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The table of logs: who asks for a log by its key gets the same one as everybody else.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_core::id::{DeploymentId, OrgId};
+use tokio::sync::watch;
+
+use super::open::{Files, News, OpenLog, Readable, found};
+use super::read::Log;
+use super::sealed::{Sealed, read_plain};
+use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey};
+
+/// All calls block on the disk, shortly; none waits for another log.
+#[derive(Clone)]
+pub struct LogStore(Arc<Inner>);
+
+struct Inner {
+    dir: PathBuf,
+    table: Mutex<Table>,
+    open_max: usize,
+}
+
+#[derive(Default)]
+struct Table {
+    logs: HashMap<LogKey, Arc<OpenLog>>,
+    /// How often somebody asked.
+    count: u64,
+}
+
+impl LogStore {
+    /// Nothing is made or read before the first log is.
+    pub fn new(dir: PathBuf) -> Self {
+        Self::with_places(dir, LOGS_OPEN_MAX)
+    }
+
+    pub(super) fn with_places(dir: PathBuf, open_max: usize) -> Self {
+        Self(Arc::new(Inner { dir, table: Mutex::default(), open_max }))
+    }
+
+    /// Bytes from `offset` on. Not flushed: see [`LogStore::flush`].
+    pub fn append(&self, key: &LogKey, offset: u64, bytes: &[u8]) -> Result<Appended, LogError> {
+        if bytes.len() > LOG_CHUNK_BYTES_MAX {
+            return Err(LogError::ChunkTooLarge);
+        }
+        self.log(key)?.append(offset, bytes)
+    }
+
+    /// What was appended so far survives a power failure when this returns.
+    pub fn flush(&self, key: &LogKey) -> Result<(), LogError> {
+        self.log(key)?.flush()
+    }
+
+    /// Flushes every log that needs it; errors are told in the logs concerned.
+    pub fn flush_all(&self) {
+        let logs: Vec<Arc<OpenLog>> = self.table().logs.values().cloned().collect();
+        for log in logs {
+            if let Err(error) = log.flush() {
+                tracing::warn!(%error, "a log cannot be flushed");
+            }
+        }
+    }
+
+    /// Ends a log: compressed, durable, never changed again. Sealing twice is sealing once.
+    pub fn seal(&self, key: &LogKey) -> Result<Sealed, LogError> {
+        self.log(key)?.seal()
+    }
+
+    /// The log as it is now; `None` if nothing was ever appended.
+    pub fn open(&self, key: &LogKey) -> Result<Option<Log>, LogError> {
+        let known = self.table().logs.get(key).cloned();
+        let log = match known {
+            Some(log) => log,
+            None => {
+                let files = self.files(key);
+                if let Some(file) = found(std::fs::File::open(&files.packed))? {
+                    return Ok(Some(Log::packed(super::sealed::Pack::open(file)?)));
+                }
+                if !files.plain.try_exists()? {
+                    return Ok(None);
+                }
+                self.log(key)?
+            }
+        };
+        Ok(match log.readable()? {
+            Readable::Packed(pack) => Some(Log::packed(*pack)),
+            Readable::Plain { file: None, damaged: None, .. } => None,
+            Readable::Plain { file, index, damaged } => Some(Log::plain(file, index, damaged)),
+        })
+    }
+
+    /// To be woken when something is appended; also before anything is.
+    pub fn watch(&self, key: &LogKey) -> Result<Watch, LogError> {
+        let log = self.log(key)?;
+        // Looks at the disk, if nobody has yet.
+        log.growing()?;
+        let seen = log.news.subscribe();
+        Ok(Watch { log, seen, packed: None })
+    }
+
+    /// Removes all logs of a deployment; who follows one sees its end.
+    pub fn remove(&self, org: OrgId, deployment: DeploymentId) -> Result<(), LogError> {
+        let dir = self.0.dir.join(org.to_string()).join(deployment.to_string());
+        let is_of = |key: &LogKey| key.org == org && key.deployment == deployment;
+        let mut table = self.table();
+        table.logs.extract_if(|key, _| is_of(key)).for_each(|(_, log)| log.forget());
+        drop(table);
+        found(std::fs::remove_dir_all(dir))?;
+        Ok(())
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn log(&self, key: &LogKey) -> Result<Arc<OpenLog>, LogError> {
+        let mut table = self.table();
+        table.count += 1;
+        let count = table.count;
+        if let Some(log) = table.logs.get(key) {
+            log.used_at(count);
+            return Ok(log.clone());
+        }
+        let idle = table.make_room(self.0.open_max)?;
+        let log = Arc::new(OpenLog::new(self.files(key)));
+        log.used_at(count);
+        table.logs.insert(*key, log.clone());
+        drop(table);
+        // Who comes back to it counts its lines again; what it holds must be as durable as before.
+        if let Some(Err(error)) = idle.map(|idle| idle.flush()) {
+            tracing::warn!(%error, "a log cannot be flushed");
+        }
+        Ok(log)
+    }
+
+    fn files(&self, key: &LogKey) -> Files {
+        let dir = self.0.dir.join(key.org.to_string()).join(key.deployment.to_string());
+        let name = format!("{}.{}", key.step, key.attempt);
+        Files { packed: dir.join(format!("{name}.zst")), plain: dir.join(name) }
+    }
+}
+
+impl Table {
+    /// Takes out the log nobody has asked for the longest, when the table is full.
+    fn make_room(&mut self, most: usize) -> Result<Option<Arc<OpenLog>>, LogError> {
+        if self.logs.len() < most {
+            return Ok(None);
+        }
+        let idle = self.logs.iter().filter(|(_, log)| Arc::strong_count(log) == 1);
+        let oldest = idle.min_by_key(|(_, log)| log.used.load(Ordering::Relaxed)).map(|(key, _)| *key);
+        oldest.and_then(|key| self.logs.remove(&key)).map(Some).ok_or(LogError::Busy)
+    }
+}
+
+/// Follows one log. While it lives, the log has its place in the table.
+pub struct Watch {
+    log: Arc<OpenLog>,
+    seen: watch::Receiver<News>,
+    /// The sealed form, once there is one.
+    packed: Option<Log>,
+}
+
+impl Watch {
+    /// How far the log has come, now.
+    pub fn news(&mut self) -> News {
+        *self.seen.borrow_and_update()
+    }
+
+    /// Returns when there is something new since [`Watch::news`].
+    pub async fn changed(&mut self) {
+        // The sender lives in the log this holds.
+        let _ = self.seen.changed().await;
+    }
+
+    /// At most `max` bytes; none at the end.
+    pub fn read(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
+        if self.packed.is_none() {
+            if let Some((file, length)) = self.log.growing()? {
+                let count = length.saturating_sub(from).min(max as u64);
+                let mut bytes = Vec::new();
+                read_plain(&file, from, &mut bytes, usize::try_from(count).unwrap_or(0))?;
+                return Ok(bytes);
+            }
+            match self.log.readable()? {
+                Readable::Packed(pack) => self.packed = Some(Log::packed(*pack)),
+                Readable::Plain { .. } => return Ok(Vec::new()),
+            }
+        }
+        self.packed.as_mut().map_or(Ok(Vec::new()), |log| log.read_bytes(from, max))
+    }
+
+    /// How many lines a log has that has ended.
+    pub fn line_count(&self) -> Result<u64, LogError> {
+        Ok(match self.log.readable()? {
+            Readable::Packed(pack) => pack.sealed.lines,
+            Readable::Plain { index, .. } => index.line_count(),
+        })
+    }
+}

@@ -1,0 +1,44 @@
+//! A server at work: its background loops, and a real runner that speaks to it without a wire.
+
+use std::sync::Arc;
+
+use berth_runner::{Runner, Sandbox, Settings};
+use berth_server::app::App;
+use berth_server::engine::Embedded;
+use berth_server::work;
+use tokio::task::JoinHandle;
+
+pub(crate) struct AtWork {
+    app: Arc<App>,
+    loops: JoinHandle<()>,
+    runner: Option<Runner>,
+    _dir: tempfile::TempDir,
+}
+
+impl AtWork {
+    pub(crate) fn begin(app: &Arc<App>) -> Self {
+        let loops = tokio::spawn(work::run(app.clone()));
+        let dir = tempfile::tempdir().unwrap();
+        let runner = Some(runner(app, dir.path()));
+        Self { app: app.clone(), loops, runner, _dir: dir }
+    }
+
+    /// In order: what runs is told to stop, and its end is written.
+    pub(crate) async fn end(mut self) {
+        self.app.shutdown.cancel();
+        let runner = self.runner.take().unwrap();
+        tokio::task::spawn_blocking(move || runner.stop()).await.unwrap();
+        (&mut self.loops).await.unwrap();
+    }
+}
+
+/// A runner without a sandbox, for tests that are about something else.
+pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> Runner {
+    let link = Arc::new(Embedded::new(app.clone()));
+    let settings = Settings {
+        sandbox: Sandbox::Off,
+        labels: vec!["linux".into()],
+        ..Settings::new(dir.join("work"), link.boot().to_owned())
+    };
+    Runner::start(settings, link).unwrap()
+}

@@ -1,0 +1,48 @@
+//! The build runs once per commit and definition; what it leaves serves everybody.
+
+use serde_json::json;
+
+use super::Harbour;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_is_built_once_and_its_artifacts_go_everywhere() {
+    let harbour = Harbour::open().await;
+    let (built, seen) = (harbour.file("built"), harbour.file("seen"));
+    harbour
+        .pipeline(&format!(
+            "  build:
+    - name: Build
+      type: script
+      outputs: [version]
+      artifacts: {{ site: {{ path: dist }} }}
+      params:
+        run: |
+          echo \"$BERTH_COMMIT\" >> {built}
+          mkdir dist
+          echo \"page of $BERTH_COMMIT\" > dist/index.html
+          echo version=v1 >> \"$BERTH_OUTPUT\"
+  stages: [{{ name: staging }}, {{ name: production }}]
+  steps:
+    - name: Deploy
+      type: script
+      needs_artifacts: [site]
+      env: {{ VERSION: '${{{{ build.version }}}}' }}
+      params: {{ run: 'echo \"$BERTH_STAGE $VERSION $(cat dist/index.html)\" >> {seen}' }}
+  ephemeral_environments: {{ qa-1: {{}} }}
+"
+        ))
+        .await;
+    let first = harbour.start("4f2a1c9").await;
+    assert_eq!(harbour.end_of(&first).await["status"], "succeeded");
+    let (_, second) = harbour.claim("4f2a1c9").await;
+    let second = harbour.end_of(&second).await;
+    assert_eq!(second["status"], "succeeded", "{second}");
+    assert_eq!(second["stages"][0]["reusedFrom"], json!(first));
+    assert_eq!(harbour.written("built"), "4f2a1c9\n");
+    let page = "v1 page of 4f2a1c9";
+    assert_eq!(harbour.written("seen"), format!("staging {page}\nproduction {page}\nqa-1 {page}\n"));
+    let third = harbour.start("77aa001").await;
+    assert_eq!(harbour.end_of(&third).await["status"], "succeeded");
+    assert_eq!(harbour.written("built"), "4f2a1c9\n77aa001\n");
+    harbour.close().await;
+}

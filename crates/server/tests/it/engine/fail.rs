@@ -1,0 +1,88 @@
+//! What cannot run says so, with nothing half done.
+
+use serde_json::json;
+
+use super::Harbour;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_missing_secret_is_told_before_anything_begins() {
+    let harbour = Harbour::open().await;
+    let ledger = harbour.file("ledger");
+    harbour
+        .pipeline(&format!(
+            "  stages: [{{ name: staging }}]
+  steps:
+    - {{ name: One, type: script, params: {{ run: 'echo one >> {ledger}' }} }}
+    - {{ name: Two, type: script, env: {{ T: '${{{{ secrets.NO_SUCH }}}}' }}, params: {{ run: 'true' }} }}
+"
+        ))
+        .await;
+    let ended = harbour.end_of(&harbour.start("4f2a1c9").await).await;
+    assert_eq!((&ended["status"], &ended["cause"]), (&json!("failed"), &json!("not_runnable")));
+    assert!(ended["detail"].as_str().unwrap().contains("NO_SUCH"), "{ended}");
+    assert_eq!(harbour.written("ledger"), "");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_output_that_was_never_written_is_empty_and_a_wrong_param_fails_the_step() {
+    let harbour = Harbour::open().await;
+    let ledger = harbour.file("ledger");
+    harbour
+        .pipeline(&format!(
+            "  stages: [{{ name: staging }}]
+  steps:
+    - {{ name: One, type: script, outputs: [image], params: {{ run: 'true' }} }}
+    - {{ name: Two, type: script, env: {{ IMAGE: '${{{{ steps.one.image }}}}' }}, params: {{ run: 'echo \"[$IMAGE]\" >> {ledger}' }} }}
+    - {{ name: Three, type: http_check, params: {{ url: '${{{{ steps.one.image }}}}' }} }}
+"
+        ))
+        .await;
+    let ended = harbour.end_of(&harbour.start("4f2a1c9").await).await;
+    assert_eq!(harbour.written("ledger"), "[]\n");
+    assert_eq!(ended["stages"][0]["steps"][2]["status"], "failed", "{ended}");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_wants_another_machine_waits_and_says_so() {
+    let harbour = Harbour::open().await;
+    harbour
+        .pipeline(
+            "  stages: [{ name: staging }]
+  steps:
+    - { name: One, type: dummy, runs_on: [mainframe] }
+",
+        )
+        .await;
+    let id = harbour.start("4f2a1c9").await;
+    let waits = harbour.until(&id, |it| it["blockedBy"][0]["kind"] == "no_runner").await;
+    assert_eq!(waits["stages"][0]["steps"][0]["status"], "ready");
+    let cancelled = harbour.post(&format!("/deployments/{id}/cancel"), &json!({})).await;
+    assert_eq!(cancelled.body["data"]["status"], "cancelled", "{}", cancelled.text);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bad_requests_change_nothing() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline("  stages: [{ name: staging }]\n  steps: [{ name: One, type: dummy }]\n").await;
+    harbour.post("/pipelines/shop/deployments", &json!({})).await.is(400, "invalid_request");
+    harbour
+        .post("/pipelines/shop/deployments", &json!({"commitId": "--upload-pack=x"}))
+        .await
+        .is(400, "invalid_request");
+    let both = json!({"commitId": "a1", "ref": "main"});
+    harbour.post("/pipelines/shop/deployments", &both).await.is(400, "invalid_request");
+    harbour.post("/pipelines/nowhere/deployments", &json!({"commitId": "a1"})).await.is(404, "not_found");
+    let id = harbour.start("4f2a1c9").await;
+    let ended = harbour.end_of(&id).await;
+    let step = ended["stages"][0]["steps"][0]["id"].as_str().unwrap();
+    let resolve = format!("/deployments/{id}/steps/{step}/resolve");
+    harbour.post(&resolve, &json!({"outcome": "ran"})).await.is(409, "invalid_state");
+    harbour.post(&resolve, &json!({"outcome": "maybe"})).await.is(400, "invalid_request");
+    let nowhere = format!("/deployments/{id}/steps/stp_00000000000000000000000000/resolve");
+    harbour.post(&nowhere, &json!({"outcome": "ran"})).await.is(404, "not_found");
+    assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 1);
+    harbour.close().await;
+}

@@ -1,0 +1,144 @@
+//! Pipelines really run: deployments through stages and in environments, seen through HTTP.
+
+mod build;
+mod fail;
+mod stages;
+mod steps;
+mod takeover;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::at_work::AtWork;
+use super::world::{Account, Reply, World, call, get, post};
+
+const ORG: &str = "/api/v1/organizations/acme";
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Harbour {
+    world: World,
+    at_work: AtWork,
+    /// For what steps write that is seen from outside.
+    outside: tempfile::TempDir,
+}
+
+impl Harbour {
+    async fn open() -> Self {
+        let world = World::new().await;
+        let at_work = AtWork::begin(&world.app);
+        Self { world, at_work, outside: tempfile::tempdir().unwrap() }
+    }
+
+    async fn close(self) {
+        self.at_work.end().await;
+    }
+
+    fn ada(&self) -> &Account {
+        &self.world.ada
+    }
+
+    /// The path of a file outside, for scripts.
+    fn file(&self, name: &str) -> String {
+        self.outside.path().join(name).display().to_string()
+    }
+
+    fn written(&self, name: &str) -> String {
+        std::fs::read_to_string(self.outside.path().join(name)).unwrap_or_default()
+    }
+
+    async fn send(&self, call: super::world::Call) -> Reply {
+        self.world.send(call).await
+    }
+
+    async fn see(&self, path: &str) -> Value {
+        data(&self.send(get(&format!("{ORG}{path}")).by(self.ada())).await, 200)
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send(post(&format!("{ORG}{path}")).by(self.ada()).json(body)).await
+    }
+
+    /// A pipeline `shop` with this body below `pipeline:`, indented by two.
+    async fn pipeline(&self, body: &str) {
+        let definition = format!("version: 1\npipeline:\n  name: Shop\n{body}");
+        let made = self.post("/pipelines", &json!({"slug": "shop", "definition": definition})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+    }
+
+    /// Starts a deployment through the stages.
+    async fn start(&self, commit: &str) -> String {
+        let started = self.post("/pipelines/shop/deployments", &json!({"commitId": commit})).await;
+        data(&started, 202)["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Claims `qa-1` and deploys there; gives the session's and the deployment's id.
+    async fn claim(&self, commit: &str) -> (String, String) {
+        let path = "/pipelines/shop/ephemeral-environments/qa-1/sessions";
+        let session = data(&self.post(path, &json!({"commitId": commit})).await, 201);
+        let text = |name: &str| session[name].as_str().unwrap().to_owned();
+        (text("sessionId"), text("deploymentId"))
+    }
+
+    /// Waits until the deployment is as wanted.
+    async fn until(&self, id: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        let mut tag = String::new();
+        loop {
+            let asked = get(&format!("{ORG}/deployments/{id}?wait=10")).by(self.ada());
+            let asked = if tag.is_empty() { asked } else { asked.header("if-none-match", &tag) };
+            let seen = self.send(asked).await;
+            if seen.status != 304 {
+                assert_eq!(seen.status, 200, "{}", seen.text);
+                tag = seen.header("etag").to_owned();
+                if wanted(&seen.body["data"]) {
+                    return seen.body["data"].clone();
+                }
+            }
+            assert!(Instant::now() < deadline, "it stays as it is: {}", seen.text);
+        }
+    }
+
+    async fn end_of(&self, id: &str) -> Value {
+        self.until(id, |it| it["finishedAt"].is_string()).await
+    }
+
+    /// The text of a step's log.
+    async fn log(&self, id: &str, step: &str) -> String {
+        let path = format!("{ORG}/deployments/{id}/steps/{step}/logs?raw=true");
+        let got = self.send(get(&path).by(self.ada())).await;
+        assert_eq!(got.status, 200, "{}", got.text);
+        got.text
+    }
+
+    async fn delete(&self, path: &str) -> Reply {
+        self.send(call("DELETE", &format!("{ORG}{path}")).by(self.ada())).await
+    }
+}
+
+fn data(reply: &Reply, status: u16) -> Value {
+    assert_eq!(reply.status.as_u16(), status, "{}", reply.text);
+    reply.body["data"].clone()
+}
+
+/// `staging: deploy succeeded, smoke failed (step_failed); production skipped`
+fn story(deployment: &Value) -> String {
+    let word = |it: &Value| {
+        let status = it["status"].as_str().unwrap();
+        match it["cause"].as_str() {
+            Some(cause) => format!("{status} ({cause})"),
+            None => status.to_owned(),
+        }
+    };
+    let steps = |stage: &Value| {
+        let steps = stage["steps"].as_array().cloned().unwrap_or_default();
+        let told = steps.iter().map(|step| format!("  {} {}\n", step["step"].as_str().unwrap(), word(step)));
+        told.collect::<String>()
+    };
+    let mut told = format!("{}\n", word(deployment));
+    for stage in deployment["stages"].as_array().unwrap() {
+        told += &format!("{}: {}\n{}", stage["name"].as_str().unwrap(), word(stage), steps(stage));
+    }
+    told
+}

@@ -1,0 +1,75 @@
+//! A takeover is safe: seen from outside, by a ledger that the steps write.
+
+use serde_json::json;
+
+use super::{Harbour, data};
+
+const ENV: &str = "/pipelines/shop/ephemeral-environments/qa-1";
+
+/// Writes its fence to the ledger until it is stopped, and once more when it is told to stop.
+const WRITER: &str = "  stages: [{ name: staging }]
+  ephemeral_environments: { qa-1: { on_release: deploy_tracked } }
+  steps:
+    - name: Deploy
+      type: script
+      params:
+        run: |
+          trap 'echo \"late $BERTH_FENCE\" >> LEDGER; exit 0' TERM
+          while ! test -e GATE$BERTH_FENCE; do echo \"$BERTH_FENCE\" >> LEDGER; sleep 0.01; done
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
+    let harbour = Harbour::open().await;
+    let (ledger, gate) = (harbour.file("ledger"), harbour.file("gate"));
+    harbour.pipeline(&WRITER.replace("LEDGER", &ledger).replace("GATE", &gate)).await;
+    let (session, old) = harbour.claim("aaa1111").await;
+    harbour.until(&old, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
+    while harbour.written("ledger").is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let taken = json!({"commitId": "bbb2222", "reason": "urgent"});
+    let taken = data(&harbour.post(&format!("{ENV}/force-claim"), &taken).await, 201);
+    let new = taken["deploymentId"].as_str().unwrap();
+    let ended = harbour.end_of(&old).await;
+    assert_eq!((&ended["status"], &ended["cause"]), (&json!("cancelled"), &json!("session_ended")));
+    std::fs::write(format!("{gate}2"), "").unwrap();
+    assert_eq!(harbour.end_of(new).await["status"], "succeeded");
+    let written = harbour.written("ledger");
+    let fences: Vec<&str> = written.lines().map(|line| line.trim_start_matches("late ")).collect();
+    assert!(fences.is_sorted(), "somebody wrote after the next one had begun: {written}");
+    assert!(written.contains("late 1"), "{written}");
+    let lost = harbour.see(&format!("{ENV}/sessions/{session}")).await;
+    assert_eq!(lost["overridden"], true);
+    let log = harbour.log(&old, "deploy").await;
+    assert!(log.contains("stopped: taken over by ada"), "{log}");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_release_puts_the_environment_back_and_the_next_holder_waits_for_that() {
+    let harbour = Harbour::open().await;
+    let (ledger, gate) = (harbour.file("ledger"), harbour.file("gate"));
+    harbour
+        .pipeline(
+            &WRITER.replace("LEDGER", &ledger).replace("GATE$BERTH_FENCE", &format!("{gate}$BERTH_FENCE")),
+        )
+        .await;
+    // What went through the whole pipeline is what a reset deploys. It has no fence.
+    std::fs::write(&gate, "").unwrap();
+    assert_eq!(harbour.end_of(&harbour.start("ccc3333").await).await["status"], "succeeded");
+    std::fs::write(format!("{gate}1"), "").unwrap();
+    let (session, first) = harbour.claim("aaa1111").await;
+    assert_eq!(harbour.end_of(&first).await["status"], "succeeded");
+    assert_eq!(harbour.delete(&format!("{ENV}/sessions/{session}")).await.status, 200);
+    assert_eq!(harbour.see(ENV).await["state"], "resetting");
+    let (_, next) = harbour.claim("ddd4444").await;
+    let waits = harbour.see(&format!("/deployments/{next}")).await;
+    assert_eq!(waits["blockedBy"][0]["kind"], "environment_resetting", "{waits}");
+    std::fs::write(format!("{gate}2"), "").unwrap();
+    std::fs::write(format!("{gate}3"), "").unwrap();
+    assert_eq!(harbour.end_of(&next).await["status"], "succeeded");
+    let environment = harbour.see(ENV).await;
+    assert_eq!(environment["deployedCommitId"], "ddd4444", "{environment}");
+    harbour.close().await;
+}

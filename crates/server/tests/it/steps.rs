@@ -1,0 +1,81 @@
+//! Steps and attempts as the engine would leave them, written straight into the database.
+
+use berth_core::id::{DeploymentId, OrgId, StepRunId};
+use berth_core::run::{StageKind, StageRun, StageStatus};
+use berth_core::time::Timestamp;
+use berth_server::logs::LogKey;
+use rusqlite::{Connection, params};
+
+use super::history::org;
+use super::world::World;
+
+pub(crate) struct Steps {
+    db: Connection,
+    org: OrgId,
+    deployment: DeploymentId,
+    count: u8,
+}
+
+impl Steps {
+    /// For a deployment that is there; its stages are called `staging` and `production`.
+    pub(crate) async fn new(world: &World, deployment: &str) -> Self {
+        let db = Connection::open(world.dir.path().join("berth.db")).unwrap();
+        db.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        let stages = ["staging", "production"].map(|name| StageRun {
+            name: name.to_owned(),
+            kind: StageKind::Stage,
+            status: StageStatus::Running,
+            tries: 1,
+            started_at: None,
+            finished_at: None,
+            failure: None,
+            cancel: None,
+            reused_from: None,
+        });
+        let org = org(world).await;
+        db.execute(
+            "INSERT INTO runs (org_id, deployment_id, pipeline_id, stages, version)
+             SELECT org_id, id, pipeline_id, ?3, 1 FROM deployments WHERE org_id = ?1 AND id = ?2",
+            params![org.to_string(), deployment, serde_json::to_string(&stages).unwrap()],
+        )
+        .unwrap();
+        Self { db, org, deployment: deployment.parse().unwrap(), count: 0 }
+    }
+
+    /// A step of a stage; gives the key its first log has.
+    pub(crate) fn add(&mut self, stage: i64, step: &str) -> LogKey {
+        self.count += 1;
+        let id = StepRunId::from_parts(Timestamp::from_micros(1), [self.count; 10]);
+        self.run(
+            "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries, failures)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', 0, 0)",
+            params![self.org.to_string(), self.deployment.to_string(), stage, self.count, id.to_string(), step],
+        );
+        LogKey { org: self.org, deployment: self.deployment, step: id, attempt: 1 }
+    }
+
+    pub(crate) fn begin(&self, key: &LogKey) {
+        self.run(
+            "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, granted_at)
+             VALUES (?1, ?2, ?3, ?4, 'test', ?5, 1)",
+            params![
+                self.org.to_string(),
+                self.deployment.to_string(),
+                key.step.to_string(),
+                key.attempt,
+                format!("{}-{}", key.step, key.attempt)
+            ],
+        );
+    }
+
+    pub(crate) fn end(&self, key: &LogKey) {
+        self.run(
+            "UPDATE attempts SET ended_at = 2 WHERE step_id = ?1 AND number = ?2",
+            params![key.step.to_string(), key.attempt],
+        );
+    }
+
+    fn run(&self, sql: &str, params: &[&dyn rusqlite::ToSql]) {
+        assert_eq!(self.db.execute(sql, params).unwrap(), 1);
+    }
+}

@@ -1,0 +1,136 @@
+//! What may be granted, what runs, and what waits to be planned, of all organizations.
+
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, StepRunId};
+use berth_core::run::enter::Contender;
+use berth_core::run::{StageRun, StageStatus};
+use berth_core::time::Timestamp;
+
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::tx::Read;
+use crate::value::{Row, text};
+
+statements! {
+    Instance Read READY = "SELECT r.org_id, r.deployment_id FROM runs r
+        JOIN pipelines p ON p.org_id = r.org_id AND p.id = r.pipeline_id
+        WHERE r.ready_at IS NOT NULL AND r.ready_at <= $1 AND p.status = 'active'
+        ORDER BY r.ready_at, r.deployment_id LIMIT $2";
+    Instance Read NEXT_READY = "SELECT ready_at FROM runs WHERE ready_at IS NOT NULL AND ready_at > $1
+        ORDER BY ready_at LIMIT 1";
+    Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
+        FROM attempts a WHERE a.ended_at IS NULL ORDER BY a.granted_at LIMIT $1";
+    // Told to stop, and not yet known to have stopped.
+    Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM deployments
+        WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL AND status = 'cancelling'
+        ORDER BY granted_at LIMIT $1";
+    // Begun by a version that knew no runs.
+    Instance Read WITHOUT_RUN = "SELECT d.org_id, d.id, d.environment_id FROM deployments d
+        WHERE d.environment_id IS NOT NULL AND d.granted_at IS NOT NULL AND d.finished_at IS NULL
+          AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
+    Instance Read TO_PLAN = "SELECT d.org_id, d.id FROM deployments d
+        JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
+        WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.status = 'active'
+        ORDER BY d.created_at LIMIT $1";
+    // Those that wait for a stage are among those that run.
+    Instance Read QUEUED = "SELECT r.org_id, r.deployment_id FROM deployments d
+        JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
+        JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
+        WHERE d.environment_id IS NULL AND d.finished_at IS NULL AND d.status = 'running' AND p.status = 'active'
+          AND r.queued_for IS NOT NULL
+        ORDER BY d.created_at LIMIT $1";
+    Org Read CONTENDERS = "SELECT d.id, d.number, r.stages FROM deployments d
+        JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
+        WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.finished_at IS NULL
+        ORDER BY d.number";
+}
+
+/// Deployments of which a step may be granted now.
+pub fn ready(
+    db: &mut impl Read,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.rows(&READY, &[now.into(), limit.into()])?.iter().map(pair).collect()
+}
+
+/// When the next one that waits for its time may be granted.
+pub fn next_ready(db: &mut impl Read, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    db.row(&NEXT_READY, &[now.into()])?.map(|row| row.time(0)).transpose()
+}
+
+/// An attempt that may be running somewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    pub org: OrgId,
+    pub deployment: DeploymentId,
+    pub step: StepRunId,
+    pub number: u32,
+    pub runner: String,
+    pub nonce: String,
+    /// Rises while its runner lives.
+    pub renewal: i64,
+}
+
+pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<Live>, StoreError> {
+    let read = |row: &Row| {
+        Ok(Live {
+            org: row.parse(0)?,
+            deployment: row.parse(1)?,
+            step: row.parse(2)?,
+            number: u32::try_from(row.int(3)?).unwrap_or(u32::MAX),
+            runner: row.text(4)?.to_owned(),
+            nonce: row.text(5)?.to_owned(),
+            renewal: row.int(6)?,
+        })
+    };
+    db.rows(&LIVE, &[limit.into()])?.iter().map(read).collect()
+}
+
+type InEnvironment = (OrgId, DeploymentId, EnvironmentId);
+
+/// Deployments in environments that were told to stop.
+pub fn cancelling(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>, StoreError> {
+    db.rows(&CANCELLING, &[limit.into()])?.iter().map(triple).collect()
+}
+
+/// Deployments in environments that nobody can go on with.
+pub fn without_run(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>, StoreError> {
+    db.rows(&WITHOUT_RUN, &[limit.into()])?.iter().map(triple).collect()
+}
+
+/// Rollouts that have not begun, oldest first.
+pub fn to_plan(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.rows(&TO_PLAN, &[limit.into()])?.iter().map(pair).collect()
+}
+
+/// Rollouts that wait for a stage.
+pub fn queued(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.rows(&QUEUED, &[limit.into()])?.iter().map(pair).collect()
+}
+
+/// How the other rollouts of a pipeline stand in a stage.
+pub fn contenders(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    stage: &str,
+    without: DeploymentId,
+) -> Result<Vec<Contender>, StoreError> {
+    let mut found = Vec::new();
+    for row in db.rows(&CONTENDERS, &[text(pipeline)])? {
+        let deployment = row.parse(0)?;
+        let stages: Vec<StageRun> = row.json(2)?;
+        let status = stages.iter().find(|it| it.name == stage).map_or(StageStatus::Pending, |it| it.status);
+        if deployment != without {
+            found.push(Contender { deployment, number: row.int(1)?, status });
+        }
+    }
+    Ok(found)
+}
+
+fn pair(row: &Row) -> Result<(OrgId, DeploymentId), StoreError> {
+    Ok((row.parse(0)?, row.parse(1)?))
+}
+
+fn triple(row: &Row) -> Result<InEnvironment, StoreError> {
+    Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))
+}

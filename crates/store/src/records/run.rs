@@ -1,0 +1,213 @@
+//! Runs: how far deployments have come.
+
+use std::collections::BTreeMap;
+
+use berth_core::id::{DeploymentId, StepRunId};
+use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StepRun, StepStatus};
+
+use crate::error::StoreError;
+use crate::sql::statements;
+use crate::tx::{Read, Tx};
+use crate::value::{Row, Value, text, to_json};
+
+statements! {
+    Org Read HEAD = "SELECT pipeline_id, stages, version FROM runs
+        WHERE org_id = $1 AND deployment_id = $2 {for_update}";
+    Org Read STEPS = "SELECT stage, position, id, step, status, tries, failures, not_before, outputs, artifacts,
+          failure, started_at, finished_at, losses, false_starts FROM step_runs
+        WHERE org_id = $1 AND deployment_id = $2 ORDER BY stage, position";
+    Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at FROM attempts
+        WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL";
+    Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, ended_at, outcome, isolation, log_bytes
+        FROM attempts WHERE org_id = $1 AND deployment_id = $2 ORDER BY step_id, number";
+    Org Write INSERT_HEAD = "INSERT INTO runs (org_id, deployment_id, pipeline_id, stages, ready_at, queued_for,
+          version)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    Org Write UPDATE_HEAD = "UPDATE runs SET stages = $3, ready_at = $4, queued_for = $5, version = $6
+        WHERE org_id = $1 AND deployment_id = $2 AND version + 1 = $6";
+    Org Write INSERT_STEP = "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries,
+          failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+    Org Write UPDATE_STEP = "UPDATE step_runs SET status = $5, tries = $6, failures = $7, losses = $8, false_starts = $9,
+          not_before = $10, outputs = $11, artifacts = $12, failure = $13, started_at = $14, finished_at = $15
+        WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4";
+    Org Write OPEN = "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, granted_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    // What has ended stays as it ended.
+    Org Write CLOSE = "UPDATE attempts SET ended_at = $5, outcome = $6
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
+    Org Upkeep NOTE = "UPDATE attempts SET isolation = $5, log_bytes = $6
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
+    // A sign of life. Zero rows: the attempt is over.
+    Org Upkeep RENEW = "UPDATE attempts SET renewal = renewal + 1
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND nonce = $5
+          AND ended_at IS NULL";
+}
+
+pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, StoreError> {
+    let Some(head) = db.row(&HEAD, &[text(id)])? else { return Ok(None) };
+    let mut live: BTreeMap<StepRunId, Attempt> = BTreeMap::new();
+    for row in db.rows(&LIVE, &[text(id)])? {
+        let attempt = attempt(&row, None)?;
+        live.insert(attempt.step, attempt);
+    }
+    let rows = db.rows(&STEPS, &[text(id)])?;
+    let steps = rows.iter().map(|row| step(row, &mut live)).collect::<Result<_, StoreError>>()?;
+    Ok(Some(Run {
+        deployment: id,
+        pipeline: head.parse(0)?,
+        stages: head.json(1)?,
+        version: head.int(2)?,
+        steps,
+    }))
+}
+
+fn step(row: &Row, live: &mut BTreeMap<StepRunId, Attempt>) -> Result<StepRun, StoreError> {
+    let id = row.parse(2)?;
+    let word = row.text(4)?;
+    let status = StepStatus::ALL.into_iter().find(|status| status.as_str() == word);
+    let named = |column| Ok::<_, StoreError>(row.maybe(column, Row::json)?.unwrap_or_default());
+    Ok(StepRun {
+        id,
+        stage: index(row, 0)?,
+        index: index(row, 1)?,
+        step: row.name(3)?,
+        status: status.ok_or_else(|| StoreError::Bug(format!("unknown status {word}")))?,
+        tries: count(row, 5)?,
+        failures: count(row, 6)?,
+        losses: count(row, 13)?,
+        false_starts: count(row, 14)?,
+        not_before: row.maybe(7, Row::time)?,
+        live: live.remove(&id),
+        outputs: named(8)?,
+        artifacts: named(9)?,
+        failure: row.maybe(10, Row::json)?,
+        started_at: row.maybe(11, Row::time)?,
+        finished_at: row.maybe(12, Row::time)?,
+    })
+}
+
+fn attempt(row: &Row, end: Option<AttemptEnd>) -> Result<Attempt, StoreError> {
+    Ok(Attempt {
+        step: row.parse(0)?,
+        number: count(row, 1)?,
+        runner: row.text(2)?.to_owned(),
+        nonce: row.text(3)?.to_owned(),
+        granted_at: row.time(4)?,
+        end,
+    })
+}
+
+fn index(row: &Row, column: usize) -> Result<usize, StoreError> {
+    usize::try_from(row.int(column)?).map_err(|_| StoreError::Bug("a negative position".into()))
+}
+
+fn count(row: &Row, column: usize) -> Result<u32, StoreError> {
+    u32::try_from(row.int(column)?).map_err(|_| StoreError::Bug("a count out of range".into()))
+}
+
+/// An attempt as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    pub attempt: Attempt,
+    pub isolation: Option<String>,
+    pub log_bytes: Option<i64>,
+}
+
+/// Every attempt of a deployment, by step and number.
+pub fn attempts(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Told>, StoreError> {
+    let read = |row: &Row| {
+        let end = match (row.maybe(5, Row::time)?, row.maybe(6, Row::json)?) {
+            (Some(at), Some(outcome)) => Some(AttemptEnd { at, outcome }),
+            _ => None,
+        };
+        let isolation = row.maybe(7, Row::text)?.map(str::to_owned);
+        Ok(Told { attempt: attempt(row, end)?, isolation, log_bytes: row.maybe(8, Row::int)? })
+    };
+    db.rows(&ATTEMPTS, &[text(id)])?.iter().map(read).collect()
+}
+
+pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError> {
+    let run = &change.run;
+    let (stages, ready_at) = (to_json(&run.stages)?, run.ready_at());
+    let is_new = run.version == 1;
+    let queued_for = run.queued_for().map(|(_, stage)| stage);
+    let rest = [stages.into(), ready_at.into(), queued_for.into(), run.version.into()];
+    let mut params = vec![text(run.deployment)];
+    params.extend(is_new.then(|| text(run.pipeline)));
+    params.extend(rest);
+    tx.execute_one(if is_new { &INSERT_HEAD } else { &UPDATE_HEAD }, &params)?;
+    for &at in &change.steps {
+        put_step(tx, run, &run.steps[at], is_new)?;
+    }
+    change.attempts.iter().try_for_each(|attempt| put_attempt(tx, run.deployment, attempt))
+}
+
+fn put_step(tx: &mut Tx<'_>, run: &Run, step: &StepRun, is_new: bool) -> Result<(), StoreError> {
+    let mut params = vec![text(run.deployment), place(step.stage)?, place(step.index)?];
+    if is_new {
+        params.extend([text(step.id), text(&step.step)]);
+    }
+    let named = |map: &BTreeMap<String, String>| match map.is_empty() {
+        true => Ok(Value::Null),
+        false => to_json(map).map(Value::from),
+    };
+    params.extend([
+        step.status.as_str().into(),
+        i64::from(step.tries).into(),
+        i64::from(step.failures).into(),
+        i64::from(step.losses).into(),
+        i64::from(step.false_starts).into(),
+        step.not_before.into(),
+        named(&step.outputs)?,
+        named(&step.artifacts)?,
+        step.failure.as_ref().map(to_json).transpose()?.into(),
+        step.started_at.into(),
+        step.finished_at.into(),
+    ]);
+    tx.execute_one(if is_new { &INSERT_STEP } else { &UPDATE_STEP }, &params)
+}
+
+fn place(index: usize) -> Result<Value, StoreError> {
+    let index = i64::try_from(index).map_err(|_| StoreError::Bug("a position out of range".into()))?;
+    Ok(index.into())
+}
+
+fn put_attempt(tx: &mut Tx<'_>, run: DeploymentId, it: &Attempt) -> Result<(), StoreError> {
+    let key = [text(run), text(it.step), i64::from(it.number).into()];
+    match &it.end {
+        None => {
+            let rest = [it.runner.as_str().into(), it.nonce.as_str().into(), it.granted_at.into()];
+            tx.execute_one(&OPEN, &[key.as_slice(), rest.as_slice()].concat())
+        }
+        Some(end) => {
+            let rest = [end.at.into(), to_json(&end.outcome)?.into()];
+            tx.execute_one(&CLOSE, &[key.as_slice(), rest.as_slice()].concat())
+        }
+    }
+}
+
+/// What its runner said besides how it ended.
+pub fn note(
+    tx: &mut Tx<'_>,
+    run: DeploymentId,
+    step: StepRunId,
+    number: u32,
+    isolation: &str,
+    log_bytes: i64,
+) -> Result<(), StoreError> {
+    let params = [text(run), text(step), i64::from(number).into(), isolation.into(), log_bytes.into()];
+    tx.execute(&NOTE, &params).map(drop)
+}
+
+/// False: the attempt is over.
+pub fn renew(
+    tx: &mut Tx<'_>,
+    run: DeploymentId,
+    step: StepRunId,
+    number: u32,
+    nonce: &str,
+) -> Result<bool, StoreError> {
+    let params = [text(run), text(step), i64::from(number).into(), nonce.into()];
+    Ok(tx.execute(&RENEW, &params)? == 1)
+}
