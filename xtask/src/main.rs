@@ -23,6 +23,7 @@ Tasks of this project:
   cargo xtask openapi         write openapi.json again from the handlers
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options
+  cargo xtask sim runs        random plans, outcomes, commands and crashes of a run, with the same options
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
   cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look

@@ -186,3 +186,85 @@ fn telling(kind: EventKind, rollout: &Rollout) -> NewEvent {
         .with("commitId", rollout.commit.as_str())
         .with("number", rollout.number)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::deployment::{CancelCause, Cause};
+
+    const NOW: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
+
+    fn queued() -> Rollout {
+        Rollout {
+            id: DeploymentId::from_parts(NOW, [1; 10]),
+            number: 1,
+            pipeline: PipelineId::from_parts(NOW, [2; 10]),
+            definition_hash: "hash".into(),
+            commit: CommitId::parse("c1").expect("a commit"),
+            resolved_commit: None,
+            trigger: Trigger::Api,
+            reason: None,
+            requested_by: Actor::system(),
+            status: Status::Queued,
+            created_at: NOW,
+            started_at: None,
+            finished_at: None,
+        }
+    }
+
+    fn stopped() -> Cancel {
+        Cancel { by: Actor::system(), cause: CancelCause::Requested, reason: None }
+    }
+
+    fn failure() -> Failure {
+        Failure { cause: Cause::StepFailed, detail: "exit code 1".into() }
+    }
+
+    fn newer() -> DeploymentId {
+        DeploymentId::from_parts(NOW, [3; 10])
+    }
+
+    fn running() -> Rollout {
+        begin(&queued(), None, NOW).answer
+    }
+
+    #[track_caller]
+    fn assert_calm(rollout: &Rollout, decision: &Decision<Rollout>) {
+        assert_eq!(decision, &Decision::calm(rollout.clone()));
+    }
+
+    #[test]
+    fn what_ended_before_it_began_does_not_begin() {
+        for ended in [cancel(&queued(), stopped(), NOW).answer, supersede(&queued(), newer(), NOW).answer] {
+            assert_calm(&ended, &begin(&ended, None, NOW));
+        }
+        assert_calm(&running(), &begin(&running(), None, NOW));
+    }
+
+    #[test]
+    fn the_cancelled_run_of_a_superseded_deployment_does_not_change_how_it_ended() {
+        let superseded = supersede(&running(), newer(), NOW).answer;
+        assert_calm(&superseded, &follow(&superseded, RunStatus::Cancelled(stopped()), NOW));
+    }
+
+    #[test]
+    fn an_end_is_not_replaced_by_another() {
+        let cancelled = cancel(&queued(), stopped(), NOW).answer;
+        let failed = fail(&queued(), failure(), NOW).answer;
+        let succeeded = follow(&running(), RunStatus::Succeeded, NOW).answer;
+        for ended in [cancelled, failed, succeeded] {
+            assert_calm(&ended, &fail(&ended, failure(), NOW));
+            assert_calm(&ended, &cancel(&ended, stopped(), NOW));
+            assert_calm(&ended, &supersede(&ended, newer(), NOW));
+        }
+    }
+
+    #[test]
+    fn a_retry_is_the_one_way_out_of_an_end_and_out_of_a_failure_alone() {
+        let failed = follow(&running(), RunStatus::Failed(failure()), NOW).answer;
+        let again = follow(&failed, RunStatus::Running, NOW).answer;
+        assert_eq!((again.status, again.finished_at), (Status::Running, None));
+        let succeeded = follow(&running(), RunStatus::Succeeded, NOW).answer;
+        assert_calm(&succeeded, &follow(&succeeded, RunStatus::Running, NOW));
+    }
+}

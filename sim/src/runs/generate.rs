@@ -18,7 +18,7 @@ pub struct Sequence {
     pub commands: Vec<Command>,
 }
 
-const LENGTH_MAX: u64 = 45;
+const LENGTH_MAX: u64 = 54;
 
 pub fn sequence(seed: u64) -> Sequence {
     let mut chance = Chance::from_seed(seed);
@@ -28,21 +28,24 @@ pub fn sequence(seed: u64) -> Sequence {
     // A run in which steps mostly succeed gets far; one in which they do not meets the rare ends.
     let luck = chance.pick(&[30, 60, 90]);
     let is_calm = chance.percent(50);
-    let length = 5 + chance.below(LENGTH_MAX);
+    let length = 6 + chance.below(LENGTH_MAX);
     let commands = (0..length).map(|_| command(&mut chance, luck, is_calm)).collect();
     Sequence { shape, tries, is_built, commands }
 }
 
 fn command(chance: &mut Chance, luck: u64, is_calm: bool) -> Command {
-    match chance.below(if is_calm { 93 } else { 100 }) {
-        0..34 => {
+    match chance.below(if is_calm { 93 } else { 96 }) {
+        0..32 => {
             let step = if chance.percent(85) { Pick::Ready(chance.small(8)) } else { pick(chance) };
-            let again = if chance.percent(12) { GrantNonce::Again } else { GrantNonce::Fresh };
+            let again = if chance.percent(18) { GrantNonce::Again } else { GrantNonce::Fresh };
             Command::Grant { step, nonce: again }
         }
-        34..64 => report(chance, luck),
-        64..66 => Command::Beat { step: pick(chance), nonce: nonce(chance) },
-        66..73 => Command::Enter,
+        32..60 => report(chance, luck),
+        60..63 => {
+            let step = if chance.percent(80) { Pick::Live(chance.small(8)) } else { pick(chance) };
+            Command::Beat { step, nonce: nonce(chance) }
+        }
+        63..73 => Command::Enter,
         73..79 => {
             let stage =
                 if chance.percent(80) { WhichStage::Failed } else { WhichStage::Any(chance.small(4)) };
@@ -56,7 +59,7 @@ fn command(chance: &mut Chance, luck: u64, is_calm: bool) -> Command {
         84..88 => Command::PassUntilReady { offset_micros: chance.pick(&[-1, 0, 0]) },
         88..90 => Command::Pass { micros: chance.pick(&[1, 1_000_000, 4_999_999, 70_000_000]) },
         90..93 => crash(chance, luck),
-        93..95 => Command::Cancel,
+        93 => Command::Cancel,
         _ => Command::CancelStage { stage: chance.small(4) },
     }
 }

@@ -33,7 +33,7 @@ pub fn shape(chance: &mut Chance) -> Shape {
     let stages = (0..count).map(|at| {
         let kinds = match at {
             0 => &[StageKind::Build, StageKind::Stage, StageKind::Environment][..],
-            _ => &[StageKind::Stage, StageKind::Stage, StageKind::Environment][..],
+            _ => &[StageKind::Stage, StageKind::Environment][..],
         };
         (chance.pick(kinds), steps(chance))
     });
@@ -41,7 +41,7 @@ pub fn shape(chance: &mut Chance) -> Shape {
 }
 
 fn steps(chance: &mut Chance) -> Vec<StepShape> {
-    let count = chance.pick(&[0, 1, 1, 2, 2, 3, 3, 4, 5, 8]);
+    let count = chance.pick(&[0, 1, 2, 2, 3, 3, 3, 4, 5, 8]);
     let order = order(chance, count);
     let way = chance.below(3);
     (0..count)

@@ -11,6 +11,7 @@ use super::check::{Checked, ensure};
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Records {
     head: Option<Head>,
+    /// What lives is not read here: it is known from the attempts.
     steps: BTreeMap<usize, StepRun>,
     attempts: BTreeMap<(StepRunId, u32), Attempt>,
     nonces: BTreeSet<String>,
@@ -53,7 +54,7 @@ impl Records {
             stages: run.stages.clone(),
         });
         for at in &change.steps {
-            self.steps.insert(*at, StepRun { live: None, ..run.steps[*at].clone() });
+            self.steps.insert(*at, run.steps[*at].clone());
         }
         for attempt in &change.attempts {
             self.write(attempt)?;
@@ -93,6 +94,20 @@ impl Records {
         self.attempts.range((step, 0)..=(step, u32::MAX)).map(|(_, it)| it)
     }
 
+    /// What is loaded is this run.
+    pub fn hold(&self, run: &Run) -> bool {
+        let is_head = self.head.as_ref().is_some_and(|head| {
+            (head.deployment, head.pipeline, head.version) == (run.deployment, run.pipeline, run.version)
+                && head.stages == run.stages
+        });
+        let is_step = |at: usize, step: &StepRun| {
+            let live = self.last(step.id).filter(|it| it.end.is_none());
+            live == step.live.as_ref() && self.steps.get(&at).is_some_and(|it| is_same(it, step))
+        };
+        let mut steps = run.steps.iter().enumerate();
+        is_head && self.steps.len() == run.steps.len() && steps.all(|(at, step)| is_step(at, step))
+    }
+
     pub fn load(&self) -> Option<Run> {
         let head = self.head.as_ref()?;
         let steps = self.steps.values().map(|step| {
@@ -107,4 +122,15 @@ impl Records {
             steps: steps.collect(),
         })
     }
+}
+
+/// But for what lives.
+fn is_same(kept: &StepRun, step: &StepRun) -> bool {
+    let StepRun { id, stage, index, step: name, status, tries, failures, losses, false_starts, .. } = kept;
+    let StepRun { not_before, outputs, artifacts, failure, started_at, finished_at, .. } = kept;
+    (*id, *stage, *index, name, *status) == (step.id, step.stage, step.index, &step.step, step.status)
+        && (*tries, *failures, *losses, *false_starts)
+            == (step.tries, step.failures, step.losses, step.false_starts)
+        && (*not_before, outputs, artifacts) == (step.not_before, &step.outputs, &step.artifacts)
+        && (failure, *started_at, *finished_at) == (&step.failure, step.started_at, step.finished_at)
 }

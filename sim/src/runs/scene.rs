@@ -49,7 +49,10 @@ pub enum Answer {
 /// What a rule decided, whatever it is the rule of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Told {
+    /// Until it is written.
     pub change: Option<Box<RunChange>>,
+    /// It was.
+    pub is_change: bool,
     pub events: Vec<NewEvent>,
     pub answer: Answer,
     /// The records would not have it: nothing of it is true.
@@ -129,27 +132,31 @@ impl Scene {
 
     pub fn ask(&mut self, asked: &Asked) -> Result<Told, Violation> {
         let mut told = decide(&self.run, &self.plan, asked, self.now);
-        if let Some(change) = &told.change {
-            if self.records.conflicts(change).is_err() {
-                let is_again = matches!(asked, Asked::Grant { at, nonce } if self.is_spent(*at, nonce));
-                ensure!(is_again, "E2", "{asked:?} made a second attempt with one nonce");
-                told.is_conflict = true;
-                return Ok(told);
-            }
-            self.records.apply(change)?;
+        let Some(change) = told.change.take() else {
+            let (plan, now) = (&self.plan, self.now);
+            self.checker.look(&Seen {
+                plan,
+                asked,
+                before: &self.run,
+                told: &told,
+                after: &self.run,
+                now,
+            })?;
+            return Ok(told);
+        };
+        if self.records.conflicts(&change).is_err() {
+            let is_again = matches!(asked, Asked::Grant { at, nonce } if self.is_spent(*at, nonce));
+            ensure!(is_again, "E2", "{asked:?} made a second attempt with one nonce");
+            told.is_conflict = true;
+            return Ok(told);
         }
-        let Some(after) = self.records.load() else { unreachable!("it was written when it began") };
-        if let Some(change) = &told.change {
-            ensure!(
-                after == change.run,
-                "written",
-                "{asked:?}: the run that was handed out is not the one written"
-            );
-        }
-        let before = std::mem::replace(&mut self.run, after);
-        let seen =
-            Seen { plan: &self.plan, asked, before: &before, told: &told, after: &self.run, now: self.now };
-        self.checker.look(&seen)?;
+        self.records.apply(&change)?;
+        let is_written = self.records.hold(&change.run);
+        ensure!(is_written, "written", "{asked:?}: the run that was handed out is not the one written");
+        told.is_change = true;
+        let (plan, now) = (&self.plan, self.now);
+        self.checker.look(&Seen { plan, asked, before: &self.run, told: &told, after: &change.run, now })?;
+        self.run = change.run;
         Ok(told)
     }
 
@@ -273,11 +280,23 @@ fn told<A>(decision: Decision<A>, answer: impl FnOnce(A) -> Answer) -> Told {
         Some(Change::Put(Record::Run(change))) => Some(change),
         _ => None,
     };
-    Told { change, events: decision.events, answer: answer(decision.answer), is_conflict: false }
+    Told {
+        change,
+        is_change: false,
+        events: decision.events,
+        answer: answer(decision.answer),
+        is_conflict: false,
+    }
 }
 
 fn refused(refusal: Refusal) -> Told {
-    Told { change: None, events: Vec::new(), answer: Answer::Refused(refusal), is_conflict: false }
+    Told {
+        change: None,
+        is_change: false,
+        events: Vec::new(),
+        answer: Answer::Refused(refusal),
+        is_conflict: false,
+    }
 }
 
 /// As an earlier deployment would have left it: what never runs was skipped then too.

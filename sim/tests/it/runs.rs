@@ -1,8 +1,11 @@
 //! A hundred thousand random sequences of a run, each step looked at by the oracle; scenarios compared with the
 //! reference; several runs in line for the same stages. In parts, so that cores share them.
 
+use std::collections::BTreeMap;
+
+use berth_core::deployment::report::Order;
 use berth_core::plant::{Plant, with_plant};
-use berth_sim::runs::{check, compare, line, run, scenario, sequence, trace};
+use berth_sim::runs::{Answer, Asked, Scene, check, compare, line, run, scenario, sequence, trace};
 
 const SEQUENCES_PER_TEST: u64 = 25_000;
 const SCENARIOS_PER_TEST: u64 = 10_000;
@@ -70,6 +73,42 @@ fn a_seed_is_a_story() {
         assert_eq!(trace(&sequence(seed)), trace(&sequence(seed)), "seed {seed}");
         assert_eq!(line::trace(seed), line::trace(seed), "seed {seed}");
     }
+}
+
+/// Sequences in which nothing goes wrong prove nothing.
+#[test]
+fn the_sequences_meet_what_is_rare() {
+    let (mut events, mut answers) = (BTreeMap::new(), BTreeMap::new());
+    for seed in 0..3_000 {
+        let sequence = sequence(seed);
+        let mut scene = Scene::begin(&sequence.shape, sequence.tries, sequence.is_built)
+            .unwrap_or_else(|violation| panic!("{violation}"));
+        for command in &sequence.commands {
+            let steps = scene.perform(command).unwrap_or_else(|violation| panic!("{violation}"));
+            for (asked, told) in steps {
+                for event in &told.events {
+                    *events.entry(event.kind.as_str()).or_insert(0) += 1;
+                }
+                let word = match (&asked, &told.answer) {
+                    _ if told.is_conflict => "a nonce twice",
+                    (Asked::Grant { .. }, Answer::Granted(_)) if !told.is_change => "the same grant",
+                    (Asked::Grant { .. }, Answer::Refused(_)) => "a grant refused",
+                    (Asked::Report { .. }, Answer::Order(Order::Stale)) if !told.is_change => "a late report",
+                    (Asked::Beat { .. }, Answer::Order(Order::Cancel)) => "told to stop",
+                    (Asked::Resolve { .. }, Answer::Refused(_)) => "nothing to resolve",
+                    (Asked::Retry { .. }, Answer::Refused(_)) => "nothing to retry",
+                    (Asked::Cancel, Answer::Done) if !told.is_change => "cancelled already",
+                    _ => continue,
+                };
+                *answers.entry(word).or_insert(0) += 1;
+            }
+        }
+    }
+    println!("{events:#?}\n{answers:#?}");
+    // Fourteen kinds of events belong to a run, and the table above has eight lines.
+    assert_eq!((events.len(), answers.len()), (14, 8));
+    let rarest = events.values().chain(answers.values()).min().copied();
+    assert!(rarest.is_some_and(|count| count >= 10), "met too seldom: {events:?} {answers:?}");
 }
 
 /// The first seed that shows the mistake, and which promise it breaks.

@@ -14,9 +14,12 @@ use std::collections::BTreeMap;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built {
     pub by: DeploymentId,
-    /// Outputs and digests of artifacts by the step's position in the build.
-    pub steps: BTreeMap<usize, (BTreeMap<String, String>, BTreeMap<String, String>)>,
+    /// By the step's position in the build.
+    pub steps: BTreeMap<usize, Left>,
 }
+
+/// What a step left: its outputs, and the digests of its artifacts, by name.
+pub type Left = (BTreeMap<String, String>, BTreeMap<String, String>);
 
 #[derive(Debug, Clone)]
 pub struct Begin {

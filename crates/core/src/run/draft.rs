@@ -116,10 +116,6 @@ impl<'a> Draft<'a> {
             .about(Subject::new("step", step.id, Some(step.step.as_str())))
             .with("attempt", step.tries)
     }
-
-    pub(super) fn position(&self, id: StepRunId) -> Option<usize> {
-        self.run.steps.iter().position(|step| step.id == id)
-    }
 }
 
 impl Run {
@@ -129,6 +125,10 @@ impl Run {
             self.pipeline,
             None,
         ))
+    }
+
+    pub(super) fn position(&self, id: StepRunId) -> Option<usize> {
+        self.steps.iter().position(|step| step.id == id)
     }
 
     /// One of its steps has failed: it cannot succeed any more, and only waits for what runs.

@@ -43,8 +43,7 @@ impl Run {
 /// The same nonce again gets the same grant.
 pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<Decision<Attempt>, Refusal> {
     let refused = |text: &str| Refusal::InvalidState(text.to_owned());
-    let mut draft = Draft::of(run, plan, now);
-    let at = draft.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
+    let at = run.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
     if let Some(live) = &run.steps[at].live {
         let is_same = live.nonce == cmd.nonce;
         match is_same || planted(Plant::GrantShared) {
@@ -55,6 +54,7 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     } else if !run.ready(now).contains(&at) {
         return Err(refused("it has to wait"));
     }
+    let mut draft = Draft::of(run, plan, now);
     let attempt = draft.open(at, &cmd.runner, &cmd.nonce);
     let step = draft.step(at);
     step.status = StepStatus::Running;

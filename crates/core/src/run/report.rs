@@ -34,10 +34,10 @@ pub fn report(
     now: Timestamp,
 ) -> Decision<Order> {
     let order = order(run, step, nonce);
-    let mut draft = Draft::of(run, plan, now);
-    let Some(at) = draft.position(step).filter(|_| order != Order::Stale) else {
+    let Some(at) = run.position(step).filter(|_| order != Order::Stale) else {
         return Decision::calm(Order::Stale);
     };
+    let mut draft = Draft::of(run, plan, now);
     draft.close(at, outcome.clone());
     match order {
         Order::Cancel if !planted(Plant::SuccessOverCancelled) => stopped(&mut draft, at, &outcome),

@@ -18,17 +18,17 @@ pub fn resolve(
     resolution: Resolution,
     now: Timestamp,
 ) -> Result<Decision<()>, Refusal> {
-    let mut draft = Draft::of(run, plan, now);
     let waiting = |at: &usize| {
         let it = &run.steps[*at];
         // In a stage that is told to stop nothing succeeds any more, and nothing is run again.
         let is_stopping = run.stages[it.stage].status == StageStatus::Cancelling;
         it.status == StepStatus::Waiting && (!is_stopping || planted(Plant::ResolveWhileStopping))
     };
-    let Some(at) = draft.position(step).filter(waiting) else {
+    let Some(at) = run.position(step).filter(waiting) else {
         let text = "nothing about this step is unknown; there is nothing to resolve";
         return Err(Refusal::InvalidState(text.into()));
     };
+    let mut draft = Draft::of(run, plan, now);
     let said = match resolution {
         Resolution::Ran => "ran",
         Resolution::Retry => "retry",

@@ -25,9 +25,12 @@ pub fn retry(
     now: Timestamp,
 ) -> Result<Decision<()>, Refusal> {
     let stage = run.stage_named(name)?;
-    let is_failed = run.stages[stage].status == StageStatus::Failed;
-    if !is_failed && !(planted(Plant::RetryOfCancelled) && run.stages[stage].status == StageStatus::Cancelled)
-    {
+    let may_retry = match run.stages[stage].status {
+        StageStatus::Failed => true,
+        StageStatus::Cancelled => planted(Plant::RetryOfCancelled),
+        _ => false,
+    };
+    if !may_retry {
         let text = format!(
             "stage \"{name}\" did not fail: it is {}. Only a failed stage can be retried.",
             run.stages[stage].status.as_str()

@@ -13,7 +13,7 @@ type News<'a> = (EventKind, &'a str);
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let mut told: Vec<News<'_>> = seen.told.events.iter().map(about).collect();
-    if seen.told.change.is_none() {
+    if !seen.told.is_change {
         return Ok(());
     }
     let mut expected = Vec::new();

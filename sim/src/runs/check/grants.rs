@@ -22,7 +22,7 @@ pub(super) fn check(seen: &Seen<'_>, memory: &[Memory]) -> Checked {
         (Answer::Granted(attempt), Some(live)) => {
             ensure!(live.nonce == *nonce, "E2", "{nonce} got the attempt of {}", live.nonce);
             ensure!(attempt.as_ref() == live, "E2", "the same nonce got another grant");
-            ensure!(seen.told.change.is_none(), "E2", "the same nonce was granted twice");
+            ensure!(!seen.told.is_change, "E2", "the same nonce was granted twice");
         }
         (Answer::Granted(attempt), None) => {
             let opened = seen.after.steps[*at].live.as_ref();

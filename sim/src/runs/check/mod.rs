@@ -92,7 +92,7 @@ impl Checker {
     }
 
     pub(super) fn look(&mut self, seen: &Seen<'_>) -> Checked {
-        if seen.told.change.is_none() {
+        if !seen.told.is_change {
             ensure!(seen.told.events.is_empty(), "events", "{:?}: an event without a change", seen.asked);
             ensure!(seen.before == seen.after, "written", "{:?}: a change nobody decided", seen.asked);
         } else {
@@ -110,7 +110,7 @@ impl Checker {
     }
 
     fn remember(&mut self, seen: &Seen<'_>) {
-        if seen.told.change.is_none() {
+        if !seen.told.is_change {
             return;
         }
         match seen.asked {

@@ -1,7 +1,7 @@
 //! E1: states move only along the published graph.
 
 use berth_core::run::limits::ATTEMPTS_MAX;
-use berth_core::run::{StageStatus, StepStatus};
+use berth_core::run::{StageKind, StageStatus, StepStatus};
 
 use super::{Checked, Seen, ensure};
 use crate::runs::scene::Asked;
@@ -31,7 +31,8 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     }
     for (at, (before, after)) in seen.before.stages.iter().zip(&seen.after.stages).enumerate() {
         ensure!(
-            stage_may(seen.asked, at, before.status, after.status),
+            stage_may(seen.asked, at, before.status, after.status)
+                && (after.kind != StageKind::Stage || is_let_in(seen.asked, before.status, after.status)),
             "E1",
             "stage {} went from {:?} to {:?} by {:?}",
             before.name,
@@ -84,4 +85,12 @@ fn stage_may(asked: &Asked, at: usize, from: StageStatus, to: StageStatus) -> bo
         (Skipped, Pending | Queued | Running | Succeeded) => is_retry,
         _ => from == to,
     }
+}
+
+/// A stage that belongs to one deployment at a time begins when it is entered, and never by itself.
+fn is_let_in(asked: &Asked, from: StageStatus, to: StageStatus) -> bool {
+    use StageStatus::{Failed, Pending, Queued, Running, Skipped, Succeeded, Waiting};
+    let begins =
+        matches!(from, Pending | Queued | Skipped | Failed) && matches!(to, Running | Waiting | Succeeded);
+    !begins || (from == Queued && *asked == Asked::Enter)
 }

@@ -19,7 +19,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
 fn check_cancel(seen: &Seen<'_>) -> Checked {
     let current = seen.before.stages.iter().position(|stage| !stage.status.is_final());
     let Some(current) = current else {
-        ensure!(seen.told.change.is_none(), "E9", "a run that has ended was cancelled");
+        ensure!(!seen.told.is_change, "E9", "a run that has ended was cancelled");
         return Ok(());
     };
     check_stopped(seen, current)?;
@@ -45,7 +45,7 @@ fn check_stopped(seen: &Seen<'_>, stage: usize) -> Checked {
     let status = seen.after.stages[stage].status;
     ensure!(status == right, "E9", "a cancelled stage is {status:?}, should be {right:?}");
     let is_new = !matches!(seen.before.stages[stage].status, Cancelling | Cancelled);
-    ensure!(is_new == seen.told.change.is_some(), "E9", "cancelling is idempotent");
+    ensure!(is_new == seen.told.is_change, "E9", "cancelling is idempotent");
     if status == Cancelled {
         for later in &seen.after.stages[stage + 1..] {
             let is_over = matches!(later.status, Cancelled | StageStatus::Skipped);

@@ -1,12 +1,14 @@
 //! E4: a run that has not ended always has something that moves it: never stuck silently. And one that has is quiet.
 
-use berth_core::run::{Plan, Run, StageKind, StageStatus, StepRun, StepStatus, When};
+use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepRun, StepStatus, When};
 use berth_core::time::Timestamp;
 
 use super::{Checked, ensure};
 
 pub(super) fn check(plan: &Plan, run: &Run, now: Timestamp) -> Checked {
     check_stages(plan, run)?;
+    check_times(run)?;
+    check_status(run)?;
     check_ready_at(run, now)?;
     let open = run.stages.iter().position(|stage| !stage.status.is_final());
     let Some(open) = open else { return check_quiet(run) };
@@ -87,6 +89,58 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
             _ => {}
         }
     }
+    Ok(())
+}
+
+/// What has ended says when, and only that.
+fn check_times(run: &Run) -> Checked {
+    for stage in &run.stages {
+        let is_over = stage.status.is_final() && stage.status != StageStatus::Skipped;
+        let says = stage.finished_at.is_some();
+        ensure!(says == is_over, "times", "{} is {:?} and its end is {says}", stage.name, stage.status);
+        let has_begun = stage.started_at.is_some() || !stage.status.is_open();
+        ensure!(has_begun, "times", "{} is {:?} and has no beginning", stage.name, stage.status);
+    }
+    for step in &run.steps {
+        let is_reused = run.stages[step.stage].reused_from.is_some();
+        let says = step.finished_at.is_some();
+        let is_right = match step.status {
+            StepStatus::Succeeded | StepStatus::Failed => says || is_reused,
+            // What was told to stop has an end, what never began has none.
+            StepStatus::Cancelled => true,
+            _ => !says,
+        };
+        ensure!(is_right, "times", "{} is {:?} and its end is {says}", step.step, step.status);
+        let has_begun = step.started_at.is_some() || step.status != StepStatus::Running;
+        ensure!(has_begun, "times", "{} runs and has no beginning", step.step);
+    }
+    Ok(())
+}
+
+/// The whole is as its stages are, and gives their reason.
+fn check_status(run: &Run) -> Checked {
+    let first = |status: StageStatus| run.stages.iter().find(|stage| stage.status == status);
+    let open = run.stages.iter().find(|stage| !stage.status.is_final());
+    let status = run.status();
+    let is_right = match (&status, open) {
+        (RunStatus::Running, Some(open)) => {
+            matches!(open.status, StageStatus::Queued | StageStatus::Running)
+        }
+        (RunStatus::Waiting, Some(open)) => open.status == StageStatus::Waiting,
+        (RunStatus::Cancelling(cancel), Some(open)) => {
+            open.status == StageStatus::Cancelling && open.cancel.as_ref() == Some(cancel)
+        }
+        (RunStatus::Failed(failure), None) => {
+            first(StageStatus::Failed).is_some_and(|stage| stage.failure.as_ref() == Some(failure))
+        }
+        (RunStatus::Cancelled(cancel), None) => {
+            first(StageStatus::Failed).is_none()
+                && first(StageStatus::Cancelled).is_some_and(|stage| stage.cancel.as_ref() == Some(cancel))
+        }
+        (RunStatus::Succeeded, None) => run.stages.iter().all(|stage| stage.status == StageStatus::Succeeded),
+        _ => false,
+    };
+    ensure!(is_right, "E1", "the run is {status:?}, its stages {:?}", run.stages);
     Ok(())
 }
 

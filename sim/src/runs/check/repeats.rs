@@ -6,7 +6,7 @@ use super::{Checked, Seen, ensure};
 use crate::runs::scene::{Answer, Asked, decide};
 
 pub(super) fn check(seen: &Seen<'_>) -> Checked {
-    if seen.told.change.is_none() || matches!(seen.asked, Asked::Enter | Asked::Retry { .. }) {
+    if !seen.told.is_change || matches!(seen.asked, Asked::Enter | Asked::Retry { .. }) {
         return Ok(());
     }
     let again = decide(seen.after, seen.plan, seen.asked, seen.now);

@@ -21,7 +21,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
     let Answer::Order(order) = seen.told.answer else { unreachable!("a report is answered by an order") };
     if !is_ours {
         ensure!(order == Order::Stale, "stale", "a late report of {} was answered {order:?}", before.step);
-        ensure!(seen.told.change.is_none(), "stale", "a late report of {} was stored", before.step);
+        ensure!(!seen.told.is_change, "stale", "a late report of {} was stored", before.step);
         return Ok(());
     }
     let Asked::Report { ends, .. } = seen.asked else {
