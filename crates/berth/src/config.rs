@@ -18,8 +18,39 @@ pub(crate) struct Settings {
     pub(crate) rate_limit: bool,
     pub(crate) streams_per_token_max: usize,
     pub(crate) root_key_file: Option<PathBuf>,
+    pub(crate) runner: RunnerSettings,
     pub(crate) log: Log,
 }
+
+/// The runner inside the server.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RunnerSettings {
+    /// Steps at once.
+    pub(crate) places: usize,
+    pub(crate) sandbox: SandboxLevel,
+    /// A step that wants more is ended by the system.
+    pub(crate) step_memory_bytes_max: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum SandboxLevel {
+    /// The strongest that works here
+    Auto,
+    Bubblewrap,
+    Landlock,
+    Off,
+}
+
+impl Default for RunnerSettings {
+    fn default() -> Self {
+        Self { places: RUNNER_PLACES, sandbox: SandboxLevel::Auto, step_memory_bytes_max: None }
+    }
+}
+
+/// Steps mostly wait for something else, so there are more places than cores.
+const RUNNER_PLACES: usize = 16;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -48,6 +79,7 @@ impl Default for Settings {
             rate_limit: true,
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             root_key_file: None,
+            runner: RunnerSettings::default(),
             log: Log::default(),
         }
     }
@@ -63,6 +95,9 @@ const VARIABLES: &[&str] = &[
     "BERTH_RATE_LIMIT",
     "BERTH_STREAMS_PER_TOKEN_MAX",
     "BERTH_ROOT_KEY_FILE",
+    "BERTH_RUNNER__PLACES",
+    "BERTH_RUNNER__SANDBOX",
+    "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];

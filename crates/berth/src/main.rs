@@ -2,6 +2,7 @@
 
 mod cmd;
 mod config;
+mod embedded;
 mod logging;
 
 use std::process::ExitCode;

@@ -22,7 +22,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{open_store, open_vault, say, told};
-use crate::config::{Settings, parse_public_url, refuse_postgres};
+use crate::config::{RunnerSettings, SandboxLevel, Settings, parse_public_url, refuse_postgres};
+use crate::embedded;
 use crate::logging;
 
 #[derive(clap::Args)]
@@ -39,9 +40,12 @@ pub(crate) struct Args {
     /// How people reach the server, for example https://berth.acme.test
     #[arg(long, value_name = "URL", value_parser = parse_public_url)]
     public_url: Option<String>,
-    /// Run no steps on this machine (this version runs none yet)
+    /// Run no steps on this machine
     #[arg(long)]
     no_runner: bool,
+    /// How far steps are kept apart from this machine [default: auto]
+    #[arg(long, value_name = "LEVEL")]
+    sandbox: Option<SandboxLevel>,
     /// Limit the requests of each token: on or off
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
     rate_limit: Option<String>,
@@ -71,12 +75,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         streams_per_token_max: settings.streams_per_token_max,
         ..Config::local(listen)
     };
+    let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
+    let runner =
+        RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal ends the program in order, also while it is still starting.
     let stop = stop_on_signal(&runtime)?;
     if args.demo {
         let temp = tempfile::Builder::new().prefix("berth-demo-").tempdir()?;
-        return run_demo(args, config, temp.path(), runtime, stop);
+        return run_demo(args, config, &runner, temp.path(), runtime, stop);
     }
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
     anyhow::ensure!(
@@ -90,7 +97,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
     let config = Config { data_dir: dir.path().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
-    listen_and_serve(runtime, app, dir.path(), WhenTaken::Fail, |address| {
+    listen_and_serve(runtime, app, &runner, WhenTaken::Fail, |address| {
         say(&format!("berth is serving at http://{address}"))
     })
 }
@@ -98,6 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn run_demo(
     args: &Args,
     config: Config,
+    runner: &RunnerSettings,
     temp: &Path,
     runtime: Runtime,
     stop: CancellationToken,
@@ -109,7 +117,7 @@ fn run_demo(
     let config = Config { data_dir: dir.path().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
-    listen_and_serve(runtime, app, dir.path(), when_taken, |address| {
+    listen_and_serve(runtime, app, runner, when_taken, |address| {
         say(&if args.json {
             as_json(address, &organizations).to_string()
         } else {
@@ -129,18 +137,21 @@ enum WhenTaken {
 fn listen_and_serve(
     runtime: Runtime,
     app: App,
-    data_dir: &Path,
+    runner: &RunnerSettings,
     when_taken: WhenTaken,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let app = Arc::new(app);
     let code = runtime.block_on(async move {
         let listener = bind(app.config().listen, when_taken).await?;
+        let runner = embedded::start(&app, runner)?;
         announce(listener.local_addr()?)?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();
-        let admin = admin::serve(app.clone(), data_dir);
-        let serving = async { tokio::join!(serve(app, listener), admin) };
+        let data_dir = app.config().data_dir.clone();
+        let admin = admin::serve(app.clone(), &data_dir);
+        let running = embedded::run(runner, stop.clone());
+        let serving = async { tokio::join!(serve(app, listener), admin, running) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
             failure.is_ok()

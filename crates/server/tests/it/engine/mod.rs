@@ -86,9 +86,13 @@ impl Harbour {
         let deadline = Instant::now() + PATIENCE;
         let mut tag = String::new();
         loop {
-            let asked = get(&format!("{ORG}/deployments/{id}?wait=10")).by(self.ada());
-            let asked = if tag.is_empty() { asked } else { asked.header("if-none-match", &tag) };
-            let seen = self.send(asked).await;
+            let path = format!("{ORG}/deployments/{id}");
+            // Only what is known already is worth waiting for a change of.
+            let asked = match tag.as_str() {
+                "" => get(&path),
+                tag => get(&format!("{path}?wait=10")).header("if-none-match", tag),
+            };
+            let seen = self.send(asked.by(self.ada())).await;
             if seen.status != 304 {
                 assert_eq!(seen.status, 200, "{}", seen.text);
                 tag = seen.header("etag").to_owned();
@@ -106,7 +110,9 @@ impl Harbour {
 
     /// The text of a step's log.
     async fn log(&self, id: &str, step: &str) -> String {
-        let path = format!("{ORG}/deployments/{id}/steps/{step}/logs?raw=true");
+        let (stage, step) = step.split_once('/').unwrap_or(("", step));
+        let stage = if stage.is_empty() { String::new() } else { format!("&stage={stage}") };
+        let path = format!("{ORG}/deployments/{id}/steps/{step}/logs?raw=true{stage}");
         let got = self.send(get(&path).by(self.ada())).await;
         assert_eq!(got.status, 200, "{}", got.text);
         got.text

@@ -17,8 +17,7 @@ async fn steps_get_what_was_declared_and_hand_their_outputs_on() {
     qa-1:
       vars: {{ url: "https://qa-1.test", replicas: 2 }}
       skip: [skipped]
-  stages:
-    - name: staging
+  stages: []
   steps:
     - name: Make
       type: script

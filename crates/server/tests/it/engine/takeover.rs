@@ -7,7 +7,8 @@ use super::{Harbour, data};
 const ENV: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 
 /// Writes its fence to the ledger until it is stopped, and once more when it is told to stop.
-const WRITER: &str = "  stages: [{ name: staging }]
+const WRITER: &str = "  tracks: main
+  stages: [{ name: staging }]
   ephemeral_environments: { qa-1: { on_release: deploy_tracked } }
   steps:
     - name: Deploy

@@ -1,0 +1,43 @@
+//! The runner inside the server: it executes the steps of deployments on this machine.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use berth_runner::{Runner, Sandbox, Settings};
+use berth_server::app::App;
+use berth_server::engine::Embedded;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{RunnerSettings, SandboxLevel};
+
+/// `None`: this server runs no steps. What an earlier process left running is gone when this returns.
+pub(crate) fn start(app: &Arc<App>, told: &RunnerSettings) -> anyhow::Result<Option<Runner>> {
+    let config = app.config();
+    let Some(labels) = config.runner_labels.clone() else { return Ok(None) };
+    let link = Arc::new(Embedded::new(app.clone()));
+    let settings = Settings {
+        places: told.places,
+        labels,
+        sandbox: match told.sandbox {
+            SandboxLevel::Auto => Sandbox::Auto,
+            SandboxLevel::Bubblewrap => Sandbox::Bubblewrap,
+            SandboxLevel::Landlock => Sandbox::Landlock,
+            SandboxLevel::Off => Sandbox::Off,
+        },
+        hidden: vec![config.data_dir.clone()],
+        step_memory_bytes_max: told.step_memory_bytes_max,
+        ..Settings::new(config.data_dir.join("work"), link.boot().to_owned())
+    };
+    let runner = Runner::start(settings, link).context("the runner cannot start")?;
+    tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");
+    Ok(Some(runner))
+}
+
+/// Until the server stops: then its steps are stopped, and their ends written.
+pub(crate) async fn run(runner: Option<Runner>, stop: CancellationToken) {
+    stop.cancelled().await;
+    let Some(runner) = runner else { return };
+    if tokio::task::spawn_blocking(move || runner.stop()).await.is_err() {
+        tracing::error!("the runner broke while it stopped");
+    }
+}
