@@ -79,6 +79,7 @@ fn stage_may(asked: &Asked, at: usize, from: StageStatus, to: StageStatus) -> bo
         (Running, Waiting | Succeeded | Failed) => true,
         (Waiting, Running | Succeeded | Failed) => matches!(asked, Asked::Resolve { .. }),
         (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
+        (Queued, Skipped) => matches!(asked, Asked::Overtaken),
         (Cancelling, Cancelled) => matches!(asked, Asked::Report { .. }),
         // What is retried may be over again at once: nothing of it is left to do, or too much was tried.
         (Failed, Pending | Queued | Running | Succeeded) => is_retry,
