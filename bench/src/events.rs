@@ -79,6 +79,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
 
     let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
     let config = Config {
+        data_dir: dir.path().to_owned(),
         rate_limit: false,
         // A token's limit is not what is measured here.
         streams_per_token_max: options.followers.max(100),

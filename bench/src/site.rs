@@ -47,7 +47,8 @@ impl Site {
 
         let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let app = Arc::new(App::new(store, vault, Config { rate_limit: false, ..Config::local(listen) }));
+        let config = Config { data_dir: dir.path().to_owned(), rate_limit: false, ..Config::local(listen) };
+        let app = Arc::new(App::new(store, vault, config));
         let (thread, address) = serve_on_a_thread(app.clone())?;
         let target = Target { address, token: created.token.reveal().to_owned() };
         let list = format!("/api/v1/organizations/{}/pipelines", created.org.id);

@@ -10,6 +10,7 @@ pub mod environment;
 pub mod event;
 pub mod expression;
 pub mod id;
+pub mod mask;
 pub mod name;
 pub mod pipeline;
 pub mod plant;

@@ -114,7 +114,7 @@ fn the_same_content_is_one_file_whenever_and_wherever_it_is_kept() {
         }
     }
     let old = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH);
-    fs::File::open(yard.work("out/a")).unwrap().set_times(old).unwrap();
+    File::open(yard.work("out/a")).unwrap().set_times(old).unwrap();
     let kept = yard.keep("out").unwrap();
     for path in ["out", "out/", "./out", "out/."] {
         assert_eq!(yard.keep(path).unwrap(), kept);

@@ -44,21 +44,49 @@ pub(super) struct Next {
 pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Granted>), AppError> {
     let (plans, vault) = (app.engine.plans().clone(), app.vault.clone());
     let context = Context::system(Some(said.attempt.org));
-    let done = app.store.transact_blocking(context, move |tx| {
+    let (order, granted, look) = app.store.transact_blocking(context, move |tx| {
         let it = &said.attempt;
         let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
-            return Ok((Order::Stale, None));
+            return Ok((Order::Stale, None, Look::Nobody));
         };
         let order = told(tx, &mut whole, it, said.outcome)?;
         run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
-        let Some(next) = said.next else { return Ok((order, None)) };
-        let nonces = [next.nonce];
-        let asking = Asking { boot: &next.boot, nonces: &nonces, labels: &next.labels };
-        Ok::<_, AppError>((order, grant_in(tx, &mut whole, &vault, &asking)?.pop()))
+        let granted = match said.next {
+            Some(next) => {
+                let nonces = [next.nonce];
+                let asking = Asking { boot: &next.boot, nonces: &nonces, labels: &next.labels };
+                grant_in(tx, &mut whole, &vault, &asking)?.pop()
+            }
+            None => None,
+        };
+        Ok::<_, AppError>((order, granted, Look::after(&whole)))
     })?;
-    // Another step may be ready, another deployment may have its turn.
-    app.nudge();
-    Ok(done)
+    match look {
+        Look::Everybody => app.nudge(),
+        Look::Runners => app.engine.ring(),
+        Look::Nobody => {}
+    }
+    Ok((order, granted))
+}
+
+/// Who may find something to do after a report.
+#[derive(Debug, Clone, Copy)]
+enum Look {
+    /// Another deployment may have its turn.
+    Everybody,
+    /// Another step is ready.
+    Runners,
+    Nobody,
+}
+
+impl Look {
+    fn after(whole: &Whole) -> Self {
+        let run = &whole.run;
+        if run.status().is_final() || run.queued_for().is_some() || !run.is_alive() {
+            return Look::Everybody;
+        }
+        if run.ready_at().is_some() { Look::Runners } else { Look::Nobody }
+    }
 }
 
 /// The end of an attempt, with everything that follows from it.

@@ -40,8 +40,7 @@ fn lines_of(bytes: &[u8]) -> Vec<String> {
     }
     let shown = |line: &[u8]| {
         if line.len() > LOG_LINE_SHOWN_BYTES_MAX {
-            return String::from_utf8_lossy(read::whole_chars(&line[..LOG_LINE_SHOWN_BYTES_MAX]))
-                .into_owned();
+            return String::from_utf8_lossy(whole_chars(&line[..LOG_LINE_SHOWN_BYTES_MAX])).into_owned();
         }
         String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(line)).into_owned()
     };

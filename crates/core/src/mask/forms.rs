@@ -1,0 +1,191 @@
+//! The forms in which a value shows up in logs.
+//!
+//! Raw and trimmed; each line of one with several; base64 in both alphabets and at each of the three alignments it can
+//! have inside a longer text; hexadecimal in both cases; URL-encoded, JSON-escaped, shell-quoted; the body of a PEM
+//! file in one piece.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// Of a form; for a line of a longer value the least is [`LINE_CHARS_MIN`].
+const FORM_BYTES_MIN: usize = 4;
+const LINE_CHARS_MIN: usize = 6;
+
+const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
+/// Every form of every value, each once.
+pub(super) fn of_all(values: &[&str]) -> Vec<Vec<u8>> {
+    let mut forms = BTreeSet::new();
+    for value in values {
+        of(value, &mut forms);
+    }
+    forms.into_iter().collect()
+}
+
+fn of(value: &str, forms: &mut BTreeSet<Vec<u8>>) {
+    let trimmed = value.trim();
+    for text in [value, trimmed] {
+        let mut add = |form: Vec<u8>| {
+            if form.len() >= FORM_BYTES_MIN {
+                forms.insert(form);
+            }
+        };
+        add(text.as_bytes().to_vec());
+        for alphabet in [STANDARD, URL_SAFE] {
+            base64(text.as_bytes(), alphabet).into_iter().for_each(&mut add);
+        }
+        add(text.bytes().flat_map(|byte| hex(byte, b"0123456789abcdef")).collect());
+        add(text.bytes().flat_map(|byte| hex(byte, b"0123456789ABCDEF")).collect());
+        url_encoded(text).into_iter().for_each(&mut add);
+        json_escaped(text).into_iter().for_each(&mut add);
+        shell_quoted(text).into_iter().for_each(&mut add);
+    }
+    let lines: Vec<&str> = trimmed.lines().map(str::trim).collect();
+    if lines.len() > 1 {
+        let is_armour = |line: &str| line.starts_with("-----");
+        let body = || lines.iter().filter(|line| !is_armour(line));
+        let long = body().filter(|line| line.chars().count() >= LINE_CHARS_MIN);
+        forms.extend(long.map(|line| line.as_bytes().to_vec()));
+        if lines.iter().any(|line| is_armour(line)) {
+            let joined: String = body().copied().collect();
+            if joined.len() >= LINE_CHARS_MIN {
+                forms.insert(joined.into_bytes());
+            }
+        }
+    }
+}
+
+fn hex(byte: u8, digits: &[u8; 16]) -> [u8; 2] {
+    [digits[usize::from(byte >> 4)], digits[usize::from(byte & 15)]]
+}
+
+/// What the value looks like at each place it can have in an encoded text. Characters that also depend on what stands
+/// before or after are left out; the form at the end of a text, with and without its padding, is there besides.
+fn base64(value: &[u8], alphabet: &[u8; 64]) -> Vec<Vec<u8>> {
+    let mut forms = Vec::new();
+    for before in 0..3 {
+        let mut bytes = vec![0; before];
+        bytes.extend_from_slice(value);
+        let whole = bytes.len() * 8 / 6;
+        let first = (before * 8).div_ceil(6);
+        let characters: Vec<u8> = (0..(bytes.len() * 8).div_ceil(6))
+            .map(|index| {
+                let at = |position: usize| bytes.get(position).copied().map_or(0, u16::from);
+                let bit = index * 6;
+                let pair = at(bit / 8) << 8 | at(bit / 8 + 1);
+                alphabet[usize::from(pair >> (10 - bit % 8) & 63)]
+            })
+            .collect();
+        forms.push(characters[first..whole].to_vec());
+        if characters.len() > whole {
+            let mut last = characters[first..].to_vec();
+            forms.push(last.clone());
+            last.resize(last.len() + (4 - characters.len() % 4) % 4, b'=');
+            forms.push(last);
+        }
+    }
+    forms
+}
+
+fn url_encoded(text: &str) -> Vec<Vec<u8>> {
+    let encoded = |digits: &'static [u8; 16], space: &'static [u8], kept: &'static [u8]| {
+        let mut out = Vec::new();
+        for byte in text.bytes() {
+            if byte == b' ' {
+                out.extend_from_slice(space);
+            } else if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
+                out.push(byte);
+            } else {
+                out.push(b'%');
+                out.extend(hex(byte, digits));
+            }
+        }
+        out
+    };
+    let upper = b"0123456789ABCDEF";
+    let lower = b"0123456789abcdef";
+    vec![
+        encoded(upper, b"%20", b"-._~"),
+        encoded(lower, b"%20", b"-._~"),
+        // As forms are sent, and as JavaScript's encodeURIComponent and encodeURI do it.
+        encoded(upper, b"+", b"-._*"),
+        encoded(upper, b"%20", b"-._~!*'()"),
+        encoded(upper, b"%20", b"-._~!*'();/?:@&=+$,#"),
+    ]
+}
+
+fn json_escaped(text: &str) -> Vec<Vec<u8>> {
+    let quoted = Value::from(text).to_string();
+    let plain = &quoted[1..quoted.len() - 1];
+    let mut ascii = String::new();
+    for c in plain.chars() {
+        if c.is_ascii() {
+            ascii.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                ascii.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    let slashes = plain.replace('/', "\\/");
+    let for_html = plain.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026");
+    [plain.to_owned(), ascii, slashes, for_html].map(String::into_bytes).to_vec()
+}
+
+fn shell_quoted(text: &str) -> Vec<Vec<u8>> {
+    let bare = |c: char| c.is_alphanumeric() || "-_./:=@%+,".contains(c);
+    let mut escaped = String::new();
+    for c in text.chars() {
+        if !bare(c) {
+            escaped.push('\\');
+        }
+        escaped.push(c);
+    }
+    let in_double = text.replace('\\', "\\\\").replace('"', "\\\"").replace('$', "\\$").replace('`', "\\`");
+    [text.replace('\'', "'\\''"), text.replace('\'', "'\"'\"'"), escaped, in_double]
+        .map(String::into_bytes)
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn has(value: &str, form: &str) {
+        let forms = of_all(&[value]);
+        assert!(forms.contains(&form.as_bytes().to_vec()), "{form}");
+    }
+
+    #[test]
+    fn the_known_encodings_are_among_the_forms() {
+        has("hunter22", "hunter22");
+        has(" hunter22\n", "hunter22");
+        has("hunter22", "aHVudGVyMjI=");
+        has("hunter22", "aHVudGVyMj");
+        // base64 of "xhunter22x" and "xxhunter22x", without what the x decides.
+        has("hunter22", "h1bnRlcjIy");
+        has("hunter22", "odW50ZXIyM");
+        has("hunter22", "68756e7465723232");
+        has("héllo", "68C3A96C6C6F");
+        has("pass/w?rd x", "pass%2Fw%3Frd%20x");
+        has("pass/w?rd x", "pass%2fw%3frd%20x");
+        has("pass/w?rd x", "pass%2Fw%3Frd+x");
+        has("pass\"w\\rd", "pass\\\"w\\\\rd");
+        has("héllo", "h\\u00e9llo");
+        has("it's me", "it'\\''s me");
+        has("it's me", "it'\"'\"'s me");
+        has("~~~~????", "fn5-fj8_Pz8");
+    }
+
+    #[test]
+    fn a_key_file_is_known_by_its_lines_and_in_one_piece() {
+        let key = "-----BEGIN KEY-----\nMIIEabcd\nQUJDREVG\nab==\n-----END KEY-----\n";
+        has(key, "MIIEabcd");
+        has(key, "MIIEabcdQUJDREVGab==");
+        let forms = of_all(&[key]);
+        assert!(!forms.contains(&b"-----BEGIN KEY-----".to_vec()), "armour is no secret");
+        assert!(!forms.contains(&b"ab==".to_vec()), "a line of four characters is no secret");
+    }
+}

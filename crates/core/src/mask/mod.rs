@@ -1,0 +1,326 @@
+//! Keeps secret values out of a stream of bytes.
+//!
+//! One automaton looks for every form of every value at once. Matches may overlap, and the union of all of them is
+//! masked: the longest match alone would leave the tail of a second one readable. The automaton's state lives on from
+//! chunk to chunk, so a value cut in two by a write is found; what is held back is only what may still be the
+//! beginning of a value.
+
+mod forms;
+#[cfg(test)]
+mod property;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::{Anchored, MatchKind, StartKind, dfa, nfa};
+
+use crate::secret::is_maskable;
+
+/// What stands in place of a value.
+pub const MASK: &[u8] = b"***";
+
+/// A DFA takes one look-up per byte, but up to a kilobyte of memory per byte of pattern.
+const DFA_PATTERN_BYTES_MAX: usize = 4 * 1024;
+
+/// Finds values; made once per attempt, shared by its streams.
+#[derive(Clone)]
+pub struct Masker {
+    found_by: Option<Arc<Finder>>,
+    unmaskable: usize,
+}
+
+/// One stream of bytes on its way through a [`Masker`].
+pub struct Stream {
+    finder: Option<Arc<Finder>>,
+    state: StateID,
+    /// Bytes that may still become part of a value.
+    held: Vec<u8>,
+    /// Parts of `held` that are known to be masked: apart from each other, in order.
+    covered: Vec<(usize, usize)>,
+    /// The last byte that was let go was masked: a mask stands at the end of the output already.
+    in_mask: bool,
+}
+
+struct Finder {
+    machine: Machine,
+    start: StateID,
+    /// How many of the last bytes may be the beginning of a value, by state.
+    depth: HashMap<StateID, usize>,
+}
+
+enum Machine {
+    Dfa(dfa::DFA),
+    Nfa(nfa::contiguous::NFA),
+}
+
+impl Masker {
+    /// Values that are very short or very common are not looked for: they would mask half of every log.
+    pub fn new(values: &[&str]) -> Self {
+        let given = values.iter().filter(|value| !value.is_empty());
+        let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| is_maskable(value));
+        let patterns = forms::of_all(&long);
+        let found_by = if patterns.is_empty() { None } else { Finder::new(&patterns).map(Arc::new) };
+        let unmaskable = if found_by.is_none() { short.len() + long.len() } else { short.len() };
+        Self { found_by, unmaskable }
+    }
+
+    /// How many values are so short or so common that they are left as they are.
+    pub fn unmaskable(&self) -> usize {
+        self.unmaskable
+    }
+
+    pub fn stream(&self) -> Stream {
+        let state = self.found_by.as_ref().map_or(StateID::ZERO, |finder| finder.start);
+        Stream { finder: self.found_by.clone(), state, held: Vec::new(), covered: Vec::new(), in_mask: false }
+    }
+
+    /// A whole text at once.
+    pub fn mask(&self, text: &str) -> String {
+        let mut stream = self.stream();
+        let mut out = Vec::with_capacity(text.len());
+        stream.push(text.as_bytes(), &mut out);
+        stream.flush(&mut out);
+        String::from_utf8_lossy(&out).into_owned()
+    }
+
+    /// Does the text hold a value, in any of its forms?
+    pub fn finds_in(&self, text: &str) -> bool {
+        let Some(finder) = &self.found_by else { return false };
+        let mut found = Vec::new();
+        finder.walk(finder.start, text.as_bytes(), 0, &mut found);
+        !found.is_empty()
+    }
+}
+
+impl Stream {
+    /// Takes the next bytes and lets go of all that can be decided.
+    pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
+        let Some(finder) = self.finder.clone() else {
+            out.extend_from_slice(chunk);
+            return;
+        };
+        let before = self.held.len();
+        self.state = finder.walk(self.state, chunk, before, &mut self.covered);
+        let length = before + chunk.len();
+        let decided = length - finder.depth.get(&self.state).map_or(0, |depth| (*depth).min(length));
+        if before == 0 {
+            self.let_go(chunk, decided, out);
+            self.held.extend_from_slice(&chunk[decided..]);
+        } else {
+            let mut held = std::mem::take(&mut self.held);
+            held.extend_from_slice(chunk);
+            self.let_go(&held, decided, out);
+            held.drain(..decided);
+            self.held = held;
+        }
+    }
+
+    /// The stream is over: what was held back is no beginning of anything.
+    pub fn flush(&mut self, out: &mut Vec<u8>) {
+        let held = std::mem::take(&mut self.held);
+        self.let_go(&held, held.len(), out);
+        self.in_mask = false;
+        if let Some(finder) = &self.finder {
+            self.state = finder.start;
+        }
+    }
+
+    /// Writes the first `decided` bytes, with each run of covered ones as one mask.
+    fn let_go(&mut self, bytes: &[u8], decided: usize, out: &mut Vec<u8>) {
+        if decided == 0 {
+            return;
+        }
+        let mut at = 0;
+        for (start, end) in &self.covered {
+            if *start >= decided {
+                break;
+            }
+            out.extend_from_slice(&bytes[at..*start]);
+            // A run that began in an earlier piece has its mask already.
+            if !(*start == 0 && self.in_mask) {
+                out.extend_from_slice(MASK);
+            }
+            at = (*end).min(decided);
+        }
+        out.extend_from_slice(&bytes[at..decided]);
+        self.in_mask = self.covered.iter().any(|(start, end)| *start < decided && *end >= decided);
+        self.covered.retain(|(_, end)| *end > decided);
+        for (start, end) in &mut self.covered {
+            *start = start.saturating_sub(decided);
+            *end -= decided;
+        }
+    }
+}
+
+impl Finder {
+    fn new(patterns: &[Vec<u8>]) -> Option<Self> {
+        let bytes: usize = patterns.iter().map(Vec::len).sum();
+        let nfa = nfa::noncontiguous::NFA::builder()
+            .match_kind(MatchKind::Standard)
+            .prefilter(false)
+            .build(patterns)
+            .ok()?;
+        let machine = if bytes <= DFA_PATTERN_BYTES_MAX {
+            let dfa = dfa::DFA::builder()
+                .match_kind(MatchKind::Standard)
+                .start_kind(StartKind::Unanchored)
+                .prefilter(false)
+                .build_from_noncontiguous(&nfa)
+                .ok()?;
+            Machine::Dfa(dfa)
+        } else {
+            let contiguous = nfa::contiguous::NFA::builder()
+                .match_kind(MatchKind::Standard)
+                .prefilter(false)
+                .build_from_noncontiguous(&nfa)
+                .ok()?;
+            Machine::Nfa(contiguous)
+        };
+        let (start, depth) = match &machine {
+            Machine::Dfa(dfa) => depths(dfa, patterns)?,
+            Machine::Nfa(nfa) => depths(nfa, patterns)?,
+        };
+        Some(Self { machine, start, depth })
+    }
+
+    /// Walks over `bytes`, the first of which stands at `offset`, and adds what is covered.
+    fn walk(
+        &self,
+        state: StateID,
+        bytes: &[u8],
+        offset: usize,
+        covered: &mut Vec<(usize, usize)>,
+    ) -> StateID {
+        match &self.machine {
+            Machine::Dfa(dfa) => walk(dfa, state, bytes, offset, covered),
+            Machine::Nfa(nfa) => walk(nfa, state, bytes, offset, covered),
+        }
+    }
+}
+
+/// A pattern walked from the start leads through exactly the states whose depth is the number of bytes walked.
+fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, HashMap<StateID, usize>)> {
+    let start = machine.start_state(Anchored::No).ok()?;
+    let mut depth = HashMap::new();
+    for pattern in patterns {
+        let mut state = start;
+        for (walked, byte) in (1..).zip(pattern) {
+            state = machine.next_state(Anchored::No, state, *byte);
+            depth.insert(state, walked);
+        }
+    }
+    Some((start, depth))
+}
+
+fn walk<A: Automaton>(
+    machine: &A,
+    mut state: StateID,
+    bytes: &[u8],
+    offset: usize,
+    covered: &mut Vec<(usize, usize)>,
+) -> StateID {
+    for (end, byte) in (offset + 1..).zip(bytes) {
+        state = machine.next_state(Anchored::No, state, *byte);
+        if machine.is_special(state) && machine.is_match(state) {
+            let patterns = (0..machine.match_len(state)).map(|index| machine.match_pattern(state, index));
+            let longest = patterns.map(|pattern| machine.pattern_len(pattern)).max().unwrap_or(0);
+            // What began before the bytes at hand was held back, so it cannot begin before the first of them.
+            cover(covered, end.saturating_sub(longest), end);
+        }
+    }
+    state
+}
+
+/// Ends only grow, so a new part can only join the last ones.
+fn cover(covered: &mut Vec<(usize, usize)>, mut start: usize, end: usize) {
+    while let Some((last_start, last_end)) = covered.last().copied()
+        && last_end >= start
+    {
+        start = start.min(last_start);
+        covered.pop();
+    }
+    covered.push((start, end));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn masked(values: &[&str], chunks: &[&str]) -> String {
+        let mut stream = Masker::new(values).stream();
+        let mut out = Vec::new();
+        for chunk in chunks {
+            stream.push(chunk.as_bytes(), &mut out);
+        }
+        stream.flush(&mut out);
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn without_values_bytes_pass_as_they_are() {
+        assert_eq!(masked(&[], &["abc", "def"]), "abcdef");
+        assert_eq!(masked(&[""], &["abc"]), "abc");
+    }
+
+    #[test]
+    fn overlapping_values_leave_no_tail() {
+        let values = ["abcdefgh", "efghijklmnopqrst"];
+        assert_eq!(masked(&values, &["-abcdefghijklmnopqrst-"]), "-***-");
+        assert_eq!(masked(&values, &["-abcdefghijkl-"]), "-***ijkl-");
+    }
+
+    #[test]
+    fn a_value_cut_by_a_write_is_found() {
+        assert_eq!(masked(&["hunter22"], &["x hun", "ter", "22 y"]), "x *** y");
+        assert_eq!(masked(&["hunter22"], &["hunter22", "hunter22"]), "***");
+    }
+
+    #[test]
+    fn the_last_line_of_a_quiet_step_appears_at_once() {
+        let mut stream = Masker::new(&["hunter22"]).stream();
+        let mut out = Vec::new();
+        stream.push(b"waiting for the lock\n", &mut out);
+        assert_eq!(out, b"waiting for the lock\n");
+        stream.push(b"hu", &mut out);
+        assert_eq!(out, b"waiting for the lock\n", "this may become a value");
+        stream.push(b"m", &mut out);
+        assert_eq!(out, b"waiting for the lock\nhum");
+    }
+
+    #[test]
+    fn what_is_held_back_is_never_longer_than_a_value() {
+        let mut stream = Masker::new(&["aaaaaaab"]).stream();
+        let mut out = Vec::new();
+        for _ in 0..1_000 {
+            stream.push(&[b'a'; 1_000], &mut out);
+            assert!(stream.held.len() <= 8, "{}", stream.held.len());
+        }
+        stream.flush(&mut out);
+        assert_eq!(out.len(), 1_000_000);
+        let mut stream = Masker::new(&["abab"]).stream();
+        out.clear();
+        for _ in 0..1_000 {
+            stream.push(b"abab", &mut out);
+        }
+        stream.flush(&mut out);
+        assert_eq!(out, MASK, "one run, one mask");
+    }
+
+    #[test]
+    fn values_that_cannot_be_masked_are_counted() {
+        let masker = Masker::new(&["abc", "abcd", " x ", "production"]);
+        assert_eq!(masker.unmaskable(), 3);
+        assert_eq!(masker.mask("abc abcd"), "abc ***");
+        assert!(masker.finds_in("xabcdx") && !masker.finds_in("abc"));
+    }
+
+    #[test]
+    fn many_values_are_found_by_the_smaller_machine_too() {
+        let values: Vec<String> = (0..400).map(|number| format!("value-number-{number}-of-many")).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let masker = Masker::new(&values);
+        assert!(matches!(&masker.found_by.as_ref().expect("finder").machine, Machine::Nfa(_)));
+        assert_eq!(masker.mask("a value-number-399-of-many b"), "a *** b");
+    }
+}

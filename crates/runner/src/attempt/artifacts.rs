@@ -1,0 +1,45 @@
+//! Keeps what a step was declared to leave behind.
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path};
+
+use berth_api::runner::{FailureCause, Outcome};
+
+use super::{Attempt, failed};
+
+/// Digests by name.
+pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Outcome> {
+    let mut kept = BTreeMap::new();
+    if attempt.assignment.artifacts.is_empty() {
+        return Ok(kept);
+    }
+    let workspace = &attempt.place()?.workspace;
+    for (name, path) in &attempt.assignment.artifacts {
+        check(workspace, path).map_err(|problem| {
+            failed(FailureCause::MissingArtifact, format!("the artifact `{name}` {problem}"))
+        })?;
+        let parts = attempt.parts();
+        let digest = attempt.insist(&format!("keep the artifact `{name}`"), || {
+            parts.link.keep_artifact(parts.attempt, name, workspace, path)
+        })?;
+        kept.insert(name.clone(), digest);
+    }
+    Ok(kept)
+}
+
+/// It is there, and inside.
+fn check(workspace: &Path, path: &str) -> Result<(), String> {
+    let is_below = Path::new(path)
+        .components()
+        .all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
+    if !is_below {
+        return Err(format!("names `{path}`, which is not below the workspace"));
+    }
+    let missing = || format!("is missing: the step has left nothing at `{path}`");
+    let found = workspace.join(path).canonicalize().map_err(|_| missing())?;
+    let workspace = workspace.canonicalize().map_err(|_| missing())?;
+    if !found.starts_with(&workspace) {
+        return Err(format!("leads out of the workspace: `{path}` is a link"));
+    }
+    Ok(())
+}

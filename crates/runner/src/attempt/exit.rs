@@ -1,0 +1,92 @@
+//! What the end of a process means.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use berth_api::runner::{FailureCause, Outcome};
+
+const SIGKILL: i32 = 9;
+
+/// Nothing when it was a success.
+pub(crate) fn failure(status: ExitStatus, has_memory_limit: bool) -> Option<Outcome> {
+    let hint = if has_memory_limit {
+        "perhaps it used more memory than a step may"
+    } else {
+        "perhaps the machine ran out of memory"
+    };
+    if let Some(signal) = status.signal() {
+        let mut detail = format!("ended by signal {}", named(signal));
+        if signal == SIGKILL {
+            detail = format!("{detail}, which nobody of us sent: {hint}");
+        }
+        return Some(Outcome::Failed { cause: FailureCause::Killed, detail, exit_code: None });
+    }
+    let code = status.code().filter(|code| *code != 0)?;
+    let detail = match code {
+        126 => {
+            "exited with 126: what it called cannot be executed (permission denied, or not a program)".into()
+        }
+        127 => "exited with 127: a command was not found".into(),
+        137 => format!("exited with 137: a command in it was ended by signal 9 (KILL): {hint}"),
+        code @ 129..=192 => {
+            format!("exited with {code}: a command in it was ended by signal {}", named(code - 128))
+        }
+        code => format!("exited with {code}"),
+    };
+    Some(Outcome::Failed { cause: FailureCause::Exited, detail, exit_code: Some(code) })
+}
+
+fn named(signal: i32) -> String {
+    const NAMES: &[(i32, &str)] = &[
+        (1, "HUP"),
+        (2, "INT"),
+        (3, "QUIT"),
+        (4, "ILL"),
+        (6, "ABRT"),
+        (7, "BUS"),
+        (8, "FPE"),
+        (9, "KILL"),
+        (11, "SEGV"),
+        (13, "PIPE"),
+        (14, "ALRM"),
+        (15, "TERM"),
+        (24, "XCPU"),
+        (25, "XFSZ"),
+    ];
+    match NAMES.iter().find(|(number, _)| *number == signal) {
+        Some((number, name)) => format!("{number} ({name})"),
+        None => signal.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(raw: i32, expected: Option<(FailureCause, &str)>) {
+        let found = failure(ExitStatus::from_raw(raw), false).map(|outcome| match outcome {
+            Outcome::Failed { cause, detail, .. } => (cause, detail),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(found, expected.map(|(cause, detail)| (cause, detail.to_owned())));
+    }
+
+    #[test]
+    fn every_end_is_explained() {
+        check(0, None);
+        check(3 << 8, Some((FailureCause::Exited, "exited with 3")));
+        check(127 << 8, Some((FailureCause::Exited, "exited with 127: a command was not found")));
+        check(
+            143 << 8,
+            Some((FailureCause::Exited, "exited with 143: a command in it was ended by signal 15 (TERM)")),
+        );
+        check(11, Some((FailureCause::Killed, "ended by signal 11 (SEGV)")));
+        check(
+            9,
+            Some((
+                FailureCause::Killed,
+                "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory",
+            )),
+        );
+    }
+}

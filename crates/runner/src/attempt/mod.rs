@@ -1,0 +1,253 @@
+//! One attempt from its assignment to its outcome.
+
+pub(crate) mod artifacts;
+pub(crate) mod environment;
+pub(crate) mod exit;
+pub(crate) mod outputs;
+pub(crate) mod place;
+
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{Assignment, FailureCause, Isolation, LinkError, Outcome};
+use berth_core::mask::Masker;
+use berth_core::pipeline::seconds::Seconds;
+use serde_json::Value;
+
+use crate::backoff::Backoff;
+use crate::builtin;
+use crate::control::{Control, Why};
+use crate::log::Log;
+use crate::runner::Shared;
+use crate::settings::Settings;
+use place::Place;
+
+/// Outputs by name; or how it ended instead.
+pub(crate) type Done = Result<BTreeMap<String, String>, Outcome>;
+
+pub(crate) struct Attempt<'a> {
+    pub(crate) assignment: &'a Assignment,
+    pub(crate) shared: &'a Shared,
+    pub(crate) control: Arc<Control>,
+    pub(crate) log: Log,
+    pub(crate) masker: Masker,
+    /// When its time is over.
+    pub(crate) by: Instant,
+    /// A process of it was started, or a request was sent.
+    pub(crate) has_run: Cell<bool>,
+    pub(crate) isolation: Cell<Isolation>,
+    /// On the clock that goes on while the machine sleeps.
+    began: Duration,
+    place: OnceCell<Place>,
+}
+
+/// What there is to report.
+pub(crate) struct Finished {
+    pub(crate) outcome: Outcome,
+    pub(crate) isolation: Isolation,
+    pub(crate) log_bytes: u64,
+    /// To be removed, once the report is on its way.
+    pub(crate) place: Option<Place>,
+}
+
+pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &Arc<Control>) -> Finished {
+    let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
+    let values: Vec<&str> = secrets.map(|secret| secret.reveal()).collect();
+    let masker = Masker::new(&values);
+    let log = Log::new(
+        shared.link.clone(),
+        assignment.attempt.clone(),
+        control.clone(),
+        &masker,
+        shared.settings.step_log_bytes_max,
+        shared.give_up(),
+    );
+    let attempt = Attempt {
+        assignment,
+        shared,
+        control: control.clone(),
+        log,
+        masker,
+        by: Instant::now() + Duration::from_secs(assignment.timeout_s),
+        has_run: Cell::new(false),
+        isolation: Cell::new(Isolation::None),
+        began: crate::pulse::boot_time(),
+        place: OnceCell::new(),
+    };
+    let outcome = match attempt.run() {
+        Ok((outputs, artifacts)) => Outcome::Succeeded { outputs, artifacts },
+        Err(outcome) => attempt.masked(outcome),
+    };
+    let log_bytes = attempt.log.finish();
+    Finished { outcome, isolation: attempt.isolation.get(), log_bytes, place: attempt.place.into_inner() }
+}
+
+type Kept = (BTreeMap<String, String>, BTreeMap<String, String>);
+
+impl Attempt<'_> {
+    fn run(&self) -> Result<Kept, Outcome> {
+        if let Some(why) = self.asked() {
+            return Err(self.halted(&why));
+        }
+        match self.masker.unmaskable() {
+            0 => {}
+            count => self
+                .log
+                .line(&format!("[berth] {count} secret values are too short or too common to be masked")),
+        }
+        let kind = builtin::BUILTINS.iter().find(|kind| kind.name() == self.assignment.kind);
+        let Some(kind) = kind else {
+            return Err(invalid(format!(
+                "this runner does not know the step type `{}`",
+                self.assignment.kind
+            )));
+        };
+        let outputs = kind.run(self)?;
+        for (name, value) in &outputs {
+            if self.masker.finds_in(value) {
+                return Err(invalid(format!(
+                    "the output `{name}` holds a secret; outputs are shown to people, so pass secrets by `env`"
+                )));
+            }
+        }
+        let artifacts = artifacts::keep(self)?;
+        Ok((outputs, artifacts))
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Is it told to stop? A server that does not answer counts as that.
+    pub(crate) fn asked(&self) -> Option<Why> {
+        if self.control.asked().is_none()
+            && self.shared.pulse.is_silent_since(self.began, self.settings().self_stop)
+        {
+            self.control.stop(Why::Silence, None);
+        }
+        self.control.asked()
+    }
+
+    /// Waits at most for `limit`; sees to the log meanwhile.
+    pub(crate) fn wait(&self, limit: Duration) -> Option<Why> {
+        let until = Instant::now() + limit;
+        loop {
+            if let Some(why) = self.asked() {
+                return Some(why);
+            }
+            let now = Instant::now();
+            if now >= until {
+                return None;
+            }
+            let due = self.log.due_in().unwrap_or(Duration::from_secs(1));
+            self.control.wait((until - now).min(due).clamp(Duration::from_millis(1), Duration::from_secs(1)));
+            self.log.tick();
+        }
+    }
+
+    /// The outcome of being told to stop, and the line in the log that says why.
+    pub(crate) fn halted(&self, why: &Why) -> Outcome {
+        // The reason may have come after the order.
+        let why = self.control.asked().unwrap_or_else(|| why.clone());
+        self.log.line(&format!("[berth] stopped: {}", why.text()));
+        match why {
+            Why::Cancelled { .. } | Why::Stale => Outcome::Stopped,
+            Why::Shutdown | Why::Silence if self.has_run.get() => Outcome::Interrupted,
+            Why::Shutdown | Why::Silence => Outcome::NeverStarted { detail: why.text() },
+        }
+    }
+
+    pub(crate) fn timed_out(&self) -> Outcome {
+        let limit = Seconds::from_secs(self.assignment.timeout_s);
+        self.log.line(&format!("[berth] stopped: it took longer than its timeout of {limit}"));
+        failed(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
+    }
+
+    /// Workspace and environment of its processes, made at the first call.
+    pub(crate) fn place(&self) -> Result<&Place, Outcome> {
+        if self.place.get().is_none() {
+            let place = Place::create(self.settings()).map_err(|error| Outcome::NeverStarted {
+                detail: format!("cannot prepare the workspace: {error}"),
+            })?;
+            let place = self.place.get_or_init(|| place);
+            place
+                .put_secrets(self.settings(), &self.assignment.secret_files)
+                .map_err(|detail| failed(FailureCause::Invalid, detail))?;
+            let AttemptParts { link, attempt } = self.parts();
+            if self.assignment.has_source {
+                self.insist("check out the commit", || link.checkout(attempt, &place.workspace))?;
+            }
+            for name in &self.assignment.needs_artifacts {
+                let what = format!("fetch the artifact `{name}`");
+                self.insist(&what, || link.fetch_artifact(attempt, name, &place.workspace))?;
+            }
+        }
+        self.place.get().ok_or_else(|| Outcome::NeverStarted { detail: "no workspace".into() })
+    }
+
+    /// Asks the server until it answers, as long as there is time and nobody says stop.
+    pub(crate) fn insist<T>(&self, what: &str, ask: impl Fn() -> Result<T, LinkError>) -> Result<T, Outcome> {
+        let mut backoff = Backoff::new();
+        loop {
+            match ask() {
+                Ok(answer) => return Ok(answer),
+                Err(LinkError::Refused(text)) => return Err(invalid(format!("cannot {what}: {text}"))),
+                Err(LinkError::Unavailable(text)) => {
+                    if Instant::now() >= self.by {
+                        let detail = format!("cannot {what}: {text}");
+                        return Err(match self.has_run.get() {
+                            true => failed(FailureCause::TimedOut, detail),
+                            false => Outcome::NeverStarted { detail },
+                        });
+                    }
+                    if let Some(why) = self.wait(backoff.next()) {
+                        return Err(self.halted(&why));
+                    }
+                }
+            }
+        }
+    }
+
+    pub(crate) fn parts(&self) -> AttemptParts<'_> {
+        AttemptParts { link: &*self.shared.link, attempt: &self.assignment.attempt }
+    }
+
+    pub(crate) fn text_param(&self, name: &str) -> Option<&str> {
+        self.assignment.params.get(name).and_then(Value::as_str)
+    }
+
+    /// A length of time among the params; the schema has been checked, but not by us.
+    pub(crate) fn duration_param(&self, name: &str) -> Result<Option<Duration>, Outcome> {
+        let Some(text) = self.text_param(name) else { return Ok(None) };
+        match Seconds::parse(text) {
+            Ok(length) => Ok(Some(Duration::from_secs(length.as_secs()))),
+            Err(error) => Err(invalid(format!("the param `{name}` {error}"))),
+        }
+    }
+
+    /// What is said about the end may quote an address or a line that holds a secret.
+    fn masked(&self, outcome: Outcome) -> Outcome {
+        match outcome {
+            Outcome::Failed { cause, detail, exit_code } => {
+                Outcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
+            }
+            Outcome::NeverStarted { detail } => Outcome::NeverStarted { detail: self.masker.mask(&detail) },
+            other @ (Outcome::Succeeded { .. } | Outcome::Stopped | Outcome::Interrupted) => other,
+        }
+    }
+}
+
+pub(crate) struct AttemptParts<'a> {
+    pub(crate) link: &'a dyn berth_api::runner::Link,
+    pub(crate) attempt: &'a berth_api::runner::AttemptRef,
+}
+
+pub(crate) fn failed(cause: FailureCause, detail: String) -> Outcome {
+    Outcome::Failed { cause, detail, exit_code: None }
+}
+
+pub(crate) fn invalid(detail: String) -> Outcome {
+    failed(FailureCause::Invalid, detail)
+}

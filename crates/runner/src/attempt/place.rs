@@ -1,0 +1,165 @@
+//! The directories of one attempt: made fresh, removed with it.
+//!
+//! ```text
+//! WORK_DIR/attempts/<random>/workspace   the checkout; where its processes begin
+//!                            home        HOME
+//!                            tmp         TMPDIR
+//!                            output-…    what BERTH_OUTPUT names
+//!                            secrets     the path of its directory on a tmpfs, when it has one
+//! ```
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use berth_api::runner::SecretText;
+use rustix::fs::statfs;
+
+use crate::chance;
+use crate::process::tree::mark;
+use crate::settings::Settings;
+
+const ATTEMPTS: &str = "attempts";
+const SECRETS: &str = "secrets";
+/// What `statfs` says of a tmpfs.
+const TMPFS_MAGIC: u64 = 0x0102_1994;
+
+pub(crate) struct Place {
+    /// Unique among all attempts of all runners.
+    pub(crate) id: String,
+    pub(crate) dir: PathBuf,
+    pub(crate) workspace: PathBuf,
+    pub(crate) home: PathBuf,
+    pub(crate) tmp: PathBuf,
+    pub(crate) output: PathBuf,
+    /// On a tmpfs; not there when the step has no secret files.
+    pub(crate) secrets: PathBuf,
+    pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
+}
+
+pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
+    work_dir.join(ATTEMPTS)
+}
+
+impl Place {
+    pub(crate) fn create(settings: &Settings) -> io::Result<Self> {
+        let id = chance::name()?;
+        let dir = attempts_dir(&settings.work_dir).join(&id);
+        let place = Self {
+            workspace: dir.join("workspace"),
+            home: dir.join("home"),
+            tmp: dir.join("tmp"),
+            output: dir.join(format!("output-{}", &chance::name()?[..8])),
+            secrets: PathBuf::new(),
+            secret_files: std::cell::OnceCell::new(),
+            dir,
+            id,
+        };
+        for dir in [&place.dir, &place.workspace, &place.home, &place.tmp] {
+            private_dir(dir)?;
+        }
+        private_file(&place.output, b"")?;
+        let secrets = secret_place(&settings.secret_places);
+        let secrets = secrets.map(|dir| dir.join(format!("berth-{}", place.id))).unwrap_or_default();
+        Ok(Self { secrets, ..place })
+    }
+
+    /// The mark of its processes.
+    pub(crate) fn mark(&self) -> Vec<u8> {
+        mark(&self.id)
+    }
+
+    pub(crate) fn put_secrets(
+        &self,
+        settings: &Settings,
+        files: &BTreeMap<String, SecretText>,
+    ) -> Result<(), String> {
+        let mut paths = BTreeMap::new();
+        if !files.is_empty() {
+            if self.secrets.as_os_str().is_empty() {
+                return Err(format!(
+                    "`secret_files` need a tmpfs, and none of {:?} is one: secrets are not written to a disk",
+                    settings.secret_places
+                ));
+            }
+            let written = (|| {
+                // First where they are, then they themselves: a crash in between leaves nothing unknown.
+                private_file(&self.dir.join(SECRETS), self.secrets.as_os_str().as_encoded_bytes())?;
+                private_dir(&self.secrets)?;
+                for (index, (name, value)) in files.iter().enumerate() {
+                    let path = self.secrets.join(index.to_string());
+                    private_file(&path, value.reveal().as_bytes())?;
+                    paths.insert(name.clone(), path);
+                }
+                Ok::<(), io::Error>(())
+            })();
+            written.map_err(|error| format!("cannot write the secret files: {error}"))?;
+        }
+        self.secret_files.set(paths).ok();
+        Ok(())
+    }
+
+    pub(crate) fn has_secrets(&self) -> bool {
+        self.secret_files.get().is_some_and(|files| !files.is_empty())
+    }
+
+    pub(crate) fn remove(&self) {
+        remove_attempt(&self.dir);
+    }
+}
+
+/// Removes an attempt's directory and, before, its secrets.
+pub(crate) fn remove_attempt(dir: &Path) {
+    if let Ok(path) = fs::read_to_string(dir.join(SECRETS)) {
+        let path = Path::new(&path);
+        // The step could have written the note: only what we would have made is removed.
+        let id = dir.file_name().unwrap_or_default().to_string_lossy();
+        let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
+        if is_ours && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+            remove_dir(path);
+        }
+    }
+    remove_dir(dir);
+}
+
+fn remove_dir(dir: &Path) {
+    let Err(error) = fs::remove_dir_all(dir) else { return };
+    if error.kind() == io::ErrorKind::NotFound {
+        return;
+    }
+    // A step may leave directories that it has made read-only.
+    open_up(dir);
+    if let Err(error) = fs::remove_dir_all(dir) {
+        tracing::warn!(dir = %dir.display(), "cannot remove what a step has left: {error}");
+    }
+}
+
+fn open_up(dir: &Path) {
+    if fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).is_err() {
+        return;
+    }
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            open_up(&entry.path());
+        }
+    }
+}
+
+/// The first that is a tmpfs.
+fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
+    let is_tmpfs = |path: &&PathBuf| {
+        statfs(path.as_path())
+            .is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC))
+    };
+    places.iter().find(is_tmpfs).cloned()
+}
+
+fn private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+fn private_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
+}

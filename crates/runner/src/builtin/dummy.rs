@@ -1,0 +1,83 @@
+//! `dummy`: pretends to work, for trying pipelines out and for tests.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::FailureCause;
+use serde_json::Value;
+
+use super::StepKind;
+use crate::attempt::{Attempt, Done, failed};
+use crate::control::Why;
+
+pub(super) struct Dummy;
+
+impl StepKind for Dummy {
+    fn name(&self) -> &'static str {
+        "dummy"
+    }
+
+    fn run(&self, attempt: &Attempt<'_>) -> Done {
+        attempt.has_run.set(true);
+        if let Some(message) = attempt.text_param("message") {
+            attempt.log.line(message);
+        }
+        let outcome = attempt.text_param("outcome").unwrap_or("succeed");
+        let stop_after = attempt.duration_param("stop_after")?.unwrap_or_default();
+        let until = match attempt.duration_param("duration")? {
+            _ if outcome == "hang" => None,
+            Some(length) => Some(Instant::now() + length),
+            None => Some(Instant::now()),
+        };
+        let by = until.map_or(attempt.by, |until| until.min(attempt.by));
+        while Instant::now() < by {
+            let left = by.saturating_duration_since(Instant::now());
+            if let Some(why) = attempt.wait(left) {
+                linger(attempt, &why, stop_after);
+                return Err(attempt.halted(&why));
+            }
+        }
+        if until.is_none_or(|until| until > attempt.by) {
+            return Err(attempt.timed_out());
+        }
+        if outcome == "fail" {
+            return Err(failed(FailureCause::Exited, "failed, as it was told".into()));
+        }
+        Ok(outputs(attempt))
+    }
+}
+
+/// Takes its time to stop, as a real step would; but no longer than a real one may.
+fn linger(attempt: &Attempt<'_>, why: &Why, stop_after: Duration) {
+    let settings = attempt.settings();
+    let grace = match why {
+        Why::Shutdown => settings.shutdown_grace,
+        Why::Cancelled { .. } | Why::Stale | Why::Silence => settings.stop_grace,
+    };
+    let until = Instant::now() + stop_after.min(grace);
+    loop {
+        let until = attempt.control.kill_by().map_or(until, |earlier| earlier.min(until));
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        attempt.log.tick();
+        std::thread::sleep(left.min(Duration::from_millis(20)));
+    }
+}
+
+fn outputs(attempt: &Attempt<'_>) -> BTreeMap<String, String> {
+    let mut kept = BTreeMap::new();
+    let given = attempt.assignment.params.get("outputs").and_then(Value::as_object);
+    for (name, value) in given.into_iter().flatten() {
+        if !attempt.assignment.outputs.contains(name) {
+            attempt.log.line(&format!(
+                "[berth] warning: `{}` is not among the step's `outputs` and is not kept",
+                name.escape_debug()
+            ));
+        } else if let Some(value) = value.as_str() {
+            kept.insert(name.clone(), value.to_owned());
+        }
+    }
+    kept
+}

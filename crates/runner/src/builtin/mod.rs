@@ -1,0 +1,29 @@
+//! The step types a runner executes. `approval` and `soak` are the server's own: nothing of them runs.
+
+mod dummy;
+mod http_check;
+mod script;
+mod wait_for;
+
+use crate::attempt::{Attempt, Done};
+
+pub(crate) trait StepKind: Sync {
+    fn name(&self) -> &'static str;
+
+    fn run(&self, attempt: &Attempt<'_>) -> Done;
+}
+
+pub(crate) static BUILTINS: &[&dyn StepKind] =
+    &[&script::Script, &http_check::HttpCheck, &wait_for::WaitFor, &dummy::Dummy];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_type_that_runs_has_a_definition() {
+        for kind in BUILTINS {
+            assert!(berth_core::step::StepSpec::by_name(kind.name()).is_some(), "{}", kind.name());
+        }
+    }
+}

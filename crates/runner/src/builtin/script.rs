@@ -1,0 +1,81 @@
+//! `script`: shell text, run by `/bin/sh -e -c` in the workspace.
+//!
+//! With `-e` the first command that fails ends the script, so that an error in the middle is not hidden by a last line
+//! that succeeds. Unset variables are empty, as everywhere in shells: a script that wants more says `set -u`.
+
+use std::io::ErrorKind;
+use std::process::Command;
+use std::time::Instant;
+
+use berth_api::runner::Outcome;
+
+use super::StepKind;
+use crate::attempt::{Attempt, Done, environment, exit, invalid, outputs};
+use crate::process::{self, Ended, Halt};
+use crate::settings::SCRIPT_BYTES_MAX;
+
+pub(super) struct Script;
+
+impl StepKind for Script {
+    fn name(&self) -> &'static str {
+        "script"
+    }
+
+    fn run(&self, attempt: &Attempt<'_>) -> Done {
+        let text = attempt.text_param("run").ok_or_else(|| invalid("the param `run` is missing".into()))?;
+        let ended = shell(attempt, text, attempt.by)?;
+        match ended.halt {
+            Some(Halt::Told(why)) => return Err(attempt.halted(&why)),
+            Some(Halt::TimedOut) => return Err(attempt.timed_out()),
+            None => {}
+        }
+        let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
+        if let Some(failure) = exit::failure(ended.status, has_memory_limit) {
+            return Err(failure);
+        }
+        collect(attempt)
+    }
+}
+
+/// Runs shell text to its end, `by` at the latest.
+pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<Ended, Outcome> {
+    if text.len() > SCRIPT_BYTES_MAX {
+        return Err(invalid(format!(
+            "`run` is longer than {SCRIPT_BYTES_MAX} bytes: put it into a file of the repository and call that"
+        )));
+    }
+    if text.contains('\0') {
+        return Err(invalid("`run` holds a NUL byte, which no shell can read".into()));
+    }
+    let place = attempt.place()?;
+    let cage = attempt.shared.cage(place);
+    let mut command: Command = cage.command("/bin/sh");
+    command.args(["-e", "-c", text]).current_dir(&place.workspace);
+    environment::apply(&mut command, attempt.assignment, place)?;
+    // Preparing may have taken long.
+    if let Some(why) = attempt.asked() {
+        return Err(attempt.halted(&why));
+    }
+    attempt.isolation.set(cage.isolation());
+    process::run(attempt, &cage, command, by).map_err(|error| {
+        let detail = format!("cannot start /bin/sh: {error}");
+        match error.kind() {
+            ErrorKind::ArgumentListTooLong => {
+                invalid(format!("{detail}; `run` and `env` together are too long"))
+            }
+            _ => Outcome::NeverStarted { detail },
+        }
+    })
+}
+
+/// The outputs a finished step has written.
+pub(super) fn collect(attempt: &Attempt<'_>) -> Done {
+    let found = outputs::read(&attempt.place()?.output, &attempt.assignment.outputs).map_err(invalid)?;
+    for name in &found.undeclared {
+        attempt.log.line(&format!(
+            "[berth] warning: `{}` is not among the step's `outputs` and is not kept",
+            name.escape_debug()
+        ));
+    }
+    Ok(found.values)
+}

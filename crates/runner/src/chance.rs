@@ -1,0 +1,13 @@
+//! Random names.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+
+/// 128 random bits in hexadecimal.
+pub(crate) fn name() -> std::io::Result<String> {
+    let mut bytes = [0_u8; 16];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+    }
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,165 @@
+//! Asks for work, and gives each assignment a thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError, Order, Outcome, Report};
+
+use crate::attempt::{self, Finished, failed};
+use crate::backoff::Backoff;
+use crate::chance;
+use crate::control::Control;
+use crate::runner::Shared;
+
+/// Until the runner ends; comes back when every step has.
+pub(crate) fn run(shared: &Arc<Shared>) {
+    let mut places = Places { nonces: Vec::new(), workers: Vec::new() };
+    let mut backoff = Backoff::new();
+    while let Some(free) = shared.wait_for_place() {
+        places.workers.retain(|worker| !worker.is_finished());
+        // A place keeps its nonce until it is answered: an answer that got lost is given again.
+        places.nonces.truncate(free);
+        while places.nonces.len() < free {
+            match chance::name() {
+                Ok(nonce) => places.nonces.push(nonce),
+                Err(error) => {
+                    tracing::error!("no random numbers: {error}");
+                    shared.pause(backoff.next());
+                }
+            }
+        }
+        let asked = Acquire {
+            boot: shared.settings.boot.clone(),
+            nonces: places.nonces.clone(),
+            labels: shared.settings.labels.clone(),
+        };
+        let began = Instant::now();
+        match shared.link.acquire(&asked, shared.settings.acquire_wait) {
+            Ok(assignments) => {
+                backoff = Backoff::new();
+                let is_empty = assignments.is_empty();
+                for assignment in assignments {
+                    places.give(shared, assignment);
+                }
+                // A link that does not wait is not asked without a pause.
+                if is_empty && began.elapsed() < Duration::from_millis(5) {
+                    shared.pause(Duration::from_millis(50).min(shared.settings.acquire_wait));
+                }
+            }
+            Err(error) => {
+                tracing::warn!("cannot ask for work: {error}");
+                shared.pause(backoff.next());
+            }
+        }
+    }
+    for worker in places.workers {
+        if worker.join().is_err() {
+            tracing::error!("a thread of a step has panicked");
+        }
+    }
+}
+
+struct Places {
+    /// Of places that are free.
+    nonces: Vec<String>,
+    workers: Vec<JoinHandle<()>>,
+}
+
+impl Places {
+    fn give(&mut self, shared: &Arc<Shared>, assignment: Assignment) {
+        self.nonces.retain(|nonce| *nonce != assignment.attempt.nonce);
+        shared.take_place();
+        let (of_worker, attempt) = (shared.clone(), assignment.attempt.clone());
+        let worker = std::thread::Builder::new().name("runner-step".into()).spawn(move || {
+            work(&of_worker, assignment);
+            of_worker.free_place();
+        });
+        match worker {
+            Ok(worker) => self.workers.push(worker),
+            Err(error) => {
+                shared.free_place();
+                // The server gives the attempt up when nobody gives a sign of life for it.
+                tracing::error!(step = %attempt.step_id, "cannot start a thread for a step: {error}");
+            }
+        }
+    }
+}
+
+/// One step, and then whatever the answer to its report brings.
+fn work(shared: &Arc<Shared>, first: Assignment) {
+    let mut next = Some(first);
+    while let Some(assignment) = next {
+        let control = match Control::new() {
+            Ok(control) => Arc::new(control),
+            Err(error) => {
+                let outcome = Outcome::NeverStarted { detail: format!("cannot prepare the step: {error}") };
+                report(shared, &assignment, None, outcome, Isolation::None, 0);
+                return;
+            }
+        };
+        if !shared.begin(&assignment.attempt, &control) {
+            return;
+        }
+        tracing::info!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
+        let finished = catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control)));
+        let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
+            outcome: failed(FailureCause::Invalid, "the runner has a fault, see its log".into()),
+            isolation: Isolation::None,
+            log_bytes: 0,
+            place: None,
+        });
+        next = report(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
+        shared.finish(&assignment.attempt);
+        if let Some(place) = place {
+            place.remove();
+        }
+    }
+}
+
+/// Tells how it ended until the server has heard it, and answers what comes next.
+fn report(
+    shared: &Arc<Shared>,
+    assignment: &Assignment,
+    control: Option<&Control>,
+    outcome: Outcome,
+    isolation: Isolation,
+    log_bytes: u64,
+) -> Option<Assignment> {
+    let is_stale = || control.is_some_and(Control::is_stale);
+    let mut report = Report {
+        attempt: assignment.attempt.clone(),
+        outcome,
+        isolation,
+        log_bytes,
+        next_nonce: chance::name().ok(),
+        boot: shared.settings.boot.clone(),
+        labels: shared.settings.labels.clone(),
+    };
+    let mut backoff = Backoff::new();
+    while !is_stale() {
+        if shared.is_ending() {
+            report.next_nonce = None;
+        }
+        match shared.link.report(&report) {
+            Ok(answer) => {
+                let is_kept = answer.order != Order::Stale;
+                tracing::info!(step = %assignment.attempt.step_id, is_kept, "step reported");
+                return answer.next;
+            }
+            Err(LinkError::Refused(text)) => {
+                tracing::error!(step = %assignment.attempt.step_id, "the report is refused: {text}");
+                return None;
+            }
+            Err(LinkError::Unavailable(text)) => {
+                if shared.has_to_end() {
+                    tracing::error!(step = %assignment.attempt.step_id, "the report did not arrive: {text}");
+                    return None;
+                }
+                shared.pause(backoff.next());
+            }
+        }
+    }
+    None
+}

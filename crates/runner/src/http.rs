@@ -1,0 +1,96 @@
+//! Asks an address, for steps. Redirects are not followed: the address that was written down is the one that is asked.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock, mpsc};
+use std::time::{Duration, Instant};
+
+use berth_api::runner::Outcome;
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+
+use crate::attempt::Attempt;
+
+/// Of one try.
+const TRY_MAX: Duration = Duration::from_secs(10);
+/// How soon a stop is seen while an answer is awaited: the wait for it is no descriptor.
+const LOOK: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Method {
+    Get,
+    Head,
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Method::Get => "GET",
+            Method::Head => "HEAD",
+        })
+    }
+}
+
+static AGENT: LazyLock<Agent> = LazyLock::new(|| {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let tls = TlsConfig::builder()
+        .unversioned_rustls_crypto_provider(provider)
+        // What the machine trusts: an operator's own authority is among it.
+        .root_certs(RootCerts::PlatformVerifier)
+        .build();
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        .proxy(None)
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        .http_status_as_error(false)
+        .max_idle_connections(0)
+        .user_agent("berth")
+        .build();
+    Agent::new_with_config(config)
+});
+
+/// One try: the status, or what was wrong. The request runs on a thread of its own, which is left behind when the step
+/// has to stop: it ends by its own time limit.
+pub(crate) fn ask(
+    attempt: &Attempt<'_>,
+    method: Method,
+    url: &str,
+    by: Instant,
+) -> Result<Result<u16, String>, Outcome> {
+    attempt.has_run.set(true);
+    let limit = by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), TRY_MAX);
+    let (sender, answers) = mpsc::sync_channel(1);
+    let url = url.to_owned();
+    let started = std::thread::Builder::new().name("step-http".into()).spawn(move || {
+        // Nobody listens any more when the step has been stopped.
+        sender.send(request(method, &url, limit)).ok();
+    });
+    if let Err(error) = started {
+        return Ok(Err(format!("cannot start a thread: {error}")));
+    }
+    loop {
+        match answers.recv_timeout(LOOK) {
+            Ok(answer) => return Ok(answer),
+            Err(mpsc::RecvTimeoutError::Disconnected) => return Ok(Err("the request broke off".into())),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                attempt.log.tick();
+                if let Some(why) = attempt.asked() {
+                    return Err(attempt.halted(&why));
+                }
+            }
+        }
+    }
+}
+
+fn request(method: Method, url: &str, limit: Duration) -> Result<u16, String> {
+    let request = match method {
+        Method::Get => AGENT.get(url),
+        Method::Head => AGENT.head(url),
+    };
+    let answer = request.config().timeout_global(Some(limit)).build().call();
+    match answer {
+        Ok(answer) => Ok(answer.status().as_u16()),
+        Err(ureq::Error::Timeout(_)) => Err(format!("no answer within {} ms", limit.as_millis())),
+        Err(error) => Err(format!("cannot be asked: {error}")),
+    }
+}

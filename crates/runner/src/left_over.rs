@@ -1,0 +1,43 @@
+//! What an earlier process left behind: nothing is adopted, everything is ended.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use crate::attempt::place::{attempts_dir, remove_attempt};
+use crate::process::tree::kill_marked;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeftOver {
+    /// Processes that were ended.
+    pub processes: usize,
+    /// Attempts whose directories were removed.
+    pub attempts: usize,
+}
+
+/// Ends what still runs of attempts that had their workspace below `work_dir`, and removes their directories. No runner
+/// may be using the directory; [`Runner::start`](crate::Runner::start) does this by itself before it asks for work.
+pub fn kill_left_over(work_dir: &Path) -> io::Result<LeftOver> {
+    let work_dir = match work_dir.canonicalize() {
+        Ok(found) => found,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(LeftOver { processes: 0, attempts: 0 });
+        }
+        Err(error) => return Err(error),
+    };
+    let dir = attempts_dir(&work_dir);
+    let mut entry = b"BERTH_WORKSPACE=".to_vec();
+    entry.extend_from_slice(dir.as_os_str().as_encoded_bytes());
+    entry.push(b'/');
+    let processes = kill_marked(&entry);
+    let mut attempts = 0;
+    let entries = match fs::read_dir(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        other => Some(other?),
+    };
+    for entry in entries.into_iter().flatten() {
+        remove_attempt(&entry?.path());
+        attempts += 1;
+    }
+    Ok(LeftOver { processes, attempts })
+}

@@ -1,0 +1,292 @@
+//! The log of one attempt: masked, cut into chunks, and sent by offset.
+//!
+//! The thread that runs the attempt writes; a second thread sends, so that a server that is slow to answer does not
+//! keep a step from being stopped. A step that is over before a chunk is due never gets that second thread: what it
+//! wrote is sent at its end. While the server is away, bytes are kept up to a limit; what is lost then is counted in
+//! the log itself.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{AttemptRef, Link, LinkError, Order};
+use berth_core::mask::{Masker, Stream};
+
+use crate::backoff::Backoff;
+use crate::control::{Control, Why};
+use crate::settings::LOG_CHUNK_BYTES_MAX;
+
+/// How long bytes may wait for more before they are sent.
+const HOLD: Duration = Duration::from_millis(50);
+const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+pub(crate) struct Log {
+    sent: Arc<Sent>,
+    sender: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Says when nothing more is worth a try: the runner has to end.
+pub(crate) type GiveUp = Arc<dyn Fn() -> bool + Send + Sync>;
+
+struct Sent {
+    link: Arc<dyn Link>,
+    attempt: AttemptRef,
+    control: Arc<Control>,
+    give_up: GiveUp,
+    bytes_max: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    stream: Stream,
+    /// Masked, in order, not yet sent; the first one stands at `offset`.
+    pending: Vec<u8>,
+    oldest: Option<Instant>,
+    offset: u64,
+    /// All that was accepted, without markers.
+    accepted: u64,
+    lost: u64,
+    is_truncated: bool,
+    is_away: bool,
+    is_refused: bool,
+    is_closed: bool,
+    ends_line: bool,
+}
+
+impl Log {
+    pub(crate) fn new(
+        link: Arc<dyn Link>,
+        attempt: AttemptRef,
+        control: Arc<Control>,
+        masker: &Masker,
+        bytes_max: u64,
+        give_up: GiveUp,
+    ) -> Self {
+        let state = State {
+            stream: masker.stream(),
+            pending: Vec::new(),
+            oldest: None,
+            offset: 0,
+            accepted: 0,
+            lost: 0,
+            is_truncated: false,
+            is_away: false,
+            is_refused: false,
+            is_closed: false,
+            ends_line: true,
+        };
+        let sent = Sent {
+            link,
+            attempt,
+            control,
+            give_up,
+            bytes_max,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        };
+        Self { sent: Arc::new(sent), sender: Mutex::new(None) }
+    }
+
+    /// Bytes of the step, as they came.
+    pub(crate) fn write(&self, bytes: &[u8]) {
+        let mut state = self.sent.lock();
+        if state.is_truncated || state.is_refused {
+            return;
+        }
+        let mut masked = Vec::with_capacity(bytes.len());
+        state.stream.push(bytes, &mut masked);
+        state.accept(&masked, self.sent.bytes_max);
+        if state.is_truncated {
+            state.stream.flush(&mut Vec::new());
+        }
+        drop(state);
+        self.tick();
+    }
+
+    /// A line of our own. It goes the same way as the step's bytes: it may quote what holds a secret.
+    pub(crate) fn line(&self, text: &str) {
+        let mut state = self.sent.lock();
+        let mut masked = Vec::new();
+        state.stream.flush(&mut masked);
+        state.accept(&masked, self.sent.bytes_max);
+        masked.clear();
+        let begin = if state.ends_line { "" } else { "\n" };
+        state.stream.push(format!("{begin}{text}\n").as_bytes(), &mut masked);
+        state.stream.flush(&mut masked);
+        // Past the limit our own lines still have their place: they say how it ended.
+        if !state.is_refused {
+            state.tell_lost();
+            state.put(&masked);
+        }
+        drop(state);
+        self.tick();
+    }
+
+    /// False: the writer should wait, the server takes the bytes too slowly.
+    pub(crate) fn has_room(&self) -> bool {
+        let state = self.sent.lock();
+        state.is_away || state.is_refused || state.pending.len() < BUFFER_BYTES_MAX
+    }
+
+    /// When the next chunk is due and nobody is there yet to send it.
+    pub(crate) fn due_in(&self) -> Option<Duration> {
+        let is_attended = self.sender.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let oldest = if is_attended { None } else { self.sent.lock().oldest };
+        oldest.map(|oldest| HOLD.saturating_sub(oldest.elapsed()))
+    }
+
+    /// Sees to it that what is due is sent.
+    pub(crate) fn tick(&self) {
+        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        if sender.is_some() {
+            self.sent.changed.notify_all();
+            return;
+        }
+        if self.sent.lock().is_due() {
+            let sent = self.sent.clone();
+            // Without a thread the bytes wait for the end of the step, or are counted as lost.
+            *sender = std::thread::Builder::new().name("step-log".into()).spawn(move || sent.run()).ok();
+        }
+    }
+
+    /// The step is over: sends what is left and answers the length of the whole log.
+    pub(crate) fn finish(&self) -> u64 {
+        let mut state = self.sent.lock();
+        let mut masked = Vec::new();
+        state.stream.flush(&mut masked);
+        state.accept(&masked, self.sent.bytes_max);
+        state.tell_lost();
+        state.is_closed = true;
+        drop(state);
+        self.sent.changed.notify_all();
+        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(sender) = sender {
+            sender.join().ok();
+        }
+        let mut state = self.sent.lock();
+        while !state.pending.is_empty() && !state.is_refused {
+            state = self.sent.send_one(state);
+        }
+        state.offset
+    }
+}
+
+impl State {
+    fn accept(&mut self, masked: &[u8], bytes_max: u64) {
+        if masked.is_empty() || self.is_truncated || self.is_refused {
+            return;
+        }
+        let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
+        let taken = &masked[..masked.len().min(room)];
+        // Once something is lost, all is until the server is back: one gap, not many.
+        if self.is_away && (self.lost > 0 || self.pending.len() + taken.len() > BUFFER_BYTES_MAX) {
+            self.lost += taken.len() as u64;
+        } else {
+            self.tell_lost();
+            self.put(taken);
+        }
+        self.accepted += taken.len() as u64;
+        if taken.len() < masked.len() {
+            self.is_truncated = true;
+            self.tell_lost();
+            self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
+        }
+    }
+
+    fn tell_lost(&mut self) {
+        let lost = std::mem::take(&mut self.lost);
+        if lost > 0 {
+            self.put_line(&format!("[berth] log gap: {lost} bytes lost"));
+        }
+    }
+
+    fn put_line(&mut self, text: &str) {
+        let begin = if self.ends_line { "" } else { "\n" };
+        self.put(format!("{begin}{text}\n").as_bytes());
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        if let Some(last) = bytes.last() {
+            self.ends_line = *last == b'\n';
+            self.oldest.get_or_insert_with(Instant::now);
+            self.pending.extend_from_slice(bytes);
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HOLD);
+        !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX)
+    }
+}
+
+impl Sent {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The second thread: sends what is due until the log is closed. What is left then is sent by who closed it.
+    fn run(&self) {
+        let mut state = self.lock();
+        while !state.is_closed && !state.is_refused {
+            if state.is_due() {
+                state = self.send_one(state);
+                continue;
+            }
+            let wait =
+                state.oldest.map_or(Duration::from_secs(1), |oldest| HOLD.saturating_sub(oldest.elapsed()));
+            let (woken, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+        }
+    }
+
+    /// Before another try; not much longer than anybody wants one.
+    fn pause(&self, length: Duration) {
+        let until = Instant::now() + length;
+        while Instant::now() < until && !self.control.is_stale() && !(self.give_up)() {
+            std::thread::sleep(HOLD.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// Sends one chunk, again and again until it is there or nobody wants it any more.
+    fn send_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let length = state.pending.len().min(LOG_CHUNK_BYTES_MAX);
+        let chunk: Vec<u8> = state.pending.drain(..length).collect();
+        state.oldest = (!state.pending.is_empty()).then(Instant::now);
+        let offset = state.offset;
+        drop(state);
+        let mut backoff = Backoff::new();
+        let is_there = loop {
+            match self.link.append_log(&self.attempt, offset, &chunk) {
+                Ok(order) => {
+                    match order {
+                        Order::Continue => {}
+                        Order::Cancel => self.control.stop(Why::Cancelled { reason: None }, None),
+                        Order::Stale => self.control.stop(Why::Stale, None),
+                    }
+                    break order != Order::Stale;
+                }
+                Err(LinkError::Refused(text)) => {
+                    tracing::warn!(step = %self.attempt.step_id, "the log is refused: {text}");
+                    break false;
+                }
+                Err(LinkError::Unavailable(_)) => {
+                    self.lock().is_away = true;
+                    if self.control.is_stale() || (self.give_up)() {
+                        break false;
+                    }
+                    self.pause(backoff.next());
+                }
+            }
+        };
+        let mut state = self.lock();
+        if is_there {
+            state.is_away = false;
+            state.offset = offset + chunk.len() as u64;
+        } else {
+            state.is_refused = true;
+            state.pending.clear();
+        }
+        state
+    }
+}

@@ -1,0 +1,247 @@
+//! Runs one process of an attempt: its output into the log, its end seen, its whole tree ended when it has to.
+//!
+//! The attempt's thread waits on three things at once: output, the end of the main process (its pidfd) and being told
+//! to stop. The step is over when its main process is; what it left in the background is ended then.
+
+pub(crate) mod proc;
+pub(crate) mod tree;
+
+use std::io::{PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
+
+use crate::attempt::Attempt;
+use crate::control::{Why, timespec};
+use crate::sandbox::Cage;
+use proc::Seen;
+use tree::Tree;
+
+const READ_BYTES: usize = 64 * 1024;
+/// The longest wait without a look at the clock.
+const TICK: Duration = Duration::from_secs(1);
+/// How often to look whether anything of a step that was told to stop is left.
+const STOP_TICK: Duration = Duration::from_millis(20);
+/// When the log is full, how soon to look for room again.
+const FULL_TICK: Duration = Duration::from_millis(5);
+/// What a finished step still has in flight, such as a `tee` behind its shell, may arrive for this long.
+const SETTLE: Duration = Duration::from_millis(100);
+/// Orphans that have ended are waited for this often while a step runs.
+const REAP_EVERY: Duration = Duration::from_secs(10);
+
+/// How a process ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// Why we ended it; nothing when it ended by itself.
+    pub(crate) halt: Option<Halt>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Halt {
+    Told(Why),
+    TimedOut,
+}
+
+/// Runs `command` until it has ended and nothing of it is left. `by` is when its time is over.
+pub(crate) fn run(
+    attempt: &Attempt<'_>,
+    cage: &Cage<'_>,
+    mut command: Command,
+    by: Instant,
+) -> std::io::Result<Ended> {
+    let (reader, writer) = std::io::pipe()?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let (tree, child) = Tree::start(cage.place.mark(), || cage.spawn(&mut command))?;
+    attempt.has_run.set(true);
+    // The command keeps our ends of the pipe open; without them its end can be seen.
+    drop(command);
+    limit_memory(attempt, tree.pid());
+    let handle = pidfd_open(tree.pid(), PidfdFlags::empty())?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    let watch =
+        Watch { attempt, cage, tree, child, handle, reader: Some(reader), buffer: vec![0; READ_BYTES] };
+    watch.run(by)
+}
+
+fn limit_memory(attempt: &Attempt<'_>, pid: Pid) {
+    let Some(bytes) = attempt.settings().step_memory_bytes_max else { return };
+    let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
+        tracing::warn!("the memory of a step is not limited: {error}");
+    }
+}
+
+struct Watch<'a> {
+    attempt: &'a Attempt<'a>,
+    cage: &'a Cage<'a>,
+    tree: Tree,
+    child: Child,
+    handle: OwnedFd,
+    /// Nothing once every writer is gone.
+    reader: Option<PipeReader>,
+    buffer: Vec<u8>,
+}
+
+impl Watch<'_> {
+    fn run(mut self, by: Instant) -> std::io::Result<Ended> {
+        let mut reaped = Instant::now();
+        let halt = loop {
+            if self.has_ended() {
+                break None;
+            }
+            if let Some(why) = self.attempt.asked() {
+                break Some(Halt::Told(why));
+            }
+            let now = Instant::now();
+            if now >= by {
+                break Some(Halt::TimedOut);
+            }
+            if now - reaped > REAP_EVERY {
+                reaped = now;
+                self.tree.members();
+            }
+            self.wait(TICK.min(by - now), Wake::Watched);
+        };
+        // It may have ended by itself in the moment it was told to stop: then that is how it ended.
+        let halt = if self.has_ended() { None } else { halt };
+        match halt {
+            None => self.settle(),
+            Some(_) => self.stop(),
+        }
+        let status = self.child.wait()?;
+        self.tree.end();
+        self.drain();
+        Ok(Ended { status, halt })
+    }
+
+    /// The last output of what the main process left behind, if it comes soon.
+    fn settle(&mut self) {
+        let until = Instant::now() + SETTLE;
+        while self.reader.is_some() && Instant::now() < until {
+            self.wait(until - Instant::now(), Wake::OutputOnly);
+        }
+    }
+
+    /// TERM to all, time to end, then KILL.
+    fn stop(&mut self) {
+        let settings = self.attempt.settings();
+        let grace = match self.attempt.asked() {
+            Some(Why::Shutdown) => settings.shutdown_grace,
+            _ => settings.stop_grace,
+        };
+        let usual = Instant::now() + grace;
+        let mut held = self.tell_to_end();
+        loop {
+            let kill_by = self.attempt.control.kill_by().map_or(usual, |earlier| earlier.min(usual));
+            let now = Instant::now();
+            if now >= kill_by || (self.has_ended() && self.tree.members().is_empty()) {
+                break;
+            }
+            if held.is_some_and(|held| !self.tree.members().iter().any(|seen| seen.is_child_of(held.pid))) {
+                let held = held.take();
+                held.iter().for_each(|shell| shell.signal(Signal::TERM));
+                held.iter().for_each(|shell| shell.signal(Signal::CONT));
+            }
+            self.wait(STOP_TICK.min(kill_by - now), Wake::Stopping);
+        }
+        self.tree.kill();
+    }
+
+    /// TERM to every process. A wrapper would take the whole sandbox with it, and so would the end of the shell inside,
+    /// while its commands still clean up: the shell is held, so that it neither ends nor goes on, until they have ended.
+    fn tell_to_end(&self) -> Option<Seen> {
+        let members = self.tree.members();
+        let main = self.tree.pid();
+        if !self.cage.main_is_wrapper() {
+            kill_process_group(main, Signal::TERM).ok();
+            let elsewhere = members.iter().filter(|seen| seen.group != main.as_raw_nonzero().get());
+            elsewhere.for_each(|seen| seen.signal(Signal::TERM));
+            return None;
+        }
+        let child_of = |pid: Pid| members.iter().find(|seen| seen.is_child_of(pid)).copied();
+        let init = child_of(main);
+        let shell = init.and_then(|init| child_of(init.pid));
+        let held = shell.filter(|shell| child_of(shell.pid).is_some());
+        held.iter().for_each(|shell| shell.signal(Signal::STOP));
+        let spared = [Some(main), init.map(|init| init.pid), held.map(|shell| shell.pid)];
+        for seen in members.iter().filter(|seen| !spared.contains(&Some(seen.pid))) {
+            seen.signal(Signal::TERM);
+        }
+        held
+    }
+
+    /// What is in the pipe when nobody writes any more.
+    fn drain(&mut self) {
+        while self.reader.is_some() {
+            if !self.attempt.log.has_room() {
+                std::thread::sleep(FULL_TICK);
+            } else if !self.read() {
+                self.reader = None;
+            }
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let mut fds = [PollFd::from_borrowed_fd(self.handle.as_fd(), PollFlags::IN)];
+        rustix::event::poll(&mut fds, Some(&timespec(Duration::ZERO))).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Waits for output and for what `wake` names, reads what is there, and lets the log send what is due.
+    fn wait(&mut self, limit: Duration, wake: Wake) {
+        let log = &self.attempt.log;
+        let has_room = log.has_room();
+        let mut limit = if has_room { limit } else { limit.min(FULL_TICK) };
+        if let Some(due) = log.due_in() {
+            limit = limit.min(due.max(Duration::from_millis(1)));
+        }
+        let mut fds = Vec::with_capacity(3);
+        if let Some(reader) = self.reader.as_ref().filter(|_| has_room) {
+            fds.push(PollFd::new(reader, PollFlags::IN));
+        }
+        let outputs = fds.len();
+        if wake == Wake::Watched {
+            fds.push(PollFd::from_borrowed_fd(self.attempt.control.wake(), PollFlags::IN));
+        }
+        if wake != Wake::OutputOnly && !(wake == Wake::Stopping && self.has_ended()) {
+            fds.push(PollFd::new(&self.handle, PollFlags::IN));
+        }
+        // An interrupted wait is a short one.
+        let ready = rustix::event::poll(&mut fds, Some(&timespec(limit))).is_ok();
+        let is_readable = ready && fds[..outputs].iter().any(|fd| !fd.revents().is_empty());
+        drop(fds);
+        if is_readable {
+            self.read();
+        }
+        self.attempt.log.tick();
+    }
+
+    /// One piece of output. False when there is none now; the reader is given up at the end.
+    fn read(&mut self) -> bool {
+        let Some(reader) = &mut self.reader else { return false };
+        match reader.read(&mut self.buffer) {
+            Ok(0) => self.reader = None,
+            Ok(length) => {
+                self.attempt.log.write(&self.buffer[..length]);
+                return true;
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return true,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => self.reader = None,
+        }
+        false
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wake {
+    /// Output, the end of the process, and being told to stop.
+    Watched,
+    /// Output and the end of the process: it was told already.
+    Stopping,
+    OutputOnly,
+}

@@ -1,0 +1,204 @@
+//! All processes of one attempt, also those that left its process group.
+//!
+//! A process belongs to an attempt if it is in its group, if its environment carries the attempt's mark, or if it
+//! descends from such a one. This process is made a subreaper, so what loses its parent comes to us: an orphan of a
+//! group of its own that carries no mark belongs to the attempt that was running alone when it was born.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid, kill_process_group, waitid, waitpid,
+};
+
+use super::proc::{Seen, adopted_children, all, own_children};
+
+/// Main processes of all attempts of this process. Which children are adopted is a fact about the whole process, so
+/// there is one list, and it is locked while a process is started.
+static MAINS: Mutex<Vec<Main>> = Mutex::new(Vec::new());
+
+/// Between two looks for what is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// After this many looks somebody should know.
+const LOOKS_BEFORE_WARNING: usize = 2_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Main {
+    pid: Pid,
+    start: u64,
+}
+
+/// The processes of one attempt, as far as they descend from one main process.
+pub(crate) struct Tree {
+    main: Main,
+    /// `BERTH_ATTEMPT_ID=…`
+    mark: Vec<u8>,
+    /// Nothing is left: found out, not assumed.
+    is_over: Cell<bool>,
+}
+
+pub(crate) fn mark(attempt: &str) -> Vec<u8> {
+    format!("BERTH_ATTEMPT_ID={attempt}").into_bytes()
+}
+
+impl Tree {
+    /// Starts the main process and takes note of it before anybody can mistake it for an orphan.
+    pub(crate) fn start(
+        mark: Vec<u8>,
+        spawn: impl FnOnce() -> std::io::Result<std::process::Child>,
+    ) -> std::io::Result<(Self, std::process::Child)> {
+        let mut mains = mains();
+        let child = spawn()?;
+        let pid = Pid::from_child(&child);
+        let start = Seen::look(pid).map_or(0, |seen| seen.start);
+        let main = Main { pid, start };
+        mains.push(main);
+        Ok((Self { main, mark, is_over: Cell::new(false) }, child))
+    }
+
+    pub(crate) fn pid(&self) -> Pid {
+        self.main.pid
+    }
+
+    /// Living processes of the attempt. The main process is among them until it ends.
+    pub(crate) fn members(&self) -> Vec<Seen> {
+        let mains = mains();
+        let own = getpid().as_raw_nonzero().get();
+        let own_group = getpgrp().as_raw_nonzero().get();
+        let group = self.main.pid.as_raw_nonzero().get();
+        let is_main = |seen: &Seen| mains.iter().any(|main| main.pid == seen.pid);
+        let everything = all();
+        let adopted: HashSet<i32> = adopted_children().into_iter().collect();
+        // Nothing of an attempt is older than its main process.
+        let young: Vec<Seen> = everything.into_iter().filter(|seen| seen.start >= self.main.start).collect();
+        let is_orphan = |seen: &Seen| {
+            let number = seen.pid.as_raw_nonzero().get();
+            seen.parent == own && adopted.contains(&number) && seen.group != own_group && !is_main(seen)
+        };
+        for seen in young.iter().filter(|seen| seen.is_dead) {
+            if seen.parent == own && !is_main(seen) && (seen.group == group || is_orphan(seen)) {
+                waitpid(Some(seen.pid), WaitOptions::NOHANG).ok();
+            }
+        }
+        let others: Vec<Main> = mains.iter().copied().filter(|main| *main != self.main).collect();
+        let is_nobody_elses = |seen: &Seen| {
+            !others.iter().any(|main| main.start <= seen.start) && !seen.has_environment(b"BERTH_ATTEMPT_ID=")
+        };
+        let alive: Vec<Seen> = young
+            .into_iter()
+            .filter(|seen| !seen.is_dead && seen.pid.as_raw_nonzero().get() != own)
+            .collect();
+        let belongs = |seen: &Seen| {
+            seen.group == group
+                || seen.pid == self.main.pid
+                || (!(is_main(seen) && seen.pid != self.main.pid) && seen.has_environment(&self.mark))
+                || (is_orphan(seen) && is_nobody_elses(seen))
+        };
+        let (mut members, mut rest): (Vec<Seen>, Vec<Seen>) = alive.into_iter().partition(belongs);
+        loop {
+            let parents: HashSet<i32> = members.iter().map(|seen| seen.pid.as_raw_nonzero().get()).collect();
+            let (more, others): (Vec<Seen>, Vec<Seen>) =
+                rest.into_iter().partition(|seen| parents.contains(&seen.parent));
+            if more.is_empty() {
+                return members;
+            }
+            members.extend(more);
+            rest = others;
+        }
+    }
+
+    /// After the main process has ended and was waited for: is there surely nothing left? Quick, because it runs at
+    /// the end of every step: a survivor has become our child, or descends from one.
+    fn is_surely_gone(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if matches!(waitid(WaitId::All, options), Err(Errno::CHILD)) {
+            return true;
+        }
+        let mains = mains();
+        let Some(children) = own_children() else { return false };
+        let is_known = |number: &i32| mains.iter().any(|main| main.pid.as_raw_nonzero().get() == *number);
+        children.iter().all(is_known)
+    }
+
+    /// Ends whatever is left, after the main process was waited for.
+    pub(crate) fn end(&self) {
+        if !self.is_surely_gone() {
+            self.kill();
+        }
+        self.is_over.set(true);
+    }
+
+    /// Ends every process and comes back when there is none.
+    pub(crate) fn kill(&self) {
+        let mut looks = 0_usize;
+        loop {
+            let members = self.members();
+            if members.is_empty() {
+                return;
+            }
+            // In one go, so that a group cannot grow faster than it is ended. The number is that of our group as long
+            // as somebody is in it.
+            let group = self.main.pid;
+            if members.iter().any(|seen| seen.group == group.as_raw_nonzero().get()) {
+                kill_process_group(group, Signal::KILL).ok();
+            }
+            for seen in &members {
+                seen.signal(Signal::KILL);
+            }
+            looks += 1;
+            if looks == LOOKS_BEFORE_WARNING {
+                tracing::warn!(left = members.len(), "processes of a step do not end by KILL; still trying");
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        // A fault of ours is no reason to leave processes behind.
+        if !self.is_over.get() {
+            self.kill();
+            waitpid(Some(self.main.pid), WaitOptions::empty()).ok();
+        }
+        mains().retain(|main| *main != self.main);
+    }
+}
+
+/// Ends every process whose environment has an entry that begins like this, and all that descends from them.
+pub(crate) fn kill_marked(entry: &[u8]) -> usize {
+    let own = getpid();
+    let mut killed = HashSet::new();
+    loop {
+        let everything = all();
+        let alive = everything.into_iter().filter(|seen| !seen.is_dead && seen.pid != own);
+        let (mut found, mut rest): (Vec<Seen>, Vec<Seen>) =
+            alive.partition(|seen| seen.has_environment(entry));
+        let mut parents: HashSet<i32> = found.iter().map(|seen| seen.pid.as_raw_nonzero().get()).collect();
+        loop {
+            let (more, others): (Vec<Seen>, Vec<Seen>) =
+                rest.into_iter().partition(|seen| parents.contains(&seen.parent));
+            if more.is_empty() {
+                break;
+            }
+            parents = more.iter().map(|seen| seen.pid.as_raw_nonzero().get()).collect();
+            found.extend(more);
+            rest = others;
+        }
+        if found.is_empty() {
+            return killed.len();
+        }
+        for seen in found {
+            seen.signal(Signal::KILL);
+            killed.insert((seen.pid, seen.start));
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+fn mains() -> MutexGuard<'static, Vec<Main>> {
+    MAINS.lock().unwrap_or_else(PoisonError::into_inner)
+}

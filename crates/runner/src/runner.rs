@@ -1,0 +1,253 @@
+//! The runner as a whole: what its threads share, how it starts and how it ends.
+
+use std::collections::HashMap;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{AttemptRef, Isolation, Link};
+
+use crate::attempt::place::{Place, attempts_dir};
+use crate::control::{Control, Why};
+use crate::left_over::kill_left_over;
+use crate::log::GiveUp;
+use crate::pulse::{self, Pulse};
+use crate::sandbox::{Cage, Level};
+use crate::settings::{Settings, StartError};
+use crate::{dispatch, sandbox};
+
+/// How long reports may be tried after the last step has ended, when the runner ends.
+const LAST_REPORTS: Duration = Duration::from_secs(2);
+const PAUSE_AT_THE_END: Duration = Duration::from_millis(50);
+
+/// Executes steps until it is stopped.
+pub struct Runner {
+    shared: Arc<Shared>,
+    dispatcher: JoinHandle<()>,
+    pulse: JoinHandle<()>,
+    _lock: File,
+}
+
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) link: Arc<dyn Link>,
+    pub(crate) pulse: Pulse,
+    level: Level,
+    state: Arc<Mutex<State>>,
+    changed: Condvar,
+}
+
+struct State {
+    running: HashMap<String, Running>,
+    changed_at: Instant,
+    /// Places with a thread.
+    taken: usize,
+    /// When the runner ends: nothing is tried any more after this.
+    ends_by: Option<Instant>,
+}
+
+struct Running {
+    attempt: AttemptRef,
+    control: Arc<Control>,
+}
+
+impl Runner {
+    /// Ends what an earlier process left, then asks for work.
+    pub fn start(mut settings: Settings, link: Arc<dyn Link>) -> Result<Self, StartError> {
+        let lock = prepare(&mut settings)?;
+        let level = sandbox::choose(&settings)?;
+        // Orphans come to us, so that they can be found. Without it the sweep of /proc still looks for marks.
+        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
+            tracing::warn!("orphans of steps do not come to this process: {error}");
+        }
+        let left = kill_left_over(&settings.work_dir)
+            .map_err(|source| StartError::WorkDir { path: settings.work_dir.clone(), source })?;
+        if left.processes > 0 || left.attempts > 0 {
+            tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
+        }
+        let state = State { running: HashMap::new(), changed_at: Instant::now(), taken: 0, ends_by: None };
+        let shared = Arc::new(Shared {
+            settings,
+            link,
+            pulse: Pulse::new(),
+            level,
+            state: Arc::new(Mutex::new(state)),
+            changed: Condvar::new(),
+        });
+        let beating = shared.clone();
+        let pulse = thread("runner-pulse", move || pulse::run(&beating))?;
+        let working = shared.clone();
+        let dispatcher = match thread("runner", move || dispatch::run(&working)) {
+            Ok(dispatcher) => dispatcher,
+            Err(error) => {
+                shared.end();
+                return Err(error);
+            }
+        };
+        Ok(Self { shared, dispatcher, pulse, _lock: lock })
+    }
+
+    /// How far steps are kept apart here.
+    pub fn isolation(&self) -> Isolation {
+        self.shared.level.isolation()
+    }
+
+    /// Tells every step to stop, waits for all of them at most for the grace, and reports them as interrupted.
+    pub fn stop(self) {
+        self.shared.end();
+        for thread in [self.dispatcher, self.pulse] {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the runner has panicked");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        let kill_by = Instant::now() + self.settings.shutdown_grace;
+        let mut state = self.lock();
+        state.ends_by = Some(kill_by + LAST_REPORTS);
+        for running in state.running.values() {
+            running.control.stop(Why::Shutdown, Some(kill_by));
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.lock().ends_by.is_some()
+    }
+
+    /// Nothing is worth another try.
+    pub(crate) fn has_to_end(&self) -> bool {
+        self.lock().ends_by.is_some_and(|by| Instant::now() >= by)
+    }
+
+    pub(crate) fn give_up(&self) -> GiveUp {
+        let state = self.state.clone();
+        Arc::new(move || {
+            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.ends_by.is_some_and(|by| Instant::now() >= by)
+        })
+    }
+
+    pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
+        Cage { level: &self.level, settings: &self.settings, place }
+    }
+
+    /// False: it runs already.
+    pub(crate) fn begin(&self, attempt: &AttemptRef, control: &Arc<Control>) -> bool {
+        let mut state = self.lock();
+        if state.running.contains_key(&attempt.nonce) {
+            return false;
+        }
+        let running = Running { attempt: attempt.clone(), control: control.clone() };
+        state.running.insert(attempt.nonce.clone(), running);
+        state.changed_at = Instant::now();
+        if state.ends_by.is_some() {
+            control.stop(Why::Shutdown, None);
+        }
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    pub(crate) fn finish(&self, attempt: &AttemptRef) {
+        let mut state = self.lock();
+        state.running.remove(&attempt.nonce);
+        state.changed_at = Instant::now();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn stop_attempt(&self, nonce: &str, why: Why) {
+        if let Some(running) = self.lock().running.get(nonce) {
+            running.control.stop(why, None);
+        }
+    }
+
+    /// What runs, and for how long that has not changed. Nothing when the runner has ended.
+    pub(crate) fn wait_for_attempts(&self) -> Option<(Vec<AttemptRef>, Duration)> {
+        let mut state = self.lock();
+        while state.running.is_empty() {
+            if state.ends_by.is_some() {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        let attempts = state.running.values().map(|running| running.attempt.clone()).collect();
+        Some((attempts, state.changed_at.elapsed()))
+    }
+
+    pub(crate) fn wait_for_change(&self, limit: Duration) {
+        let state = self.lock();
+        self.changed.wait_timeout(state, limit).map(drop).unwrap_or_default();
+    }
+
+    /// Waits until a place is free, and answers how many are; nothing when the runner ends.
+    pub(crate) fn wait_for_place(&self) -> Option<usize> {
+        let is_full = |state: &mut State| state.taken >= self.settings.places && state.ends_by.is_none();
+        let state = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        state.ends_by.is_none().then(|| self.settings.places - state.taken)
+    }
+
+    pub(crate) fn take_place(&self) {
+        self.lock().taken += 1;
+    }
+
+    pub(crate) fn free_place(&self) {
+        self.lock().taken -= 1;
+        self.changed.notify_all();
+    }
+
+    /// Before another try: the whole of `limit`, but not much longer than the runner has.
+    pub(crate) fn pause(&self, limit: Duration) {
+        let goes_on = |state: &mut State| state.ends_by.is_none();
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(self.lock(), limit, goes_on)
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_ending = state.ends_by.is_some();
+        drop(state);
+        if is_ending {
+            std::thread::sleep(limit.min(PAUSE_AT_THE_END));
+        }
+    }
+}
+
+fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+    std::thread::Builder::new().name(name.into()).spawn(run).map_err(StartError::Thread)
+}
+
+/// Makes the work directory private, takes it for this runner alone, and writes its real path down.
+fn prepare(settings: &mut Settings) -> Result<File, StartError> {
+    let path = settings.work_dir.clone();
+    let failed = |source| StartError::WorkDir { path: path.clone(), source };
+    DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
+    settings.work_dir = path.canonicalize().map_err(failed)?;
+    make_private(&settings.work_dir).map_err(failed)?;
+    settings.hidden = settings.hidden.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
+    let lock = settings.work_dir.join("lock");
+    let lock =
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(StartError::InUse(settings.work_dir.clone())),
+        Err(TryLockError::Error(source)) => return Err(failed(source)),
+    }
+    let attempts = attempts_dir(&settings.work_dir);
+    DirBuilder::new().recursive(true).mode(0o700).create(&attempts).map_err(failed)?;
+    Ok(lock)
+}
+
+fn make_private(dir: &Path) -> std::io::Result<()> {
+    std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o700))
+}

@@ -1,0 +1,88 @@
+//! What a runner is told when it starts, and the limits it keeps.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long one question for work may wait for an answer.
+pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
+/// How long one heartbeat may wait for an answer.
+pub const HEARTBEAT_WAIT_MAX: Duration = Duration::from_secs(5);
+/// Without an answer for this long a runner stops its steps by itself.
+pub const RUNNER_SELF_STOP: Duration = Duration::from_secs(20);
+pub const STEP_STOP_GRACE: Duration = Duration::from_secs(10);
+pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(8);
+pub const STEP_LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+pub const STEP_OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
+pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// The kernel takes no longer argument; a script is one.
+pub const SCRIPT_BYTES_MAX: usize = 128 * 1024 - 1;
+
+/// How far steps are kept apart from the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sandbox {
+    /// The strongest that works here.
+    Auto,
+    Bubblewrap,
+    Landlock,
+    Off,
+}
+
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Made when it is not there, and private (0700). One runner at a time uses it.
+    pub work_dir: PathBuf,
+    /// New at every start.
+    pub boot: String,
+    /// How many steps run at once.
+    pub places: usize,
+    pub labels: Vec<String>,
+    pub sandbox: Sandbox,
+    /// What steps must not read, such as the data directory of a server on the same machine. A step without a sandbox
+    /// can read what its user can.
+    pub hidden: Vec<PathBuf>,
+    /// Where files with secrets are put: the first of these that is a tmpfs.
+    pub secret_places: Vec<PathBuf>,
+    pub step_memory_bytes_max: Option<u64>,
+    pub step_log_bytes_max: u64,
+    /// From TERM to KILL.
+    pub stop_grace: Duration,
+    /// The same when the runner itself ends.
+    pub shutdown_grace: Duration,
+    pub acquire_wait: Duration,
+    pub heartbeat_wait: Duration,
+    pub self_stop: Duration,
+}
+
+impl Settings {
+    pub fn new(work_dir: PathBuf, boot: String) -> Self {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        Self {
+            work_dir,
+            boot,
+            places: 4,
+            labels: Vec::new(),
+            sandbox: Sandbox::Auto,
+            hidden: Vec::new(),
+            secret_places: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
+            step_memory_bytes_max: None,
+            step_log_bytes_max: STEP_LOG_BYTES_MAX,
+            stop_grace: STEP_STOP_GRACE,
+            shutdown_grace: SHUTDOWN_GRACE,
+            acquire_wait: ACQUIRE_WAIT_MAX,
+            heartbeat_wait: HEARTBEAT_WAIT_MAX,
+            self_stop: RUNNER_SELF_STOP,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot use {path} as work directory: {source}")]
+    WorkDir { path: PathBuf, source: std::io::Error },
+    #[error("{0} is in use by another runner: give each a work directory of its own")]
+    InUse(PathBuf),
+    #[error("the sandbox {0:?} does not work here: {1}; choose another one, or `off`")]
+    Sandbox(Sandbox, String),
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}

@@ -1,0 +1,125 @@
+//! The step types besides `script`.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
+use serde_json::json;
+
+use crate::fixture::{Fixture, failed, step, succeeded};
+
+/// A server that answers each request with the next of these statuses, and the last one for ever.
+fn serve(statuses: Vec<u16>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
+    let address = listener.local_addr().expect("address");
+    std::thread::spawn(move || {
+        let mut statuses = statuses.into_iter().peekable();
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("connection");
+            let mut lines = BufReader::new(stream.try_clone().expect("clone")).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let status = statuses.next().expect("a status");
+            if statuses.peek().is_none() {
+                statuses = vec![status, status].into_iter().peekable();
+            }
+            let head = format!("HTTP/1.1 {status} X\r\nLocation: /away\r\nContent-Length: 2\r\n\r\nok");
+            stream.write_all(head.as_bytes()).ok();
+        }
+    });
+    format!("http://{address}")
+}
+
+#[test]
+fn an_address_is_asked_until_it_answers_as_expected() {
+    let fixture = Fixture::new();
+    let url = serve(vec![503, 503, 200]);
+    let outcome =
+        fixture.run(step("a", "http_check", json!({ "url": format!("{url}/health"), "within": "20s" })));
+    succeeded(&outcome);
+    let log = fixture.link.text_of("a");
+    assert_eq!(log.lines().count(), 3, "a line per try: {log}");
+    assert!(log.lines().last().expect("a line").contains("/health answered 200 in "), "{log}");
+    assert_eq!(fixture.link.report_of("a").isolation, Isolation::None);
+}
+
+#[test]
+fn redirects_are_answers_of_their_own() {
+    let fixture = Fixture::new();
+    let url = serve(vec![302]);
+    succeeded(&fixture.run(step(
+        "a",
+        "http_check",
+        json!({ "url": url, "expect_status": 302, "method": "HEAD" }),
+    )));
+}
+
+#[test]
+fn an_address_that_never_answers_fails_the_step() {
+    let fixture = Fixture::new();
+    let url = serve(vec![500]);
+    let outcome = fixture.run(step("a", "http_check", json!({ "url": url, "within": "1s" })));
+    assert_eq!(failed(&outcome), (FailureCause::Exited, "wanted 200 within 1s; at the end it answered 500"));
+    let closed = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("address");
+    let url = format!("https://user:hunter22@{closed}/");
+    let mut assignment = step("b", "http_check", json!({ "url": url, "within": "1s" }));
+    assignment.masked = vec![SecretText::new("hunter22".into())];
+    let outcome = fixture.run(assignment);
+    assert!(failed(&outcome).1.contains("cannot be asked"), "{outcome:?}");
+    assert!(!fixture.link.text_of("b").contains("hunter22"), "{}", fixture.link.text_of("b"));
+}
+
+#[test]
+fn a_check_is_cancelled_at_once_even_while_it_waits_for_an_answer() {
+    let fixture = Fixture::new();
+    // Accepts, and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("socket");
+    let url = format!("http://{}", listener.local_addr().expect("address"));
+    fixture.link.give(step("a", "http_check", json!({ "url": url })));
+    let _asked = listener.accept().expect("asked");
+    fixture.link.wait_for_beats(1);
+    let began = Instant::now();
+    fixture.link.order("a", Order::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(fixture.link.text_of("a"), "[berth] stopped: enough\n");
+}
+
+#[test]
+fn a_command_is_tried_until_it_succeeds() {
+    let fixture = Fixture::new();
+    let run = "echo x >> tries; test $(wc -l < tries) -ge 3; echo image=b > $BERTH_OUTPUT";
+    let mut assignment = step("a", "wait_for", json!({ "run": run, "every": "1s", "within": "20s" }));
+    assignment.outputs = vec!["image".into()];
+    let outcome = fixture.run(assignment);
+    assert_eq!(succeeded(&outcome)["image"], "b");
+    assert_eq!(fixture.link.text_of("a"), "[berth] not yet: exited with 1\n".repeat(2));
+}
+
+#[test]
+fn a_wait_ends_when_its_time_is_over() {
+    let fixture = Fixture::new();
+    let outcome = fixture.run(step("a", "wait_for", json!({ "run": "sleep 1000", "within": "1s" })));
+    assert_eq!(failed(&outcome), (FailureCause::Exited, "not within 1s: the command was still running"));
+    let outcome = fixture.run(step("b", "wait_for", json!({ "url": serve(vec![404, 204]), "every": "1s" })));
+    succeeded(&outcome);
+    assert_eq!(fixture.link.text_of("b"), "[berth] not yet: answered 404\n");
+}
+
+#[test]
+fn a_dummy_does_as_it_is_told() {
+    let fixture = Fixture::new();
+    let mut assignment = step(
+        "a",
+        "dummy",
+        json!({ "message": "hello", "duration": "1s", "outputs": { "image": "a", "no": "b" } }),
+    );
+    assignment.outputs = vec!["image".into()];
+    assert_eq!(succeeded(&fixture.run(assignment)).len(), 1);
+    assert!(fixture.link.text_of("a").starts_with("hello\n[berth] warning: `no`"));
+    let outcome = fixture.run(step("b", "dummy", json!({ "outcome": "fail" })));
+    assert_eq!(failed(&outcome).0, FailureCause::Exited);
+    let mut assignment = step("c", "dummy", json!({ "outcome": "hang" }));
+    assignment.timeout_s = 1;
+    assert_eq!(failed(&fixture.run(assignment)).0, FailureCause::TimedOut);
+}

@@ -1,0 +1,143 @@
+//! A runner with its server, and assignments for it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{Assignment, AttemptRef, Outcome};
+use berth_runner::{Runner, Sandbox, Settings};
+use serde_json::{Map, Value, json};
+
+use crate::link::{PATIENCE, TestLink};
+
+pub(crate) struct Fixture {
+    pub(crate) link: Arc<TestLink>,
+    runner: Option<Runner>,
+    pub(crate) dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let dir = tempfile::tempdir().expect("directory");
+        let link = Arc::new(TestLink::default());
+        let mut settings = settings(dir.path().join("work"));
+        change(&mut settings);
+        let runner = Runner::start(settings, link.clone()).expect("runner");
+        Self { link, runner: Some(runner), dir }
+    }
+
+    /// Runs one step to its end.
+    pub(crate) fn run(&self, assignment: Assignment) -> Outcome {
+        let step = assignment.attempt.step_id.clone();
+        self.link.give(assignment);
+        self.link.report_of(&step).outcome
+    }
+
+    pub(crate) fn stop(&mut self) {
+        if let Some(runner) = self.runner.take() {
+            runner.stop();
+        }
+    }
+}
+
+/// Whatever a test did: no fault in the protocol, no process and no directory is left.
+impl Drop for Fixture {
+    fn drop(&mut self) {
+        self.stop();
+        if !std::thread::panicking() {
+            self.link.check();
+            let left: Vec<_> = std::fs::read_dir(self.dir.path().join("work/attempts"))
+                .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
+                .unwrap_or_default();
+            assert!(left.is_empty(), "{left:?}");
+        }
+    }
+}
+
+pub(crate) fn settings(work_dir: PathBuf) -> Settings {
+    let mut settings = Settings::new(work_dir, "boot-1".into());
+    settings.sandbox = Sandbox::Off;
+    settings.stop_grace = Duration::from_secs(1);
+    settings.shutdown_grace = Duration::from_secs(1);
+    settings.acquire_wait = Duration::from_millis(200);
+    settings
+}
+
+pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
+    let Value::Object(params) = params else { panic!("params are an object") };
+    Assignment {
+        attempt: AttemptRef {
+            organization_id: "org_1".into(),
+            deployment_id: "dep_1".into(),
+            step_id: id.into(),
+            number: 1,
+            nonce: String::new(),
+        },
+        step: id.into(),
+        step_name: id.into(),
+        kind: kind.into(),
+        params: params.into_iter().collect::<Map<_, _>>(),
+        env: BTreeMap::new(),
+        secret_files: BTreeMap::new(),
+        masked: Vec::new(),
+        facts: BTreeMap::new(),
+        outputs: Vec::new(),
+        artifacts: BTreeMap::new(),
+        needs_artifacts: Vec::new(),
+        has_source: false,
+        timeout_s: 60,
+    }
+}
+
+pub(crate) fn script(id: &str, run: &str) -> Assignment {
+    step(id, "script", json!({ "run": run }))
+}
+
+pub(crate) fn succeeded(outcome: &Outcome) -> &BTreeMap<String, String> {
+    match outcome {
+        Outcome::Succeeded { outputs, .. } => outputs,
+        other => panic!("wanted a success, got {other:?}"),
+    }
+}
+
+pub(crate) fn failed(outcome: &Outcome) -> (berth_api::runner::FailureCause, &str) {
+    match outcome {
+        Outcome::Failed { cause, detail, .. } => (*cause, detail),
+        other => panic!("wanted a failure, got {other:?}"),
+    }
+}
+
+/// The argument of a `sleep` that no other test uses.
+pub(crate) fn unique_sleep() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("1000.{}{:05}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Processes whose command line is `sleep MARK`.
+pub(crate) fn sleepers(mark: &str) -> Vec<String> {
+    let wanted = format!("sleep\0{mark}\0").into_bytes();
+    let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    numbers
+        .filter(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        .filter(|number| {
+            let line = std::fs::read(format!("/proc/{number}/cmdline")).unwrap_or_default();
+            line.ends_with(&wanted)
+        })
+        .collect()
+}
+
+/// Waits until something holds.
+pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < until, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,58 @@
+//! What an earlier process left is ended before anything else.
+
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use berth_runner::{LeftOver, Runner, kill_left_over};
+
+use crate::fixture::{settings, sleepers, unique_sleep};
+use crate::link::TestLink;
+
+#[test]
+fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
+    let dir = tempfile::tempdir().expect("directory");
+    let work = dir.path().join("work");
+    let attempt = work.join("attempts/0123");
+    std::fs::create_dir_all(attempt.join("workspace")).expect("directory");
+    let secrets = std::path::PathBuf::from(format!("/dev/shm/berth-{}", "0123"));
+    std::fs::create_dir_all(&secrets).expect("directory");
+    std::fs::write(attempt.join("secrets"), secrets.to_str().expect("text")).expect("file");
+    let (marked, stranger) = (unique_sleep(), unique_sleep());
+    // As a crash leaves them: in sessions of their own, one without the mark below one that has it.
+    let text = format!("setsid env -i sleep {marked} & setsid sleep {marked} & exec sleep {marked}");
+    let mut left = Command::new("sh")
+        .args(["-c", &text])
+        .env("BERTH_WORKSPACE", attempt.join("workspace"))
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("process");
+    let mut other = Command::new("sleep").arg(&stranger).spawn().expect("process");
+    crate::fixture::eventually("they run", || sleepers(&marked).len() == 3);
+    let found = kill_left_over(&work).expect("looked");
+    left.wait().expect("waited");
+    assert_eq!(found, LeftOver { processes: 3, attempts: 1 });
+    assert_eq!(sleepers(&marked), Vec::<String>::new());
+    assert_eq!(sleepers(&stranger).len(), 1, "others are left alone");
+    other.kill().and_then(|()| other.wait()).expect("ended");
+    assert!(!attempt.exists() && !secrets.exists());
+    assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 0 });
+    assert_eq!(
+        kill_left_over(&dir.path().join("none")).expect("looked"),
+        LeftOver { processes: 0, attempts: 0 }
+    );
+}
+
+#[test]
+fn a_note_about_secrets_cannot_name_a_foreign_directory() {
+    let dir = tempfile::tempdir().expect("directory");
+    let work = dir.path().join("work");
+    let attempt = work.join("attempts/0123");
+    let foreign = dir.path().join("foreign");
+    for dir in [&attempt, &foreign] {
+        std::fs::create_dir_all(dir).expect("directory");
+    }
+    std::fs::write(attempt.join("secrets"), foreign.to_str().expect("text")).expect("file");
+    let runner = Runner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
+    assert!(!attempt.exists() && foreign.exists());
+    runner.stop();
+}

@@ -1,0 +1,287 @@
+//! `TestLink`: the server's side of the protocol in memory. It grants what a test gives it, remembers what it is told,
+//! and can be away.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::Path;
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told,
+};
+
+/// How long a test waits for anything.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Default)]
+pub(crate) struct TestLink {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Assignment>,
+    /// By nonce: the same question has the same answer.
+    granted: HashMap<String, Assignment>,
+    /// What comes after a step, on the same thread.
+    chains: HashMap<String, VecDeque<Assignment>>,
+    logs: BTreeMap<String, Vec<u8>>,
+    reports: Vec<Report>,
+    orders: HashMap<String, (Order, Option<String>)>,
+    kept: BTreeMap<String, Vec<u8>>,
+    faults: Vec<String>,
+    beats: usize,
+    is_away: bool,
+    /// This many log chunks are written, but their answer gets lost.
+    lost_answers: usize,
+    /// Once a log is this long, the server goes away by itself.
+    away_at_log_bytes: Option<usize>,
+}
+
+impl TestLink {
+    pub(crate) fn give(&self, assignment: Assignment) {
+        self.change(|state| state.waiting.push_back(assignment));
+    }
+
+    /// Each follows the one before on the thread of `first`.
+    pub(crate) fn give_chain(&self, first: &str, rest: Vec<Assignment>) {
+        self.change(|state| {
+            let mut before = first.to_owned();
+            for assignment in rest {
+                let id = assignment.attempt.step_id.clone();
+                state.chains.entry(before).or_default().push_back(assignment);
+                before = id;
+            }
+        });
+    }
+
+    pub(crate) fn order(&self, step: &str, order: Order, reason: Option<&str>) {
+        self.change(|state| {
+            state.orders.insert(step.to_owned(), (order, reason.map(str::to_owned)));
+        });
+    }
+
+    pub(crate) fn be_away(&self, is_away: bool) {
+        self.change(|state| {
+            state.is_away = is_away;
+            state.away_at_log_bytes = None;
+        });
+    }
+
+    pub(crate) fn be_away_at_log_bytes(&self, bytes: usize) {
+        self.change(|state| state.away_at_log_bytes = Some(bytes));
+    }
+
+    pub(crate) fn lose_answers(&self, count: usize) {
+        self.change(|state| state.lost_answers = count);
+    }
+
+    pub(crate) fn is_away(&self) -> bool {
+        self.lock().is_away
+    }
+
+    pub(crate) fn report_of(&self, step: &str) -> Report {
+        self.wait(&format!("the report of {step}"), |state| {
+            state.reports.iter().find(|report| report.attempt.step_id == step).cloned()
+        })
+    }
+
+    pub(crate) fn has_report(&self, step: &str) -> bool {
+        self.lock().reports.iter().any(|report| report.attempt.step_id == step)
+    }
+
+    pub(crate) fn wait_for_reports(&self, count: usize) -> Vec<Report> {
+        self.wait(&format!("{count} reports"), |state| {
+            (state.reports.len() >= count).then(|| state.reports.clone())
+        })
+    }
+
+    pub(crate) fn wait_for_beats(&self, count: usize) {
+        self.wait(&format!("{count} heartbeats"), |state| (state.beats >= count).then_some(()));
+    }
+
+    pub(crate) fn wait_for_log(&self, step: &str, part: &str) {
+        self.wait(&format!("{part:?} in the log of {step}"), |state| {
+            let log = state.logs.get(step)?;
+            String::from_utf8_lossy(log).contains(part).then_some(())
+        });
+    }
+
+    pub(crate) fn log_of(&self, step: &str) -> Vec<u8> {
+        self.lock().logs.get(step).cloned().unwrap_or_default()
+    }
+
+    pub(crate) fn text_of(&self, step: &str) -> String {
+        String::from_utf8_lossy(&self.log_of(step)).into_owned()
+    }
+
+    pub(crate) fn kept(&self) -> BTreeMap<String, Vec<u8>> {
+        self.lock().kept.clone()
+    }
+
+    /// Gaps, overlaps, reports twice.
+    pub(crate) fn check(&self) {
+        assert_eq!(self.lock().faults, Vec::<String>::new());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("not poisoned")
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
+        self.changed.notify_all();
+    }
+
+    fn wait<T>(&self, what: &str, find: impl Fn(&State) -> Option<T>) -> T {
+        let until = Instant::now() + PATIENCE;
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = find(&state) {
+                return found;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "waited in vain for {what}; reports: {:?}", state.reports);
+            state = self.changed.wait_timeout(state, left).expect("not poisoned").0;
+        }
+    }
+
+    fn answer(&self) -> Result<MutexGuard<'_, State>, LinkError> {
+        let state = self.lock();
+        if state.is_away { Err(LinkError::Unavailable("away".into())) } else { Ok(state) }
+    }
+}
+
+impl State {
+    fn grant(&mut self, nonce: &str, mut assignment: Assignment) -> Assignment {
+        nonce.clone_into(&mut assignment.attempt.nonce);
+        self.granted.insert(nonce.to_owned(), assignment.clone());
+        assignment
+    }
+
+    fn told(&self, attempt: &AttemptRef) -> Option<Told> {
+        let (order, reason) = self.orders.get(&attempt.step_id)?.clone();
+        (order != Order::Continue).then(|| Told { nonce: attempt.nonce.clone(), order, reason })
+    }
+
+    fn order_for(&self, attempt: &AttemptRef) -> Order {
+        self.orders.get(&attempt.step_id).map_or(Order::Continue, |(order, _)| *order)
+    }
+}
+
+impl Link for TestLink {
+    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
+        let until = Instant::now() + wait;
+        let mut state = self.answer()?;
+        loop {
+            let mut given = Vec::new();
+            for nonce in &asked.nonces {
+                if let Some(earlier) = state.granted.get(nonce) {
+                    given.push(earlier.clone());
+                } else if let Some(assignment) = state.waiting.pop_front() {
+                    given.push(state.grant(nonce, assignment));
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if !given.is_empty() || left.is_zero() {
+                return Ok(given);
+            }
+            state = self.changed.wait_timeout(state, left).expect("not poisoned").0;
+        }
+    }
+
+    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
+        let until = Instant::now() + wait;
+        let mut state = self.answer()?;
+        state.beats += 1;
+        self.changed.notify_all();
+        loop {
+            let told: Vec<Told> = beat.attempts.iter().filter_map(|attempt| state.told(attempt)).collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if !told.is_empty() || left.is_zero() {
+                return Ok(told);
+            }
+            if state.is_away {
+                return Err(LinkError::Unavailable("away".into()));
+            }
+            state = self.changed.wait_timeout(state, left).expect("not poisoned").0;
+        }
+    }
+
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+        let mut state = self.answer()?;
+        let order = state.order_for(attempt);
+        if bytes.len() > berth_runner::LOG_CHUNK_BYTES_MAX {
+            state.faults.push(format!("a chunk of {} bytes", bytes.len()));
+        }
+        let offset = usize::try_from(offset).expect("small");
+        let step = attempt.step_id.clone();
+        let log = state.logs.entry(step).or_default();
+        let mut fault = None;
+        if offset == log.len() {
+            log.extend_from_slice(bytes);
+        } else if log.get(offset..offset + bytes.len()) != Some(bytes) {
+            fault = Some(format!("bytes at {offset} of a log of {}", log.len()));
+        }
+        let length = log.len();
+        state.faults.extend(fault);
+        if state.away_at_log_bytes.is_some_and(|limit| length >= limit) {
+            state.is_away = true;
+        }
+        let is_lost = state.lost_answers > 0;
+        state.lost_answers = state.lost_answers.saturating_sub(1);
+        drop(state);
+        self.changed.notify_all();
+        if is_lost { Err(LinkError::Unavailable("the answer got lost".into())) } else { Ok(order) }
+    }
+
+    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+        let mut state = self.answer()?;
+        let order = state.order_for(&report.attempt);
+        let step = report.attempt.step_id.clone();
+        let length = state.logs.get(&step).map_or(0, Vec::len) as u64;
+        if length != report.log_bytes {
+            let fault = format!("{step}: {} bytes reported, {length} there", report.log_bytes);
+            state.faults.push(fault);
+        }
+        if state.reports.iter().any(|earlier| earlier.attempt == report.attempt) {
+            state.faults.push(format!("{step} is reported twice"));
+        }
+        state.reports.push(report.clone());
+        let next = match &report.next_nonce {
+            Some(nonce) => {
+                let next = state.chains.get_mut(&step).and_then(VecDeque::pop_front);
+                next.map(|assignment| state.grant(nonce, assignment))
+            }
+            None => None,
+        };
+        drop(state);
+        self.changed.notify_all();
+        Ok(Reported { order, next })
+    }
+
+    fn checkout(&self, _: &AttemptRef, into: &Path) -> Result<(), LinkError> {
+        drop(self.answer()?);
+        std::fs::write(into.join("README"), "checked out\n").map_err(|e| LinkError::Refused(e.to_string()))
+    }
+
+    fn fetch_artifact(&self, _: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {
+        let state = self.answer()?;
+        let content = state.kept.get(name).ok_or(LinkError::Refused(format!("there is no `{name}`")))?;
+        std::fs::write(into.join(name), content).map_err(|e| LinkError::Refused(e.to_string()))
+    }
+
+    fn keep_artifact(
+        &self,
+        _: &AttemptRef,
+        name: &str,
+        workspace: &Path,
+        path: &str,
+    ) -> Result<String, LinkError> {
+        let content = std::fs::read(workspace.join(path)).map_err(|e| LinkError::Refused(e.to_string()))?;
+        let digest = format!("digest-of-{}-bytes", content.len());
+        self.answer()?.kept.insert(name.to_owned(), content);
+        Ok(digest)
+    }
+}

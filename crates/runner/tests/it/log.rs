@@ -1,0 +1,110 @@
+//! The log: complete, in order, masked, bounded.
+
+use std::time::Duration;
+
+use berth_api::runner::{Order, SecretText};
+
+use crate::fixture::{Fixture, script, succeeded};
+
+#[test]
+fn se05_secrets_are_masked_however_they_are_written() {
+    let fixture = Fixture::new();
+    let run = "printf hun; sleep 0.1; printf 'ter22\\n'; echo $TOKEN | base64; printf %s $TOKEN | od -An -tx1 | tr -d ' '\n\
+               for c in h u n t e r 2 2; do printf $c; done; echo; echo plain";
+    let mut assignment = script("a", run);
+    assignment.env.insert("TOKEN".into(), "hunter22".into());
+    assignment.masked = vec![SecretText::new("hunter22".into()), SecretText::new("abc".into())];
+    succeeded(&fixture.run(assignment));
+    assert_eq!(
+        fixture.link.text_of("a"),
+        "[berth] 1 secret values are too short or too common to be masked\n***\n***K\n***\n***\nplain\n"
+    );
+}
+
+#[test]
+fn a_quiet_step_shows_its_last_line() {
+    let fixture = Fixture::new();
+    let mut assignment = script("a", "printf 'no newline'; sleep 1000");
+    assignment.masked = vec![SecretText::new("hunter22".into())];
+    fixture.link.give(assignment);
+    fixture.link.wait_for_log("a", "no newline");
+    fixture.link.order("a", Order::Cancel, Some("seen"));
+    fixture.link.report_of("a");
+    assert_eq!(fixture.link.text_of("a"), "no newline\n[berth] stopped: seen\n");
+}
+
+#[test]
+fn a_log_that_is_too_long_is_cut_once_and_the_step_goes_on() {
+    let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 100_000);
+    succeeded(
+        &fixture
+            .run(script("a", "head -c 3000000 /dev/zero | tr '\\0' x; echo; echo end > end; test -e end")),
+    );
+    let log = fixture.link.text_of("a");
+    let (kept, rest) = log.split_at(100_000);
+    assert!(kept.bytes().all(|byte| byte == b'x'));
+    assert_eq!(rest, "\n[berth] log truncated: it is longer than 100000 bytes\n");
+    succeeded(&fixture.run(script("fits", "head -c 100000 /dev/zero | tr '\\0' x")));
+    assert_eq!(fixture.link.log_of("fits").len(), 100_000);
+}
+
+#[test]
+fn one_line_of_100_megabytes_is_kept_in_pieces() {
+    let fixture = Fixture::new();
+    succeeded(&fixture.run(script("a", "head -c 100000000 /dev/zero")));
+    assert_eq!(fixture.link.log_of("a").len(), 100_000_000);
+    assert!(peak_memory_kib() < 600_000, "the server's copy is part of it: {}", peak_memory_kib());
+}
+
+fn peak_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("status");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("VmHWM");
+    line.split_ascii_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
+}
+
+#[test]
+fn many_tiny_writes_arrive() {
+    let fixture = Fixture::new();
+    succeeded(&fixture.run(script("a", "i=0; while [ $i -lt 50000 ]; do echo $i; i=$((i+1)); done")));
+    let expected: String = (0..50_000).map(|i| format!("{i}\n")).collect();
+    assert_eq!(fixture.link.text_of("a"), expected);
+}
+
+#[test]
+fn e08_an_answer_that_got_lost_doubles_nothing() {
+    let fixture = Fixture::new();
+    fixture.link.lose_answers(3);
+    succeeded(&fixture.run(script("a", "seq 1 20000")));
+    let expected: String = (1..=20_000).map(|i| format!("{i}\n")).collect();
+    assert_eq!(fixture.link.text_of("a"), expected);
+}
+
+#[test]
+fn e08_what_is_lost_while_the_server_is_away_is_counted() {
+    let fixture = Fixture::with(|settings| settings.heartbeat_wait = Duration::from_millis(50));
+    fixture.link.be_away_at_log_bytes(1);
+    let run = "echo first; sleep 0.3; head -c 10000000 /dev/zero | tr '\\0' x; touch done; while [ ! -e go ]; do sleep 0.02; done; echo; echo last";
+    fixture.link.give(script("a", run));
+    let attempts = fixture.dir.path().join("work/attempts");
+    let find = |name: &str| {
+        let entries = std::fs::read_dir(&attempts).expect("attempts").flatten();
+        entries.map(|entry| entry.path().join("workspace")).find(|path| path.join(name).exists())
+    };
+    // The step is not held up by a server that is away.
+    crate::fixture::eventually("it has written everything", || find("done").is_some());
+    assert!(fixture.link.is_away());
+    fixture.link.be_away(false);
+    fixture.link.wait_for_log("a", "xxx");
+    std::fs::write(find("done").expect("workspace").join("go"), "").expect("file");
+    succeeded(&fixture.link.report_of("a").outcome);
+    let log = fixture.link.text_of("a");
+    let markers: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("[berth] log gap: ")).collect();
+    let lost: usize = markers
+        .iter()
+        .map(|line| line.split(' ').next().expect("number").parse::<usize>().expect("number"))
+        .sum();
+    assert_eq!(markers.len(), 1, "{markers:?}");
+    let kept = log.bytes().filter(|byte| *byte == b'x').count();
+    assert_eq!(kept + lost, 10_000_000, "every byte is there, or counted");
+    assert!(log.starts_with("first\n") && log.ends_with("last\n"));
+}

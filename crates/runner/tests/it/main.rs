@@ -1,0 +1,11 @@
+//! The runner through its public face, against an in-memory server.
+
+mod builtin;
+mod fixture;
+mod left_over;
+mod link;
+mod log;
+mod protocol;
+mod sandbox;
+mod script;
+mod stop;

@@ -1,0 +1,123 @@
+//! How the runner speaks with the server, also when that is away.
+
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{Order, Outcome};
+use berth_runner::{Runner, StartError};
+
+use crate::fixture::{Fixture, eventually, script, settings, sleepers, step, succeeded, unique_sleep};
+
+#[test]
+fn the_next_step_comes_with_the_answer_to_a_report() {
+    let fixture = Fixture::with(|settings| settings.places = 1);
+    let rest = (1..20).map(|number| script(&format!("s{number}"), "echo here")).collect();
+    fixture.link.give_chain("s0", rest);
+    fixture.link.give(script("s0", "true"));
+    let reports = fixture.link.wait_for_reports(20);
+    let ids: Vec<String> = reports.iter().map(|report| report.attempt.step_id.clone()).collect();
+    assert_eq!(ids, (0..20).map(|number| format!("s{number}")).collect::<Vec<_>>());
+    for pair in reports.windows(2) {
+        assert_eq!(pair[0].next_nonce.as_ref(), Some(&pair[1].attempt.nonce));
+    }
+}
+
+#[test]
+fn as_many_steps_run_at_once_as_there_are_places() {
+    let fixture = Fixture::with(|settings| settings.places = 3);
+    for number in 0..5 {
+        fixture.link.give(script(&format!("s{number}"), "echo up; sleep 1000"));
+    }
+    for number in 0..3 {
+        fixture.link.wait_for_log(&format!("s{number}"), "up");
+    }
+    assert_eq!((fixture.link.text_of("s3"), fixture.link.text_of("s4")), (String::new(), String::new()));
+    fixture.link.order("s1", Order::Cancel, None);
+    fixture.link.wait_for_log("s3", "up");
+    for number in [0, 2, 3, 4] {
+        fixture.link.order(&format!("s{number}"), Order::Cancel, None);
+    }
+    fixture.link.wait_for_reports(5);
+}
+
+#[test]
+fn a_stale_attempt_is_stopped_and_never_reported() {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    fixture.link.give(script("a", &format!("echo ready; trap 'exit 0' TERM; sleep {mark}")));
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.order("a", Order::Stale, None);
+    eventually("it is gone", || sleepers(&mark).is_empty());
+    // The place is free again, and nothing was said about the stale one.
+    succeeded(&fixture.run(script("b", "true")));
+    assert!(!fixture.link.has_report("a"));
+}
+
+#[test]
+fn a_report_is_tried_until_it_is_heard() {
+    let fixture = Fixture::new();
+    fixture.link.give(script("a", "echo begun; while [ ! -e /dev/null/x ]; do sleep 0.01; [ -e \"$HOME/../go\" ] && exit 0; done; exit 0"));
+    fixture.link.wait_for_log("a", "begun");
+    fixture.link.be_away(true);
+    let go = fixture.dir.path().join("work/attempts");
+    for entry in std::fs::read_dir(&go).expect("attempts").flatten() {
+        std::fs::write(entry.path().join("go"), "").expect("file");
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(!fixture.link.has_report("a"));
+    fixture.link.be_away(false);
+    succeeded(&fixture.link.report_of("a").outcome);
+}
+
+#[test]
+fn a_runner_that_is_not_answered_stops_its_steps_by_itself() {
+    let fixture = Fixture::with(|settings| {
+        settings.self_stop = Duration::from_millis(600);
+        settings.heartbeat_wait = Duration::from_millis(100);
+    });
+    let mark = unique_sleep();
+    fixture.link.give(script("a", &format!("echo ready; sleep {mark}")));
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.wait_for_beats(8);
+    assert_eq!(sleepers(&mark).len(), 1, "while it is answered, it goes on");
+    let began = Instant::now();
+    fixture.link.be_away(true);
+    eventually("it has stopped", || sleepers(&mark).is_empty());
+    assert!(began.elapsed() > Duration::from_millis(300), "{:?}", began.elapsed());
+    fixture.link.be_away(false);
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Interrupted);
+    assert!(fixture.link.text_of("a").contains("the server did not answer for too long"));
+}
+
+#[test]
+fn heartbeats_go_on_while_a_step_works() {
+    let fixture = Fixture::with(|settings| settings.heartbeat_wait = Duration::from_millis(20));
+    fixture.link.give(step("a", "dummy", serde_json::json!({ "outcome": "hang" })));
+    fixture.link.wait_for_beats(5);
+    fixture.link.order("a", Order::Cancel, None);
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+}
+
+#[test]
+fn a_server_that_is_away_at_first_is_asked_again() {
+    let fixture = Fixture::new();
+    fixture.link.be_away(true);
+    fixture.link.give(script("a", "true"));
+    std::thread::sleep(Duration::from_millis(250));
+    fixture.link.be_away(false);
+    succeeded(&fixture.link.report_of("a").outcome);
+}
+
+#[test]
+fn a_work_directory_has_one_runner() {
+    let fixture = Fixture::new();
+    let second = Runner::start(settings(fixture.dir.path().join("work")), fixture.link.clone());
+    assert!(matches!(second, Err(StartError::InUse(_))), "{:?}", second.err());
+}
+
+#[test]
+fn an_idle_runner_ends_soon() {
+    let mut fixture = Fixture::new();
+    let began = Instant::now();
+    fixture.stop();
+    assert!(began.elapsed() < Duration::from_secs(2));
+}

@@ -1,0 +1,152 @@
+//! What a step can reach at each level. A level that does not work on this machine is said to be missing.
+
+use std::sync::Arc;
+
+use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
+use berth_runner::{Runner, Sandbox, StartError};
+
+use crate::fixture::{Fixture, failed, script, settings, sleepers, succeeded, unique_sleep};
+use crate::link::TestLink;
+
+/// Nothing when the level does not work here.
+fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
+    let dir = tempfile::tempdir().expect("directory");
+    let mut wanted = settings(dir.path().join("probe"));
+    wanted.sandbox = sandbox;
+    match Runner::start(wanted, Arc::new(TestLink::default())) {
+        Ok(runner) => runner.stop(),
+        Err(StartError::Sandbox(_, why)) => {
+            eprintln!("NOT TESTED: the sandbox {sandbox:?} does not work here: {why}");
+            return None;
+        }
+        Err(other) => panic!("{other}"),
+    }
+    Some(Fixture::with(|settings| {
+        settings.sandbox = sandbox;
+        settings.hidden = vec![hidden.to_owned()];
+    }))
+}
+
+/// A directory like a server's, with something in it, outside of what a sandbox replaces anyway.
+fn server_dir() -> tempfile::TempDir {
+    let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
+    std::fs::write(dir.path().join("root.key"), "key").expect("file");
+    dir
+}
+
+fn check_walls(sandbox: Sandbox, isolation: Isolation) {
+    let hidden = server_dir();
+    let Some(fixture) = fixture(sandbox, hidden.path()) else { return };
+    let key = hidden.path().join("root.key");
+    let other = fixture.dir.path().join("work/lock");
+    let outside = hidden.path().parent().expect("parent").join(format!("berth-test-{}", std::process::id()));
+    let run = format!(
+        "cat {} 2>/dev/null && echo LEAK key; cat {} 2>/dev/null && echo LEAK work\n\
+         touch {outside} 2>/dev/null && echo LEAK write\n\
+         echo a > a; cat a; echo b > $HOME/b; echo c > $TMPDIR/c; cat $KEY; echo x > /dev/null; mktemp > /dev/null\n\
+         echo image=1 > $BERTH_OUTPUT; cat /etc/passwd > /dev/null; pwd",
+        key.display(),
+        other.display(),
+        outside = outside.display(),
+    );
+    let mut assignment = script("a", &run);
+    assignment.outputs = vec!["image".into()];
+    assignment.secret_files.insert("KEY".into(), SecretText::new("hunter22".into()));
+    let outcome = fixture.run(assignment);
+    let log = fixture.link.text_of("a");
+    assert!(!outside.exists() && !log.contains("LEAK"), "{log}");
+    assert_eq!(succeeded(&outcome)["image"], "1", "{log}");
+    assert!(log.starts_with("a\n***"), "{log}");
+    assert_eq!(fixture.link.report_of("a").isolation, isolation);
+
+    assert_eq!(failed(&fixture.run(script("b", "exit 3"))), (FailureCause::Exited, "exited with 3"));
+    let mark = unique_sleep();
+    succeeded(&fixture.run(script("c", &format!("setsid sleep {mark} >/dev/null 2>&1 &"))));
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    let run = format!("trap '' TERM; setsid sleep {mark} & echo ready; while :; do sleep {mark}; done");
+    fixture.link.give(script("d", &run));
+    fixture.link.wait_for_log("d", "ready");
+    fixture.link.order("d", Order::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("d").outcome, Outcome::Stopped);
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn sb03_landlock_keeps_a_step_inside() {
+    check_walls(Sandbox::Landlock, Isolation::Landlock);
+}
+
+#[test]
+fn sb03_bubblewrap_keeps_a_step_inside() {
+    check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
+}
+
+#[test]
+fn se07_with_bubblewrap_other_steps_are_not_seen() {
+    let hidden = server_dir();
+    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let mut first = script("first", "echo ready; sleep 1000");
+    first.env.insert("TOKEN".into(), "hunter22".into());
+    fixture.link.give(first);
+    fixture.link.wait_for_log("first", "ready");
+    let run = "cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n'; ls -d /proc/[0-9]* | wc -l; ls /dev/shm";
+    succeeded(&fixture.run(script("second", run)));
+    let log = fixture.link.text_of("second");
+    assert!(!log.contains("hunter22") && log.contains("BERTH_ATTEMPT_ID"), "{log}");
+    fixture.link.order("first", Order::Cancel, None);
+    assert_eq!(fixture.link.report_of("first").outcome, Outcome::Stopped);
+}
+
+#[test]
+fn with_bubblewrap_a_step_has_time_to_clean_up() {
+    let hidden = server_dir();
+    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let run = "trap 'sleep 0.3; echo cleaned; exit 1' TERM; echo ready; while :; do sleep 0.05; done";
+    fixture.link.give(script("a", run));
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.order("a", Order::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    let log = fixture.link.text_of("a");
+    assert!(log.contains("cleaned\n"), "{log}");
+}
+
+/// Those of this process that a program it starts would have: what whoever started the tests left open.
+fn inherited() -> Vec<u32> {
+    const CLOEXEC: u32 = 0o2_000_000;
+    let entries = std::fs::read_dir("/proc/self/fdinfo").expect("descriptors").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().into_string().ok()?.parse::<u32>().ok());
+    let is_kept = |number: &u32| {
+        let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}")).unwrap_or_default();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
+        flags
+            .and_then(|text| u32::from_str_radix(text.trim(), 8).ok())
+            .is_some_and(|flags| flags & CLOEXEC == 0)
+    };
+    numbers.filter(is_kept).collect()
+}
+
+#[test]
+fn sb03_no_descriptor_of_ours_reaches_a_step() {
+    let mut expected = inherited();
+    let fixture = Fixture::new();
+    succeeded(&fixture.run(script("a", "ls /proc/self/fd")));
+    let mut found: Vec<u32> =
+        fixture.link.text_of("a").lines().map(|line| line.parse().expect("a number")).collect();
+    // `ls` has the directory open that it lists.
+    expected.push((0..).find(|number| !expected.contains(number)).expect("a free number"));
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn with_bubblewrap_a_command_of_the_script_has_time_to_clean_up() {
+    let hidden = server_dir();
+    let Some(fixture) = fixture(Sandbox::Bubblewrap, hidden.path()) else { return };
+    let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
+    fixture.link.give(script("a", run));
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.order("a", Order::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    assert_eq!(fixture.link.text_of("a"), "ready\ncleaned\n[berth] stopped: enough\n");
+}

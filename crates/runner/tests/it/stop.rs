@@ -1,0 +1,188 @@
+//! Told to stop, a step stops: all of it.
+
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{FailureCause, Order, Outcome};
+
+use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
+
+/// Starts a script that says `ready`, cancels it, and looks for what it left. `SLEEP` in the text is the mark.
+fn check_cancel(text: &str) -> Duration {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    fixture.link.give(script("a", &text.replace("SLEEP", &mark)));
+    fixture.link.wait_for_log("a", "ready");
+    let began = Instant::now();
+    fixture.link.order("a", Order::Cancel, Some("taken over by Ada"));
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    let took = began.elapsed();
+    assert_eq!(sleepers(&mark), Vec::<String>::new(), "{text}");
+    assert!(fixture.link.text_of("a").ends_with("[berth] stopped: taken over by Ada\n"));
+    took
+}
+
+#[test]
+fn a_step_that_listens_stops_at_once() {
+    let took = check_cancel("echo ready; sleep SLEEP");
+    assert!(took < Duration::from_millis(900), "before the grace is over: {took:?}");
+}
+
+#[test]
+fn a_step_that_ignores_term_is_killed_after_the_grace() {
+    let took = check_cancel("trap '' TERM; echo ready; while :; do sleep SLEEP; done");
+    assert!(took >= Duration::from_secs(1), "not before: {took:?}");
+}
+
+#[test]
+fn a_step_has_time_to_clean_up() {
+    let fixture = Fixture::new();
+    let run = "sh -c 'trap \"sleep 0.3; echo cleaned; exit 0\" TERM; echo ready; while :; do sleep 0.05; done'; echo no";
+    fixture.link.give(script("a", run));
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.order("a", Order::Cancel, None);
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    let log = fixture.link.text_of("a");
+    assert!(log.contains("cleaned\n") && log.ends_with("[berth] stopped: cancelled\n"), "{log}");
+    assert!(!log.contains("no\n"), "the script does not go on: {log}");
+}
+
+#[test]
+fn e05_daemons_in_sessions_of_their_own_are_found() {
+    check_cancel("setsid sleep SLEEP & echo ready; sleep 1000");
+}
+
+#[test]
+fn e05_a_daemon_that_closed_its_pipes_is_found() {
+    check_cancel("setsid sleep SLEEP >/dev/null 2>&1 </dev/null & echo ready; sleep 1000");
+}
+
+#[test]
+fn e05_a_daemon_forked_twice_is_found() {
+    check_cancel(
+        "(setsid sh -c '(trap \"\" TERM HUP; sleep SLEEP) >/dev/null 2>&1 &' &) ; sleep 0.2; echo ready; sleep 1000",
+    );
+}
+
+#[test]
+fn e05_a_daemon_that_cleared_its_environment_is_found() {
+    check_cancel(
+        "(env -i setsid sh -c '(sleep SLEEP) >/dev/null 2>&1 &' &) ; sleep 0.2; echo ready; sleep 1000",
+    );
+}
+
+#[test]
+fn e05_a_stopped_process_is_killed() {
+    check_cancel("sleep SLEEP & kill -STOP $!; echo ready; kill -STOP $$");
+}
+
+#[test]
+fn e05_a_bomb_of_forks_is_ended() {
+    check_cancel(
+        "trap '' TERM; f() { while :; do sleep SLEEP & sleep 0.01; done; }; f & f & echo ready; sleep 1000",
+    );
+}
+
+#[test]
+fn what_is_left_in_the_background_ends_with_the_step() {
+    let fixture = Fixture::new();
+    for (id, text) in [
+        ("plain", "sleep SLEEP & echo done"),
+        ("session", "setsid sleep SLEEP & echo done"),
+        ("closed", "setsid sleep SLEEP >/dev/null 2>&1 & sleep 0.1; echo done"),
+        ("twice", "(setsid sh -c 'sleep SLEEP >/dev/null 2>&1 &' &); sleep 0.2; echo done"),
+        ("clear", "(env -i setsid sh -c 'sleep SLEEP >/dev/null 2>&1 &' &); sleep 0.2; echo done"),
+    ] {
+        let mark = unique_sleep();
+        let began = Instant::now();
+        succeeded(&fixture.run(script(id, &text.replace("SLEEP", &mark))));
+        assert!(began.elapsed() < Duration::from_secs(5), "a daemon does not hold the step");
+        assert_eq!(sleepers(&mark), Vec::<String>::new(), "{id}");
+        assert_eq!(fixture.link.text_of(id), "done\n");
+    }
+}
+
+#[test]
+fn daemons_of_one_step_end_while_another_runs_on() {
+    let fixture = Fixture::new();
+    let (one, other) = (unique_sleep(), unique_sleep());
+    fixture.link.give(script("long", &format!("setsid sleep {other} & echo ready; sleep {other}")));
+    fixture.link.wait_for_log("long", "ready");
+    succeeded(&fixture.run(script("short", &format!("setsid sleep {one} >/dev/null 2>&1 & sleep 0.1"))));
+    assert_eq!(sleepers(&one), Vec::<String>::new());
+    assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
+    fixture.link.order("long", Order::Cancel, None);
+    fixture.link.report_of("long");
+    assert_eq!(sleepers(&other), Vec::<String>::new());
+}
+
+#[test]
+fn no_zombies_are_left() {
+    let fixture = Fixture::new();
+    let run = "i=0; while [ $i -lt 20 ]; do (setsid sh -c 'true &' &); i=$((i+1)); done; sleep 0.2";
+    succeeded(&fixture.run(script("a", run)));
+    let own = std::process::id();
+    let children = std::fs::read_to_string(format!("/proc/self/task/{own}/children")).unwrap_or_default();
+    assert_eq!(children.trim(), "");
+}
+
+#[test]
+fn the_last_output_behind_the_shell_arrives() {
+    let fixture = Fixture::new();
+    succeeded(&fixture.run(script("a", "(sleep 0.03; echo late) & echo early")));
+    assert_eq!(fixture.link.text_of("a"), "early\nlate\n");
+}
+
+#[test]
+fn a_step_that_takes_too_long_is_stopped() {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    let mut assignment = script("a", &format!("echo begun; sleep {mark}"));
+    assignment.timeout_s = 1;
+    let outcome = fixture.run(assignment);
+    assert_eq!(failed(&outcome), (FailureCause::TimedOut, "took longer than its timeout of 1s"));
+    assert_eq!(fixture.link.text_of("a"), "begun\n[berth] stopped: it took longer than its timeout of 1s\n");
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn the_end_of_the_runner_interrupts_its_steps() {
+    let mut fixture = Fixture::new();
+    let mark = unique_sleep();
+    for id in ["a", "b"] {
+        fixture.link.give(script(id, &format!("trap '' TERM; echo ready; while :; do sleep {mark}; done")));
+    }
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.wait_for_log("b", "ready");
+    fixture.stop();
+    for id in ["a", "b"] {
+        let report = fixture.link.report_of(id);
+        assert_eq!((report.outcome, report.next_nonce), (Outcome::Interrupted, None));
+        assert!(fixture.link.text_of(id).ends_with("[berth] stopped: the runner ends\n"));
+    }
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn sb04_a_cancel_at_any_instant_leaves_nothing_running() {
+    let fixture = Fixture::with(|settings| settings.places = 2);
+    let mark = unique_sleep();
+    // A simple generator: the instants are spread, and the same in every run.
+    let mut seed = 42_u64;
+    for number in 0..200 {
+        let id = format!("s{number}");
+        let run = format!("setsid sleep {mark} & echo $$; sleep 0.00{}; exit 7", number % 10);
+        fixture.link.give(script(&id, &run));
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let instant = Instant::now() + Duration::from_micros(seed >> 33 & 0x3fff);
+        while Instant::now() < instant {
+            std::thread::yield_now();
+        }
+        fixture.link.order(&id, Order::Cancel, Some("enough"));
+        let outcome = fixture.link.report_of(&id).outcome;
+        let is_true = matches!(&outcome, Outcome::Stopped)
+            || matches!(&outcome, Outcome::Failed { exit_code: Some(7), .. });
+        assert!(is_true, "{outcome:?}");
+        assert_eq!(sleepers(&mark), Vec::<String>::new(), "{id} {outcome:?}");
+    }
+    eventually("all are reported", || fixture.link.has_report("s199"));
+}
