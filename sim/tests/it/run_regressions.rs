@@ -4,9 +4,10 @@ use berth_core::event::EventKind;
 use berth_core::run::retry::From;
 use berth_core::run::{Resolution, StageKind, StageStatus, StepStatus};
 use berth_core::step::OnLost;
-use berth_sim::runs::{Answer, Asked, Ends, Scene, Shape, StepShape, Told};
+use berth_sim::runs::{Answer, Asked, Ends, Runs, Scene, Shape, StepShape, Told};
 
-const PLAIN: StepShape = StepShape { needs: Vec::new(), runs: true, retry: None, on_lost: OnLost::Fail };
+const PLAIN: StepShape =
+    StepShape { needs: Vec::new(), runs: Runs::Always, retry: None, on_lost: OnLost::Fail };
 
 /// Steps side by side in one stage that needs nobody's leave.
 struct Story(Scene);

@@ -62,8 +62,11 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
             }
             StageStatus::Succeeded => {
                 for step in steps() {
-                    let never = plan.stages[at].steps[step.index].when == When::Never;
-                    let right = if never { StepStatus::Skipped } else { StepStatus::Succeeded };
+                    let right = match &plan.stages[at].steps[step.index].when {
+                        When::Never => StepStatus::Skipped,
+                        When::If(condition) if condition == "false" => StepStatus::Skipped,
+                        When::Always | When::If(_) => StepStatus::Succeeded,
+                    };
                     ensure!(
                         step.status == right,
                         "E1",
