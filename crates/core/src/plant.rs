@@ -105,6 +105,7 @@ plants! {
         CancelToldAgain: "cancelling twice is told twice",
         CancelForgetsRunning: "a stage is cancelled while one of its steps still runs",
         LaterNotSkipped: "stages after a failed or cancelled one wait for ever",
+        SkippedForgets: "a stage that is skipped forgets what an earlier try of it has done",
         OlderSupersedes: "an older deployment takes the place of a newer one",
         EntersBesideWaiting: "a deployment enters a stage in which another waits for a person",
         SupersededComesBack: "a superseded deployment follows its run",

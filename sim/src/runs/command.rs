@@ -76,6 +76,8 @@ pub enum Command {
         resolution: Resolution,
     },
     Enter,
+    /// A newer deployment wants the stage it waits for.
+    Overtaken,
     Pass {
         micros: i64,
     },
@@ -131,6 +133,7 @@ impl fmt::Display for Command {
             Command::Retry { stage, from } => write!(f, "retry stage {stage:?} from {from:?}"),
             Command::Resolve { step, resolution } => write!(f, "resolve {step:?}: {resolution:?}"),
             Command::Enter => f.write_str("enter"),
+            Command::Overtaken => f.write_str("overtaken"),
             Command::Pass { micros } => write!(f, "{micros} µs pass"),
             Command::PassUntilReady { offset_micros } => write!(f, "until ready {offset_micros:+} µs"),
             Command::Crash { undone: None, ends } => write!(f, "crash, what is live ends as {ends:?}"),

@@ -6,7 +6,7 @@ use berth_core::run::{Resolution, StageKind};
 use berth_core::step::OnLost;
 
 use super::command::Ends;
-use super::plans::StepShape;
+use super::plans::{Runs, StepShape};
 use super::scenario::{Scenario, TURNS_MAX};
 
 /// How everything stands when nothing is left to do.
@@ -211,10 +211,16 @@ impl Book<'_> {
         }
     }
 
-    /// Steps that never run are skipped when it would be their turn.
+    /// Steps that do not run are skipped when it would be their turn; where that cannot be said, they fail.
     fn leave_out(&mut self) {
-        while let Some(at) = self.due().into_iter().find(|at| !self.shape(*at).runs) {
-            self.fate(at).state = State::Over("skipped");
+        let word = |at: usize| match self.scenario.shape.stages[self.stage].1[at].runs {
+            Runs::Always | Runs::IfTrue => None,
+            Runs::Never | Runs::IfFalse => Some((at, "skipped")),
+            Runs::IfBroken => Some((at, "failed")),
+        };
+        if let Some((at, word)) = self.due().into_iter().find_map(word) {
+            self.fate(at).state = State::Over(word);
+            self.leave_out();
         }
     }
 

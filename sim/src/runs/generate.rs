@@ -34,7 +34,7 @@ pub fn sequence(seed: u64) -> Sequence {
 }
 
 fn command(chance: &mut Chance, luck: u64, is_calm: bool) -> Command {
-    match chance.below(if is_calm { 93 } else { 96 }) {
+    match chance.below(if is_calm { 93 } else { 97 }) {
         0..32 => {
             let step = if chance.percent(85) { Pick::Ready(chance.small(8)) } else { pick(chance) };
             let again = if chance.percent(18) { GrantNonce::Again } else { GrantNonce::Fresh };
@@ -60,6 +60,7 @@ fn command(chance: &mut Chance, luck: u64, is_calm: bool) -> Command {
         88..90 => Command::Pass { micros: chance.pick(&[1, 1_000_000, 4_999_999, 70_000_000]) },
         90..93 => crash(chance, luck),
         93 => Command::Cancel,
+        94 => Command::Overtaken,
         _ => Command::CancelStage { stage: chance.small(4) },
     }
 }

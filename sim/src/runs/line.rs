@@ -147,7 +147,7 @@ impl Line {
         ensure!(waits(&self.entrants[place]), "superseded", "{number}, which had begun in the stage");
         let Entrant { scene, rollout } = &mut self.entrants[place];
         *rollout = kept(rollout::supersede(rollout, by, scene.now));
-        self.ask(place, &Asked::Cancel)?;
+        self.ask(place, &Asked::Overtaken)?;
         let Entrant { scene, rollout } = &self.entrants[place];
         let is_superseded = rollout.status == Status::Superseded { by };
         ensure!(is_superseded, "superseded", "{number} is {:?}", rollout.status);

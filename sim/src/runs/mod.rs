@@ -20,7 +20,7 @@ pub use check::{Checker, Violation};
 pub use command::{Command, Ends, GrantNonce, Pick, ReportNonce, WhichStage};
 pub use expected::{Ending, expected};
 pub use generate::{Sequence, sequence};
-pub use plans::{Shape, StepShape, plan, shape};
+pub use plans::{Runs, Shape, StepShape, plan, shape};
 pub use records::{Conflict, Records};
 pub use scenario::{Scenario, play, scenario};
 pub use scene::{Answer, Asked, Scene, Told};

@@ -20,10 +20,22 @@ pub struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StepShape {
     pub needs: Vec<usize>,
-    pub runs: bool,
+    pub runs: Runs,
     /// Attempts and seconds between them.
     pub retry: Option<(u32, u64)>,
     pub on_lost: OnLost,
+}
+
+/// Whether it runs, once everything it needs has passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runs {
+    Always,
+    /// Known when it was planned.
+    Never,
+    IfTrue,
+    IfFalse,
+    /// Nobody can say: its condition makes no sense.
+    IfBroken,
 }
 
 const NAMES: [&str; 4] = ["alpha", "beta", "gamma", "delta"];
@@ -47,7 +59,13 @@ fn steps(chance: &mut Chance) -> Vec<StepShape> {
     (0..count)
         .map(|at| StepShape {
             needs: needs(chance, &order, at, way),
-            runs: !chance.percent(12),
+            runs: match chance.below(100) {
+                0..6 => Runs::Never,
+                6..10 => Runs::IfFalse,
+                10..14 => Runs::IfTrue,
+                14 => Runs::IfBroken,
+                _ => Runs::Always,
+            },
             retry: chance.percent(40).then(|| (1 + u32::from(chance.small(4)), chance.pick(&[0, 1, 5, 60]))),
             on_lost: chance.pick(&[OnLost::Ask, OnLost::Retry, OnLost::Retry, OnLost::Fail]),
         })
@@ -96,7 +114,13 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
         name,
         kind: StepType::Builtin(Builtin::Dummy),
         needs: shape.needs.clone(),
-        when: if shape.runs { When::Always } else { When::Never },
+        when: match shape.runs {
+            Runs::Always => When::Always,
+            Runs::Never => When::Never,
+            Runs::IfTrue => When::If("true".to_owned()),
+            Runs::IfFalse => When::If("false".to_owned()),
+            Runs::IfBroken => When::If("never(".to_owned()),
+        },
         params: Default::default(),
         env: BTreeMap::new(),
         secret_files: BTreeMap::new(),
@@ -118,10 +142,9 @@ impl fmt::Display for Shape {
             writeln!(f, "     {name}: {kind:?}")?;
             for (at, step) in steps.iter().enumerate() {
                 let StepShape { needs, runs, retry, on_lost } = step;
-                let never = if *runs { "" } else { ", never runs" };
                 writeln!(
                     f,
-                    "       {name}-{at}: needs {needs:?}, retry {retry:?}, lost: {on_lost:?}{never}"
+                    "       {name}-{at}: needs {needs:?}, retry {retry:?}, lost: {on_lost:?}, runs: {runs:?}"
                 )?;
             }
         }

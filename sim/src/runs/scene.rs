@@ -36,6 +36,7 @@ pub enum Asked {
     Retry { stage: usize, from: From },
     Resolve { at: usize, resolution: Resolution },
     Enter,
+    Overtaken,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -205,6 +206,7 @@ impl Scene {
                 Asked::Resolve { at: self.pick(*step)?, resolution: *resolution }
             }
             Command::Enter => Asked::Enter,
+            Command::Overtaken => Asked::Overtaken,
             Command::Pass { .. } | Command::PassUntilReady { .. } | Command::Crash { .. } => return None,
         })
     }
@@ -267,6 +269,7 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> T
             resolved.map_or_else(refused, |it| told(it, done))
         }
         Asked::Enter => told(enter::enter(run, plan, now), done),
+        Asked::Overtaken => told(enter::overtaken(run, plan, now), done),
     }
 }
 

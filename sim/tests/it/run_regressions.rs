@@ -4,9 +4,10 @@ use berth_core::event::EventKind;
 use berth_core::run::retry::From;
 use berth_core::run::{Resolution, StageKind, StageStatus, StepStatus};
 use berth_core::step::OnLost;
-use berth_sim::runs::{Answer, Asked, Ends, Scene, Shape, StepShape, Told};
+use berth_sim::runs::{Answer, Asked, Ends, Runs, Scene, Shape, StepShape, Told};
 
-const PLAIN: StepShape = StepShape { needs: Vec::new(), runs: true, retry: None, on_lost: OnLost::Fail };
+const PLAIN: StepShape =
+    StepShape { needs: Vec::new(), runs: Runs::Always, retry: None, on_lost: OnLost::Fail };
 
 /// Steps side by side in one stage that needs nobody's leave.
 struct Story(Scene);
@@ -17,7 +18,10 @@ impl Story {
     }
 
     fn through(stages: Vec<Vec<StepShape>>) -> Self {
-        let stages = stages.into_iter().map(|steps| (StageKind::Environment, steps)).collect();
+        Self::with(stages.into_iter().map(|steps| (StageKind::Environment, steps)).collect())
+    }
+
+    fn with(stages: Vec<(StageKind, Vec<StepShape>)>) -> Self {
         Self(Scene::begin(&Shape { stages }, 0, false).unwrap_or_else(|violation| panic!("{violation}")))
     }
 
@@ -157,4 +161,19 @@ fn a_step_that_was_tried_too_often_fails_and_does_not_hang() {
     assert_eq!(story.stage(0), StageStatus::Failed);
     story.ask(&Asked::Retry { stage: 0, from: From::Failed });
     assert_eq!(story.stage(0), StageStatus::Failed);
+}
+
+#[test]
+fn who_is_overtaken_keeps_what_was_done_and_what_was_cancelled() {
+    let stage = |steps| (StageKind::Stage, steps);
+    let mut story = Story::with(vec![stage(vec![PLAIN, PLAIN]), stage(vec![PLAIN]), stage(vec![PLAIN])]);
+    story.ask(&Asked::Enter);
+    story.execute(0, Ends::Succeeded);
+    story.ask(&Asked::CancelStage { stage: 2 });
+    story.execute(1, Ends::Failed);
+    story.ask(&Asked::Retry { stage: 0, from: From::Failed });
+    story.ask(&Asked::Overtaken);
+    assert_eq!((story.step(0), story.step(1)), (StepStatus::Succeeded, StepStatus::Skipped));
+    assert_eq!((story.stage(0), story.stage(1)), (StageStatus::Skipped, StageStatus::Skipped));
+    assert_eq!(story.stage(2), StageStatus::Cancelled);
 }

@@ -190,11 +190,22 @@ pub(super) fn settle_cancelled(draft: &mut Draft<'_>, stage: usize) {
 }
 
 fn skip_after(draft: &mut Draft<'_>, stage: usize) {
-    for later in stage + 1..draft.run.stages.len() {
-        if !draft.run.stages[later].status.is_final() && !planted(Plant::LaterNotSkipped) {
-            draft.stage(later).status = StageStatus::Skipped;
-            let ats: Vec<usize> = draft.run.of_stage(later).collect();
-            for at in ats {
+    if !planted(Plant::LaterNotSkipped) {
+        skip_from(draft, stage + 1);
+    }
+}
+
+/// None of these stages comes to its turn. What has ended before stays as it is, also a step that an earlier try of its
+/// stage has done.
+pub(super) fn skip_from(draft: &mut Draft<'_>, first: usize) {
+    for stage in first..draft.run.stages.len() {
+        if draft.run.stages[stage].status.is_final() && !planted(Plant::SkippedForgets) {
+            continue;
+        }
+        draft.stage(stage).status = StageStatus::Skipped;
+        let ats: Vec<usize> = draft.run.of_stage(stage).collect();
+        for at in ats {
+            if draft.run.steps[at].status == StepStatus::Pending || planted(Plant::SkippedForgets) {
                 draft.step(at).status = StepStatus::Skipped;
             }
         }

@@ -1,9 +1,9 @@
 //! Enter: a stage belongs to one deployment at a time. Who waits for it is let in when it is free.
 
-use super::advance::start;
+use super::advance::{skip_from, start};
 use super::draft::Draft;
 use super::plan::Plan;
-use super::state::{Run, StageStatus, StepStatus};
+use super::state::{Run, StageStatus};
 use crate::decision::Decision;
 use crate::id::DeploymentId;
 use crate::plant::{Plant, planted};
@@ -66,13 +66,8 @@ pub fn enter(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
 /// A newer one has overtaken it: what it waited for it will never do.
 pub fn overtaken(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
-    let first = run.queued_for().map_or(run.stages.len(), |(stage, _)| stage);
-    for stage in first..run.stages.len() {
-        draft.stage(stage).status = StageStatus::Skipped;
-        let ats: Vec<usize> = run.of_stage(stage).collect();
-        for at in ats {
-            draft.step(at).status = StepStatus::Skipped;
-        }
+    if let Some((stage, _)) = run.queued_for() {
+        skip_from(&mut draft, stage);
     }
     draft.finish(())
 }

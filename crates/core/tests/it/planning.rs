@@ -315,6 +315,8 @@ fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepStatus, Option<(&'static s
                 status,
                 tries: 1,
                 failures: 0,
+                losses: 0,
+                false_starts: 0,
                 not_before: None,
                 live: None,
                 outputs: output.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),

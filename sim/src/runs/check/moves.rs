@@ -1,7 +1,7 @@
 //! E1: states move only along the published graph.
 
 use berth_core::run::limits::ATTEMPTS_MAX;
-use berth_core::run::{StageKind, StageStatus, StepStatus};
+use berth_core::run::{StageKind, StageStatus, StepStatus, When};
 
 use super::{Checked, Seen, ensure};
 use crate::runs::scene::Asked;
@@ -52,7 +52,11 @@ fn step_may(seen: &Seen<'_>, at: usize, from: StepStatus, to: StepStatus) -> boo
     let stage = seen.after.stages[seen.after.steps[at].stage].status;
     match (from, to) {
         (Pending, Ready) | (Pending | Ready, Skipped) => true,
-        (Pending, Failed) => seen.after.steps[at].tries >= ATTEMPTS_MAX,
+        // Tried too often, or with a condition that makes no sense.
+        (Pending, Failed) => {
+            let step = &seen.after.steps[at];
+            step.tries >= ATTEMPTS_MAX || matches!(seen.planned(step).when, When::If(_))
+        }
         (Ready, Running) => matches!(seen.asked, Asked::Grant { at: it, .. } if *it == at),
         (Ready | Waiting, Failed) => is_resolved || stage == StageStatus::Failed,
         (Running, Succeeded | Failed | Ready | Waiting | Cancelled | Skipped) => is_reported,
@@ -79,10 +83,11 @@ fn stage_may(asked: &Asked, at: usize, from: StageStatus, to: StageStatus) -> bo
         (Running, Waiting | Succeeded | Failed) => true,
         (Waiting, Running | Succeeded | Failed) => matches!(asked, Asked::Resolve { .. }),
         (Running, Cancelling) | (Pending | Queued | Running | Waiting, Cancelled) => is_cancel,
+        (Queued, Skipped) => matches!(asked, Asked::Overtaken),
         (Cancelling, Cancelled) => matches!(asked, Asked::Report { .. }),
         // What is retried may be over again at once: nothing of it is left to do, or too much was tried.
         (Failed, Pending | Queued | Running | Succeeded) => is_retry,
-        (Skipped, Pending | Queued | Running | Succeeded) => is_retry,
+        (Skipped, Pending | Queued | Running | Succeeded | Failed) => is_retry,
         _ => from == to,
     }
 }

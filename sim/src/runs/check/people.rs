@@ -12,6 +12,7 @@ pub(super) fn check(seen: &Seen<'_>) -> Checked {
         Asked::CancelStage { stage } => check_cancel_stage(seen, *stage),
         Asked::Retry { stage, from } => check_retry(seen, *stage, *from),
         Asked::Resolve { at, resolution } => check_resolve(seen, *at, *resolution),
+        Asked::Overtaken => check_overtaken(seen),
         _ => Ok(()),
     }
 }
@@ -101,5 +102,18 @@ fn check_resolve(seen: &Seen<'_>, at: usize, resolution: Resolution) -> Checked 
         Resolution::Fail => after.status == StepStatus::Failed,
     };
     ensure!(is_right, "resolve", "{} was resolved by {resolution:?} and is {:?}", after.step, after.status);
+    Ok(())
+}
+
+/// It ends where it waits, and what it has done stays.
+fn check_overtaken(seen: &Seen<'_>) -> Checked {
+    let was_queued = seen.before.queued_for().is_some();
+    ensure!(was_queued == seen.told.is_change, "superseded", "one that does not wait was overtaken");
+    let is_over = seen.after.status().is_final();
+    ensure!(!was_queued || is_over, "superseded", "it was overtaken and is {:?}", seen.after.status());
+    for (_, before, after) in seen.steps() {
+        let has_succeeded = before.status == StepStatus::Succeeded;
+        ensure!(!has_succeeded || before == after, "superseded", "{} had succeeded", before.step);
+    }
     Ok(())
 }

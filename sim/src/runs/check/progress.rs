@@ -1,6 +1,6 @@
 //! E4: a run that has not ended always has something that moves it: never stuck silently. And one that has is quiet.
 
-use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepRun, StepStatus, When};
+use berth_core::run::{Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus, When};
 use berth_core::time::Timestamp;
 
 use super::{Checked, ensure};
@@ -62,8 +62,11 @@ fn check_stages(plan: &Plan, run: &Run) -> Checked {
             }
             StageStatus::Succeeded => {
                 for step in steps() {
-                    let never = plan.stages[at].steps[step.index].when == When::Never;
-                    let right = if never { StepStatus::Skipped } else { StepStatus::Succeeded };
+                    let right = match &plan.stages[at].steps[step.index].when {
+                        When::Never => StepStatus::Skipped,
+                        When::If(condition) if condition == "false" => StepStatus::Skipped,
+                        When::Always | When::If(_) => StepStatus::Succeeded,
+                    };
                     ensure!(
                         step.status == right,
                         "E1",
@@ -137,7 +140,12 @@ fn check_status(run: &Run) -> Checked {
             first(StageStatus::Failed).is_none()
                 && first(StageStatus::Cancelled).is_some_and(|stage| stage.cancel.as_ref() == Some(cancel))
         }
-        (RunStatus::Succeeded, None) => run.stages.iter().all(|stage| stage.status == StageStatus::Succeeded),
+        (RunStatus::Succeeded, None) => {
+            // One that was overtaken has no more to do; its head says what that means.
+            let is_done = |stage: &&StageRun| stage.status == StageStatus::Succeeded;
+            let mut rest = run.stages.iter().skip_while(is_done);
+            rest.all(|stage| stage.status == StageStatus::Skipped)
+        }
         _ => false,
     };
     ensure!(is_right, "E1", "the run is {status:?}, its stages {:?}", run.stages);
