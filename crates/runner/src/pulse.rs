@@ -54,7 +54,8 @@ pub(crate) fn run(shared: &Shared) {
                 let sent_ms = u64::try_from(sent.as_millis()).unwrap_or(u64::MAX);
                 shared.pulse.answered_ms.store(sent_ms, Ordering::Relaxed);
                 backoff = Backoff::new();
-                let is_news = told.into_iter().fold(false, |news, told| obey(shared, told) || news);
+                let obeyed = told.into_iter().filter(|told| obey(shared, told)).count();
+                let is_news = obeyed > 0;
                 if !is_news && began.elapsed() < PAUSE_MIN {
                     std::thread::sleep(PAUSE_MIN);
                 } else if is_news {
@@ -70,10 +71,10 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-fn obey(shared: &Shared, told: Told) -> bool {
+fn obey(shared: &Shared, told: &Told) -> bool {
     let why = match told.order {
         Order::Continue => return false,
-        Order::Cancel => Why::Cancelled { reason: told.reason },
+        Order::Cancel => Why::Cancelled { reason: told.reason.clone() },
         Order::Stale => Why::Stale,
     };
     shared.stop_attempt(&told.nonce, why);

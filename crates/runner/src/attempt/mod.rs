@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Assignment, FailureCause, Isolation, LinkError, Outcome};
+use berth_api::runner::{
+    Assignment, AttemptRef, FailureCause, Isolation, Link, LinkError, Outcome, SecretText,
+};
 use berth_core::mask::Masker;
 use berth_core::pipeline::seconds::Seconds;
 use serde_json::Value;
@@ -54,7 +56,7 @@ pub(crate) struct Finished {
 
 pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &Arc<Control>) -> Finished {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
-    let values: Vec<&str> = secrets.map(|secret| secret.reveal()).collect();
+    let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
     let masker = Masker::new(&values);
     let log = Log::new(
         shared.link.clone(),
@@ -240,8 +242,8 @@ impl Attempt<'_> {
 }
 
 pub(crate) struct AttemptParts<'a> {
-    pub(crate) link: &'a dyn berth_api::runner::Link,
-    pub(crate) attempt: &'a berth_api::runner::AttemptRef,
+    pub(crate) link: &'a dyn Link,
+    pub(crate) attempt: &'a AttemptRef,
 }
 
 pub(crate) fn failed(cause: FailureCause, detail: String) -> Outcome {
