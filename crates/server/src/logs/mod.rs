@@ -41,7 +41,7 @@ pub const LOG_LINE_SHOWN_BYTES_MAX: usize = 64 * 1024;
 pub const LOG_SCAN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Lines found by one search.
 pub const LOG_MATCHES_MAX: usize = 1_000;
-/// Logs with a place in memory; those that are written or followed have a file open.
+/// Logs with a place in memory; those that are written or followed have a file open. Writers always find one.
 pub const LOGS_OPEN_MAX: usize = 512;
 
 /// One attempt of one step. Paths are made of these ids and of nothing else.

@@ -23,6 +23,13 @@ struct Inner {
     open_max: usize,
 }
 
+/// What somebody wants of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Need {
+    Write,
+    Read,
+}
+
 #[derive(Default)]
 struct Table {
     logs: HashMap<LogKey, Arc<OpenLog>>,
@@ -45,19 +52,21 @@ impl LogStore {
         if bytes.len() > LOG_CHUNK_BYTES_MAX {
             return Err(LogError::ChunkTooLarge);
         }
-        self.log(key)?.append(offset, bytes)
+        self.log(key, Need::Write)?.append(offset, bytes)
     }
 
     /// What was appended so far survives a power failure when this returns.
     pub fn flush(&self, key: &LogKey) -> Result<(), LogError> {
-        self.log(key)?.flush()
+        self.log(key, Need::Write)?.flush()
     }
 
     /// Flushes every log that needs it; errors are told in the logs concerned.
     pub fn flush_all(&self) {
-        let logs: Vec<Arc<OpenLog>> = self.table().logs.values().cloned().collect();
-        for log in logs {
-            if let Err(error) = log.flush() {
+        let keys: Vec<LogKey> = self.table().logs.keys().copied().collect();
+        for key in keys {
+            // One after the other: the rest may lose their places meanwhile.
+            let log = self.table().logs.get(&key).cloned();
+            if let Some(Err(error)) = log.map(|log| log.flush()) {
                 tracing::warn!(%error, "a log cannot be flushed");
             }
         }
@@ -65,7 +74,7 @@ impl LogStore {
 
     /// Ends a log: compressed, durable, never changed again. Sealing twice is sealing once.
     pub fn seal(&self, key: &LogKey) -> Result<Sealed, LogError> {
-        self.log(key)?.seal()
+        self.log(key, Need::Write)?.seal()
     }
 
     /// The log as it is now; `None` if nothing was ever appended.
@@ -81,7 +90,7 @@ impl LogStore {
                 if !files.plain.try_exists()? {
                     return Ok(None);
                 }
-                self.log(key)?
+                self.log(key, Need::Read)?
             }
         };
         Ok(match log.readable()? {
@@ -93,7 +102,7 @@ impl LogStore {
 
     /// To be woken when something is appended; also before anything is.
     pub fn watch(&self, key: &LogKey) -> Result<Watch, LogError> {
-        let log = self.log(key)?;
+        let log = self.log(key, Need::Read)?;
         // Looks at the disk, if nobody has yet.
         log.growing()?;
         let seen = log.news.subscribe();
@@ -115,7 +124,7 @@ impl LogStore {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn log(&self, key: &LogKey) -> Result<Arc<OpenLog>, LogError> {
+    pub(super) fn log(&self, key: &LogKey, need: Need) -> Result<Arc<OpenLog>, LogError> {
         let mut table = self.table();
         table.count += 1;
         let count = table.count;
@@ -123,7 +132,12 @@ impl LogStore {
             log.used_at(count);
             return Ok(log.clone());
         }
-        let idle = table.make_room(self.0.open_max)?;
+        let idle = match (table.make_room(self.0.open_max), need) {
+            (Ok(idle), _) => idle,
+            // Whoever follows logs, be it all of them, does not keep a step from writing its own.
+            (Err(_), Need::Write) => None,
+            (Err(error), Need::Read) => return Err(error),
+        };
         let log = Arc::new(OpenLog::new(self.files(key)));
         log.used_at(count);
         table.logs.insert(*key, log.clone());
