@@ -10,6 +10,7 @@ pub mod member;
 pub mod organization;
 pub mod page;
 pub mod pipeline;
+pub mod plan;
 pub mod problem;
 pub mod runner;
 pub mod secret;

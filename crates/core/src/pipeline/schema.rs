@@ -56,7 +56,7 @@ fn pipeline() -> Value {
     let steps = |about: &str| json!({ "type": "array", "maxItems": STEPS_MAX, "items": reference("step"), "description": about });
     let mut schema = object(
         "What is built, where it goes and how.",
-        json!({
+        &json!({
             "name": text("The name for people."),
             "tracks": text("The branch whose new heads start deployments."),
             "paths": list(&json!({ "type": "string" }), "Globs from the root of the repository: a head starts a deployment only when one of these changed."),
@@ -72,10 +72,10 @@ fn pipeline() -> Value {
                 "additionalProperties": { "anyOf": [reference("environment"), { "type": "null" }] },
                 "description": "Environments that people claim for a while, by name.",
             },
-            "analysis": object("What is looked into by itself.", json!({ "on_failure": flag("Failed deployments are analysed.") })),
+            "analysis": object("What is looked into by itself.", &json!({ "on_failure": flag("Failed deployments are analysed.") })),
             "notifications": {
                 "type": "array", "maxItems": NOTIFICATIONS_MAX,
-                "items": required(object("Who is told of what.", json!({
+                "items": required(object("Who is told of what.", &json!({
                     "webhook": described(word(LABEL), "The name of the webhook."),
                     "events": list(&json!({ "type": "string" }), "Kinds of events, like deployment_failed."),
                 })), &["webhook", "events"]),
@@ -90,7 +90,7 @@ fn pipeline() -> Value {
 fn stage_defaults() -> Value {
     object(
         "What every stage has that does not say otherwise. Not for environments.",
-        json!({
+        &json!({
             "vars": reference("vars"),
             "requires": reference("requires"),
             "window": reference("window"),
@@ -108,19 +108,19 @@ fn stage() -> Value {
         "window": reference("window"),
         "on_failure": reference("on_failure"),
     });
-    required(object("A place that deployments pass through.", fields), &["name"])
+    required(object("A place that deployments pass through.", &fields), &["name"])
 }
 
 fn environment() -> Value {
     let on = |kinds: &[&str]| choice(kinds, "What happened.");
     object(
         "An environment that people claim for a while.",
-        json!({
-            "triggers": list(&required(object("What claims it; the API always does.", json!({
+        &json!({
+            "triggers": list(&required(object("What claims it; the API always does.", &json!({
                 "on": on(&["api", "pull_request"]),
                 "target_branches": list(&json!({ "type": "string" }), "Pull requests into these; any when left out."),
             })), &["on"]), "What claims it; the API always does."),
-            "release": list(&required(object("What ends a session; the API always does.", json!({
+            "release": list(&required(object("What ends a session; the API always does.", &json!({
                 "on": on(&["api", "pr_closed", "timeout"]),
                 "after_idle": duration("For `timeout`: how long nothing was deployed."),
             })), &["on"]), "What ends a session; the API always does."),
@@ -136,7 +136,7 @@ fn environment() -> Value {
 fn requires() -> Value {
     object(
         "Who must agree before the stage begins.",
-        json!({
+        &json!({
             "approvals": { "type": "integer", "minimum": 1, "maximum": APPROVALS_MAX, "default": 1, "description": "How many different people." },
             "from": list(
                 &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "@" }] }),
@@ -158,7 +158,7 @@ fn window() -> Value {
             "Days on which it stays shut: 2026-12-24 or 2026-12-24/2027-01-01.",
         ),
     });
-    required(object("When the stage may be deployed to.", fields), &["timezone"])
+    required(object("When the stage may be deployed to.", &fields), &["timezone"])
 }
 
 fn vars() -> Value {
@@ -194,11 +194,11 @@ fn step() -> Value {
         "outputs": list(&word(MEMBER), "What it writes to $BERTH_OUTPUT as name=value."),
         "artifacts": {
             "type": "object", "maxProperties": MAP_ENTRIES_MAX, "propertyNames": word(MEMBER),
-            "additionalProperties": required(object("A file or directory.", json!({ "path": text("Below the workspace.") })), &["path"]),
+            "additionalProperties": required(object("A file or directory.", &json!({ "path": text("Below the workspace.") })), &["path"]),
             "description": "What it leaves for other steps.",
         },
         "timeout": duration("It fails when it takes longer."),
-        "retry": required(object("After a failure; an unknown outcome is the business of `on_lost`.", json!({
+        "retry": required(object("After a failure; an unknown outcome is the business of `on_lost`.", &json!({
             "attempts": { "type": "integer", "minimum": 1, "maximum": RETRY_ATTEMPTS_MAX, "description": "The first try included." },
             "backoff": duration("The pause before the next try."),
         })), &["attempts"]),
@@ -207,7 +207,7 @@ fn step() -> Value {
         "runs_on": list(&word(LABEL), "Labels a runner must have."),
         "if": { "type": ["string", "boolean"], "description": "An expression; the step is left out when it is false." },
     });
-    let mut schema = required(object("One thing to do.", fields), &["name", "type"]);
+    let mut schema = required(object("One thing to do.", &fields), &["name", "type"]);
     schema["allOf"] = BUILTINS.iter().map(|spec| params(spec)).collect();
     schema
 }
@@ -256,7 +256,7 @@ fn formats(schema: &mut Value) {
     }
 }
 
-fn object(about: &str, properties: Value) -> Value {
+fn object(about: &str, properties: &Value) -> Value {
     json!({ "type": "object", "additionalProperties": false, "properties": properties, "description": about })
 }
 

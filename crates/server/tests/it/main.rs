@@ -16,6 +16,7 @@ mod once;
 mod openapi;
 mod pages;
 mod pipelines;
+mod plan;
 mod pollution;
 mod secrets;
 mod sign_in;
