@@ -11,6 +11,7 @@ pub mod member;
 pub mod organization;
 pub mod page;
 pub mod pipeline;
+pub mod plan;
 pub mod problem;
 pub mod runner;
 pub mod secret;

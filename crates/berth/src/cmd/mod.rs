@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod event;
 pub(crate) mod init;
 pub(crate) mod pipeline;
+mod plan_text;
 pub(crate) mod serve;
 
 use std::io::Write as _;

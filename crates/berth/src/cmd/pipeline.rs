@@ -1,14 +1,16 @@
 //! `berth pipeline`: definitions on this machine.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::Context as _;
-use berth_core::pipeline::{Diagnostic, Severity, parse};
-use berth_server::app::wire_diagnostic;
+use berth_core::name::{CommitId, EnvName, InvalidName};
+use berth_core::pipeline::{Diagnostic, Parsed, Severity, parse, schema};
+use berth_server::app::{PlanFacts, plan_definition, wire_diagnostic};
 
+use super::plan_text::plan_text;
 use super::say;
 
 #[derive(clap::Subcommand)]
@@ -21,31 +23,93 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Show what a definition would do without a server: stages, steps, and what they are given
+    Plan {
+        /// The file, for example .berth/shop/pipeline.yaml
+        file: PathBuf,
+        /// One of its environments; through all stages when left out
+        #[arg(long, value_name = "NAME", value_parser = environment)]
+        environment: Option<EnvName>,
+        /// What the plan is for
+        #[arg(long, value_name = "ID", value_parser = commit)]
+        commit: Option<CommitId>,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of a definition, for editors
+    Schema,
 }
 
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
-    let Command::Validate { file, json } = command;
-    let name = file.display().to_string();
-    let source = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    match command {
+        Command::Validate { file, json } => validate(file, *json),
+        Command::Plan { file, environment, commit, json } => {
+            let known = PlanFacts { commit: commit.clone(), ..PlanFacts::default() };
+            plan(file, environment.as_ref(), known, *json)
+        }
+        Command::Schema => {
+            say(&serde_json::to_string_pretty(&schema())?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let (name, source) = read(file)?;
     let parsed = parse(&source);
     let valid = parsed.definition.is_some();
-    if *json {
+    if json {
         let diagnostics: Vec<_> = parsed.diagnostics.iter().map(wire_diagnostic).collect();
         say(&serde_json::json!({ "valid": valid, "diagnostics": diagnostics }).to_string())?;
     } else {
-        for diagnostic in &parsed.diagnostics {
-            say(&format!(
-                "{}
-",
-                drawn(diagnostic, &source, &name)
-            ))?;
-        }
-        let count = |severity| parsed.diagnostics.iter().filter(|found| found.severity == severity).count();
-        let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
-        let verdict = if valid { "valid" } else { "not valid" };
-        say(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))?;
+        tell(&parsed, &source, &name)?;
     }
     Ok(if valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A definition with errors has no plan: its errors are told as `validate` tells them.
+fn plan(
+    file: &Path,
+    environment: Option<&EnvName>,
+    known: PlanFacts,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let (name, source) = read(file)?;
+    let parsed = parse(&source);
+    let Some(definition) = &parsed.definition else { return validate(file, json) };
+    let plan = plan_definition(definition, environment, known)
+        .map_err(|failure| anyhow::anyhow!("cannot plan {name}: {}", failure.detail))?;
+    say(&if json { serde_json::to_string(&plan)? } else { plan_text(&plan) })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(file: &Path) -> anyhow::Result<(String, String)> {
+    let name = file.display().to_string();
+    let source = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
+    Ok((name, source))
+}
+
+fn environment(text: &str) -> Result<EnvName, InvalidName> {
+    EnvName::parse(text)
+}
+
+fn commit(text: &str) -> Result<CommitId, InvalidName> {
+    CommitId::parse(text)
+}
+
+fn tell(parsed: &Parsed, source: &str, name: &str) -> anyhow::Result<()> {
+    for diagnostic in &parsed.diagnostics {
+        say(&format!(
+            "{}
+",
+            drawn(diagnostic, source, name)
+        ))?;
+    }
+    let count = |severity| parsed.diagnostics.iter().filter(|found| found.severity == severity).count();
+    let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+    let verdict = if parsed.definition.is_some() { "valid" } else { "not valid" };
+    say(&format!("{name}: {verdict} ({errors} errors, {warnings} warnings)"))
 }
 
 /// The message with the author's own line beneath it.

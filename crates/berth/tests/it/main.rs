@@ -8,6 +8,7 @@ mod history;
 mod hostile;
 mod keys;
 mod linear;
+mod plan;
 mod random;
 mod start;
 mod stop;

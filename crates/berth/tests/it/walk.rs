@@ -296,6 +296,9 @@ fn a_wrong_command_line_is_a_usage_error() {
         &["init", "--org", "acme", "--email", "nobody"],
         &["pipeline"],
         &["pipeline", "validate"],
+        &["pipeline", "plan"],
+        &["pipeline", "plan", "x", "--environment", "Q A"],
+        &["pipeline", "plan", "x", "--commit=--x"],
     ] {
         let ran = run(args);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{args:?}: {ran:?}");

@@ -48,6 +48,12 @@ impl Budget {
         self.steps(1 + bytes / EXPR_STEP_BYTES)
     }
 
+    /// Two values somebody is about to compare: a text is read to its end even when the other is a number.
+    pub(super) fn compared(&mut self, left: &Value, right: &Value) -> Result<(), EvaluationError> {
+        self.text(left.as_str().map_or(0, str::len))?;
+        self.text(right.as_str().map_or(0, str::len))
+    }
+
     /// A value somebody is about to copy: every part of it is a step. As deep as JSON is read, which is bounded.
     pub(super) fn copy(&mut self, value: &Value) -> Result<usize, EvaluationError> {
         let mut bytes = 0;

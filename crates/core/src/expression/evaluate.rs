@@ -138,42 +138,24 @@ impl<'c> Walk<'c, '_> {
 
     fn both(&mut self, BinExpr { lhs, op, rhs }: &BinExpr<'_>) -> Result<Cow<'c, Value>, EvaluationError> {
         let left = self.value(lhs)?;
-        match op {
-            BinOp::And if !truth(&left) => return Ok(left),
-            BinOp::Or if truth(&left) => return Ok(left),
-            BinOp::And | BinOp::Or => return self.value(rhs),
-            _ => {}
+        if matches!(op, BinOp::And | BinOp::Or) {
+            let decided = truth(&left) == matches!(op, BinOp::Or);
+            return if decided { Ok(left) } else { self.value(rhs) };
         }
         let right = self.value(rhs)?;
+        self.budget.compared(&left, &right)?;
+        let order = || order(&left, &right);
         let answer = match op {
-            BinOp::Eq => self.equal(&left, &right)?,
-            BinOp::Neq => !self.equal(&left, &right)?,
-            _ => {
-                self.weigh(&left)?;
-                self.weigh(&right)?;
-                let order = order(&left, &right);
-                match op {
-                    BinOp::Gt => order == Some(Ordering::Greater),
-                    BinOp::Ge => matches!(order, Some(Ordering::Greater | Ordering::Equal)),
-                    BinOp::Lt => order == Some(Ordering::Less),
-                    _ => matches!(order, Some(Ordering::Less | Ordering::Equal)),
-                }
-            }
+            BinOp::Eq => equal(&left, &right),
+            BinOp::Neq => !equal(&left, &right),
+            BinOp::Gt => order() == Some(Ordering::Greater),
+            BinOp::Ge => matches!(order(), Some(Ordering::Greater | Ordering::Equal)),
+            BinOp::Lt => order() == Some(Ordering::Less),
+            BinOp::Le => matches!(order(), Some(Ordering::Less | Ordering::Equal)),
+            // Both are answered before the second operand is looked at.
+            BinOp::And | BinOp::Or => false,
         };
         Ok(Cow::Owned(Value::Bool(answer)))
-    }
-
-    fn equal(&mut self, left: &Value, right: &Value) -> Result<bool, EvaluationError> {
-        self.weigh(left)?;
-        self.weigh(right)?;
-        Ok(equal(left, right))
-    }
-
-    fn weigh(&mut self, value: &Value) -> Result<(), EvaluationError> {
-        match value {
-            Value::String(text) => self.budget.text(text.len()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => Ok(()),
-        }
     }
 
     /// One step further into a value. What is not there is null, or left out among many.
@@ -230,7 +212,7 @@ impl<'c> Walk<'c, '_> {
         member: &Member,
     ) -> Result<Option<Cow<'c, Value>>, EvaluationError> {
         let Member::Value(member) = member else { return Ok(None) };
-        self.weigh(member)?;
+        self.budget.text(member.as_str().map_or(0, str::len))?;
         let size = match value.as_ref() {
             Value::Object(fields) => fields.len(),
             _ => 0,

@@ -24,6 +24,7 @@ fn bombs_run_out_of_fuel_or_of_room_before_they_hurt() {
     check(&nested("'xxxxxxxx'", 20), "bytes");
     check(&format!("join(fromJSON('{list}'), vars.large)"), "bytes");
     check(&format!("contains(fromJSON('{texts}'), vars.large)"), "steps");
+    check("contains(vars.wide, vars.large)", "steps");
     check("toJSON(vars)", "bytes");
     check("vars.wide.*", "steps");
     check("vars.wide", "bytes");

@@ -9,6 +9,7 @@ mod fixtures;
 mod frame;
 mod planning;
 mod properties;
+mod schema;
 
 use std::fmt::Write as _;
 

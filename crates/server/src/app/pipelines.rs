@@ -223,23 +223,28 @@ impl App {
     }
 }
 
-fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> {
+pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> {
     pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
 }
 
 /// Only a definition without errors becomes part of a pipeline.
 pub(crate) fn checked(source: &str) -> Result<Defined, AppError> {
+    let definition = definition_of(source)?;
+    let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
+    let outline = Outline::of(&definition);
+    Ok(Defined { hash, outline, environments: definition.ephemeral_environments })
+}
+
+/// The definition a text is, or everything that is wrong with it.
+pub(super) fn definition_of(source: &str) -> Result<Definition, AppError> {
     let parsed = parse(source);
-    let Some(definition) = parsed.definition else {
+    parsed.definition.ok_or_else(|| {
         let errors = parsed.diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
         let text = format!("the definition has {errors} {}", if errors == 1 { "error" } else { "errors" });
         let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic).collect();
         let listed = serde_json::to_value(diagnostics).unwrap_or_default();
-        return Err(Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into());
-    };
-    let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
-    let outline = Outline::of(&definition);
-    Ok(Defined { hash, outline, environments: definition.ephemeral_environments })
+        Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into()
+    })
 }
 
 fn answer(pipeline: &Pipeline) -> Answer<wire::Pipeline> {

@@ -115,6 +115,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(PipelinesRead, routes!(pipelines::list_pipelines))
         .route(PipelinesWrite, routes!(pipelines::create_pipeline))
         .route(PipelinesRead, routes!(pipelines::validate_pipeline))
+        .route(PipelinesRead, routes!(pipelines::plan_pipeline))
         .route(PipelinesRead, routes!(pipelines::view_pipeline))
         .route(PipelinesWrite, routes!(pipelines::delete_pipeline))
         .route(PipelinesRead, routes!(pipelines::view_definition))

@@ -19,6 +19,7 @@ mod once;
 mod openapi;
 mod pages;
 mod pipelines;
+mod plan;
 mod pollution;
 mod secrets;
 mod sign_in;

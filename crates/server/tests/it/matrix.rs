@@ -124,6 +124,8 @@ async fn ids_of_another_organization_are_not_found_in_the_own_one() {
         let path = format!("/api/v1/organizations/globex/{path}");
         world.send(call(method, &path).by(&world.hank).json(&json!({}))).await.is(404, "not_found");
     }
+    let plan = post("/api/v1/organizations/globex/pipelines/plan").by(&world.hank);
+    world.send(plan.json(&json!({"pipelineId": pipeline}))).await.is(404, "not_found");
     let untouched = world.send(get("/api/v1/organizations/acme/pipelines/shop").by(&world.ada)).await;
     assert_eq!(untouched.body["data"]["status"], "active");
 }

@@ -8,11 +8,12 @@ use berth_api::page::List;
 use berth_api::pipeline::{
     Because, Definition, DefinitionNew, DefinitionText, Pipeline, PipelineNew, Validation,
 };
+use berth_api::plan::{Plan, PlanNew};
 use berth_core::access::permit;
 use berth_core::id::PipelineId;
-use berth_core::name::{DisplayName, Reason, Slug};
+use berth_core::name::{CommitId, DisplayName, EnvName, Reason, Slug};
 
-use crate::app::{Answer, App, NewPipeline, Outcome, PipelineFilter};
+use crate::app::{Answer, App, NewPipeline, Outcome, PipelineFilter, PlanAsked, PlanOf};
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
 use crate::http::check::Check;
@@ -65,6 +66,28 @@ pub(crate) async fn validate_pipeline(
     let mut check = Check::default();
     let source = check.required("/definition", source(posted.body.definition));
     app.validate_definition(&who, check.done(source)?).await
+}
+
+/// Plan a definition, or a pipeline's present one: which steps would run where, and with what. Nothing is kept.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/plan", tag = "pipelines",
+    request_body = PlanNew, responses((status = 200, body = Data<Plan>)))]
+pub(crate) async fn plan_pipeline(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::PipelinesRead>,
+    posted: Posted<PlanNew>,
+) -> Result<Answer<Plan>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let of = match (body.definition, body.pipeline_id) {
+        (Some(definition), None) => source(definition).map(PlanOf::Source),
+        (None, Some(key)) => Ok(PlanOf::Pipeline(key)),
+        (Some(_), Some(_)) | (None, None) => Err("send either `definition` or `pipelineId`"),
+    };
+    let of = check.required("/definition", of);
+    let environment = check.optional("/environment", body.environment.as_deref(), EnvName::parse);
+    let commit = check.optional("/commitId", body.commit_id.as_deref(), CommitId::parse);
+    let of = check.done(of)?;
+    app.plan_pipeline(&who, PlanAsked { of, environment, commit }).await
 }
 
 /// View a pipeline, by id or slug.

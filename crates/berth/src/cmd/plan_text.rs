@@ -1,0 +1,68 @@
+//! A plan as a terminal shows it.
+
+use std::fmt::Write as _;
+
+use berth_api::plan::{Plan, PlannedStep, Runs};
+
+/// Long texts, such as scripts, are cut after their first line.
+const VALUE_CHARS_MAX: usize = 100;
+
+pub(super) fn plan_text(plan: &Plan) -> String {
+    let mut text = String::new();
+    for stage in &plan.stages {
+        let _ = writeln!(text, "{}", stage.name);
+        let mut before = None;
+        for step in &stage.steps {
+            let _ = writeln!(text, "  {} ({}, {}){}", step.name, step.id, step.kind, when(step, before));
+            for (kind, name, value) in values(step) {
+                let _ = writeln!(text, "      {kind} {name}: {}", cut(&value));
+            }
+            before = Some(step.id.as_str());
+        }
+        if stage.steps.is_empty() {
+            text.push_str("  nothing to do\n");
+        }
+    }
+    for obstacle in &plan.obstacles {
+        let _ = writeln!(text, "not yet: {obstacle}");
+    }
+    text.trim_end().to_owned()
+}
+
+/// Nothing is said about the usual: after the one before it, always.
+fn when(step: &PlannedStep, before: Option<&str>) -> String {
+    let needs: Vec<&str> = step.needs.iter().map(String::as_str).collect();
+    let mut text = match needs.as_slice() {
+        [] if before.is_some() => ", at once".to_owned(),
+        [] => String::new(),
+        [only] if Some(*only) == before => String::new(),
+        several => format!(", after {}", several.join(" and ")),
+    };
+    match (step.runs, &step.condition) {
+        (Runs::Never, _) => text.push_str(", skipped: its condition is false here"),
+        (Runs::If, Some(condition)) => {
+            let _ = write!(text, ", if {condition}");
+        }
+        (Runs::Always | Runs::If, _) => {}
+    }
+    if !step.runs_on.is_empty() {
+        let _ = write!(text, ", on {}", step.runs_on.join(" and "));
+    }
+    text
+}
+
+fn values(step: &PlannedStep) -> impl Iterator<Item = (&'static str, &str, String)> {
+    let env = step.env.iter().map(|(name, value)| ("env", name.as_str(), value.clone()));
+    let files = step.secret_files.iter().map(|(name, value)| ("file", name.as_str(), value.clone()));
+    let params = step.params.iter().map(|(name, value)| {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        ("param", name.as_str(), text)
+    });
+    env.chain(files).chain(params)
+}
+
+fn cut(value: &str) -> String {
+    let line = value.lines().next().unwrap_or_default();
+    let short: String = line.chars().filter(|c| !c.is_control()).take(VALUE_CHARS_MAX).collect();
+    if short.len() < value.trim_end().len() { format!("{short} …") } else { short }
+}

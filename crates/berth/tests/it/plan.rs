@@ -1,0 +1,129 @@
+//! Plans and the schema, on a machine without a server.
+
+use expect_test::{Expect, expect};
+
+use crate::harness::{DEFINITION, run};
+
+const FULL: &str = include_str!("../../../core/tests/it/pipelines/full.yaml");
+
+fn check(source: &str, args: &[&str], expected: &Expect) {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("pipeline.yaml");
+    std::fs::write(&file, source).unwrap();
+    let ran = run(&[&["pipeline", "plan", file.to_str().unwrap()], args].concat());
+    let shown = format!("{}{}exit {:?}", ran.stdout, ran.stderr, ran.code.unwrap());
+    expected.assert_eq(&shown.replace(file.to_str().unwrap(), "FILE"));
+}
+
+#[test]
+fn a_plan_names_every_stage_and_step_with_what_it_is_given() {
+    check(
+        FULL,
+        &[],
+        &expect![[r#"
+        build
+          Build (build, script)
+              param run: ./build.sh
+        staging
+          Deploy (deploy, script), on linux
+              env IMAGE: [OUTPUT:build/image]
+              env TOKEN: [SECRET:DEPLOY_TOKEN]
+              file KUBECONFIG: [SECRET:KUBECONFIG_YAML]
+              param run: ./deploy.sh
+          Smoke test (smoke, http_check)
+              param url: https://staging.shop.test/health
+              param expect_status: 200
+              param within: 60s
+          Soak (soak, soak)
+              param duration: 10m
+        production
+          Deploy (deploy, script), on linux
+              env IMAGE: [OUTPUT:build/image]
+              env TOKEN: [SECRET:DEPLOY_TOKEN]
+              file KUBECONFIG: [SECRET:KUBECONFIG_YAML]
+              param run: ./deploy.sh
+          Soak (soak, soak)
+              param duration: 10m
+        not yet: the step `soak` is of the type `soak`, which cannot be run yet; skip it meanwhile
+        exit 0"#]],
+    );
+    check(
+        FULL,
+        &["--environment", "qa-1", "--commit", "9fceb02"],
+        &expect![[r#"
+        build
+          Build (build, script)
+              param run: ./build.sh
+        qa-1
+          Deploy (deploy, script), on linux
+              env IMAGE: [OUTPUT:build/image]
+              env TOKEN: [SECRET:DEPLOY_TOKEN]
+              file KUBECONFIG: [SECRET:KUBECONFIG_YAML]
+              param run: ./deploy.sh
+          Smoke test (smoke, http_check)
+              param url: https://qa-1.shop.test/health
+              param expect_status: 200
+              param within: 60s
+        exit 0"#]],
+    );
+    let several = DEFINITION.replace(
+        "    - name: Pretend\n",
+        "    - { name: One, type: dummy, if: trigger.commit == 'x', runs_on: [linux] }\n    - name: Two\n      type: dummy\n      needs: []\n    - { name: Three, type: dummy, needs: [one, two], outputs: [x], params: { message: \"${{ trigger.commit }}\\nand more\" } }\n    - name: Pretend\n      if: steps.three.x\n",
+    );
+    check(
+        &several,
+        &["--commit", "main"],
+        &expect![[r#"
+        sandbox
+          One (one, dummy), skipped: its condition is false here, on linux
+          Two (two, dummy), at once
+          Three (three, dummy), after one and two
+              param message: main …
+          Pretend (pretend, dummy), if steps.three.x
+        exit 0"#]],
+    );
+}
+
+#[test]
+fn what_cannot_be_planned_is_an_error() {
+    check(
+        FULL,
+        &["--environment", "qa-9"],
+        &expect![[r#"
+        berth: cannot plan FILE: the definition has no environment `qa-9`
+        exit 1"#]],
+    );
+    check(
+        &DEFINITION.replace("type: dummy", "typ: dummy"),
+        &[],
+        &expect![[r#"
+        error: `type` is missing
+         --> FILE:7:7
+          |
+        7 |     - name: Pretend
+          |       ^^^^^^^^^^^^^
+
+        error: unknown field `typ`; did you mean `type`?
+         --> FILE:8:7
+          |
+        8 |       typ: dummy
+          |       ^^^
+
+        FILE: not valid (2 errors, 0 warnings)
+        exit 1"#]],
+    );
+    let ran = run(&["pipeline", "plan", "/nowhere/pipeline.yaml"]);
+    ran.refused(&["cannot read /nowhere/pipeline.yaml"]);
+}
+
+#[test]
+fn the_plan_and_the_schema_are_json_for_programs() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("pipeline.yaml");
+    std::fs::write(&file, FULL).unwrap();
+    let plan = run(&["pipeline", "plan", file.to_str().unwrap(), "--json"]).json();
+    assert_eq!(plan["stages"][1]["steps"][0]["env"]["TOKEN"], "[SECRET:DEPLOY_TOKEN]");
+    assert_eq!(plan["stages"][1]["steps"][1]["params"]["url"], "https://staging.shop.test/health");
+    let schema = run(&["pipeline", "schema"]).json();
+    assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+}

@@ -1,0 +1,155 @@
+//! What a definition would do, before it does.
+
+use berth_api::plan as wire;
+use berth_api::problem::{Code, Problem};
+use berth_core::access::permit;
+use berth_core::deployment::Failure;
+use berth_core::expression::{Budget, Marks};
+use berth_core::name::{CommitId, EnvName};
+use berth_core::pipeline::Definition;
+use berth_core::run::{
+    Facts, Named, PLAN_FUEL_MAX, Plan, PlannedStage, PlannedStep, StageKind, Target, When, obstacles, preview,
+};
+use berth_store::records::{organization, pipeline};
+
+use super::pipelines::{definition_of, find};
+use super::{Answer, App};
+use crate::access::Authorized;
+use crate::error::AppError;
+
+/// What filled-in values may add to the texts of a plan; beyond, expressions are shown as they are written.
+const PLAN_SHOWN_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+pub struct PlanAsked {
+    pub of: PlanOf,
+    pub environment: Option<EnvName>,
+    pub commit: Option<CommitId>,
+}
+
+pub enum PlanOf {
+    Source(String),
+    /// By id or slug.
+    Pipeline(String),
+}
+
+impl App {
+    /// Plans without keeping anything, also what this version cannot run yet.
+    pub async fn plan_pipeline(
+        &self,
+        who: &Authorized<permit::PipelinesRead>,
+        asked: PlanAsked,
+    ) -> Result<Answer<wire::Plan>, AppError> {
+        let PlanAsked { of, environment, commit } = asked;
+        let org = who.org();
+        let read = self.read(who, move |db| {
+            let org = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
+            let organization =
+                Named { id: org.id.to_string(), slug: org.slug.to_string(), name: org.name.to_string() };
+            let key = match of {
+                PlanOf::Source(source) => return Ok((organization, None, source)),
+                PlanOf::Pipeline(key) => key,
+            };
+            let found = find(db, &key)?;
+            let source = pipeline::definition(db, &found.definition_hash)?
+                .ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
+            let (id, slug, name) = (found.id.to_string(), found.slug.to_string(), found.name.to_string());
+            Ok((organization, Some(Named { id, slug, name }), source))
+        });
+        let (organization, pipeline, source) = read.await?;
+        let planned = self.parsing.run(move || {
+            let definition = definition_of(&source)?;
+            reachable(&definition, environment.as_ref())?;
+            let known = PlanFacts { organization: Some(organization), pipeline, commit };
+            plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {
+                let problem = Problem::new(Code::PipelineInvalid, failure.detail);
+                AppError::from(problem.with("diagnostics", serde_json::json!([])))
+            })
+        });
+        Ok(Answer::ok(planned.await??))
+    }
+}
+
+/// What is known of a plan that nobody has asked to run.
+#[derive(Default)]
+pub struct PlanFacts {
+    pub organization: Option<Named>,
+    pub pipeline: Option<Named>,
+    pub commit: Option<CommitId>,
+}
+
+/// The plan of a definition, with markers in place of what is not known.
+pub fn plan_definition(
+    definition: &Definition,
+    environment: Option<&EnvName>,
+    known: PlanFacts,
+) -> Result<wire::Plan, Failure> {
+    let marker =
+        |what: &str, name: String| Named { id: format!("[{what}]"), slug: format!("[{what}]"), name };
+    let facts = Facts {
+        organization: known.organization.unwrap_or_else(|| marker("ORGANIZATION", "[ORGANIZATION]".into())),
+        pipeline: known.pipeline.unwrap_or_else(|| marker("PIPELINE", definition.name.to_string())),
+        commit: known.commit.map_or_else(|| "[COMMIT]".to_owned(), |commit| commit.to_string()),
+        source: None,
+        trigger: serde_json::Map::new(),
+        session: None,
+        environment: None,
+    };
+    let target = environment.map_or(Target::Stages, Target::Environment);
+    preview(definition, &target, &facts).map(|plan| shown(&plan))
+}
+
+/// A wrong environment is a mistake in the request, and not in the definition.
+fn reachable(definition: &Definition, environment: Option<&EnvName>) -> Result<(), AppError> {
+    if environment.is_some_and(|name| !definition.ephemeral_environments.contains_key(name)) {
+        return Err(AppError::invalid_member("/environment", "is not an environment of the definition"));
+    }
+    if environment.is_none() && definition.stages.is_empty() {
+        let detail = "the definition has no stages; name one of its environments";
+        return Err(AppError::invalid_member("/environment", detail));
+    }
+    Ok(())
+}
+
+fn shown(plan: &Plan) -> wire::Plan {
+    let nothing = berth_core::expression::Contexts::new();
+    let mut marks = Marks::new(&nothing, Budget::new(PLAN_FUEL_MAX, PLAN_SHOWN_BYTES_MAX));
+    let mut stages = Vec::with_capacity(plan.stages.len());
+    for stage in &plan.stages {
+        marks = marks.with(&stage.contexts);
+        stages.push(wire::PlannedStage {
+            name: stage.name.clone(),
+            kind: match stage.kind {
+                StageKind::Build => wire::StageKind::Build,
+                StageKind::Stage => wire::StageKind::Stage,
+                StageKind::Environment => wire::StageKind::Environment,
+            },
+            steps: stage.steps.iter().map(|step| shown_step(step, stage, &mut marks)).collect(),
+        });
+    }
+    wire::Plan { stages, obstacles: obstacles(plan) }
+}
+
+fn shown_step(step: &PlannedStep, stage: &PlannedStage, marks: &mut Marks<'_>) -> wire::PlannedStep {
+    let (runs, condition) = match &step.when {
+        When::Always => (wire::Runs::Always, None),
+        When::Never => (wire::Runs::Never, None),
+        When::If(condition) => (wire::Runs::If, Some(condition.clone())),
+    };
+    let needs = step.needs.iter().filter_map(|place| stage.steps.get(*place));
+    wire::PlannedStep {
+        id: step.id.to_string(),
+        name: step.name.clone(),
+        kind: step.kind.clone().into(),
+        needs: needs.map(|need| need.id.to_string()).collect(),
+        runs,
+        condition,
+        env: step.env.iter().map(|(name, text)| (name.to_string(), marks.text(text))).collect(),
+        secret_files: step
+            .secret_files
+            .iter()
+            .map(|(name, secret)| (name.to_string(), format!("[SECRET:{secret}]")))
+            .collect(),
+        params: step.params.iter().map(|(name, value)| (name.clone(), marks.value(value))).collect(),
+        runs_on: step.runs_on.iter().map(ToString::to_string).collect(),
+    }
+}

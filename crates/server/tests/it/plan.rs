@@ -1,0 +1,116 @@
+//! A plan: what would run where, with markers for what is not known or never shown.
+
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
+
+use super::world::{World, post};
+
+const PLAN: &str = "/api/v1/organizations/acme/pipelines/plan";
+const DEFINITION: &str = r#"version: 1
+pipeline:
+  name: Shop API
+  build: [{ name: Build, type: script, params: { run: ./build.sh }, outputs: [image] }]
+  stages:
+    - { name: staging, vars: { url: https://staging.shop.test } }
+    - { name: production, vars: { url: https://shop.test }, skip: [smoke] }
+  ephemeral_environments: { qa-1: { vars: { url: https://qa-1.shop.test }, skip: [soak] } }
+  steps:
+    - name: Deploy
+      type: script
+      env: { IMAGE: "${{ build.image }}", TOKEN: "Bearer ${{ secrets.TOKEN }}", COMMIT: "${{ trigger.commit }}" }
+      secret_files: { KUBECONFIG: KUBE }
+      params: { run: ./deploy.sh }
+      outputs: [address]
+    - name: Smoke
+      type: http_check
+      if: steps.deploy.address
+      params: { url: "${{ vars.url }}/${{ steps.deploy.address }}" }
+    - { name: Soak, type: soak, params: { duration: 10m }, if: stage.name == 'production' }
+"#;
+
+async fn ask(world: &World, body: &Value) -> super::world::Reply {
+    world.send(post(PLAN).by(&world.ada).json(body)).await
+}
+
+/// One line per step.
+async fn check(world: &World, body: &Value, expected: &Expect) {
+    let reply = ask(world, body).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let mut lines = Vec::new();
+    for stage in reply.body["data"]["stages"].as_array().unwrap() {
+        lines.push(format!("{} {}", stage["kind"], stage["name"]));
+        for step in stage["steps"].as_array().unwrap() {
+            lines.push(format!(
+                "  {} needs {} {} {} {}{}{}",
+                step["id"],
+                step["needs"],
+                step["runs"],
+                step["condition"],
+                step["env"],
+                step["secretFiles"],
+                step["params"]
+            ));
+        }
+    }
+    lines.push(reply.body["data"]["obstacles"].to_string());
+    expected.assert_eq(&lines.join("\n"));
+}
+
+#[tokio::test]
+async fn a_plan_shows_every_stage_with_what_its_steps_are_given() {
+    let world = World::new().await;
+    let secret = json!({"name": "TOKEN", "value": "hunter2-never-shown"});
+    let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
+    assert_eq!(made.status, 201);
+    let body = json!({"definition": DEFINITION, "commitId": "9fceb02"});
+    check(&world, &body, &expect![[r#"
+        "build" "build"
+          "build" needs [] "always" null {}{}{"run":"./build.sh"}
+        "stage" "staging"
+          "deploy" needs [] "always" null {"COMMIT":"9fceb02","IMAGE":"[OUTPUT:build/image]","TOKEN":"Bearer [SECRET:TOKEN]"}{"KUBECONFIG":"[SECRET:KUBE]"}{"run":"./deploy.sh"}
+          "smoke" needs ["deploy"] "if" "steps.deploy.address" {}{}{"url":"https://staging.shop.test/[OUTPUT:deploy/address]"}
+          "soak" needs ["smoke"] "never" null {}{}{"duration":"10m"}
+        "stage" "production"
+          "deploy" needs [] "always" null {"COMMIT":"9fceb02","IMAGE":"[OUTPUT:build/image]","TOKEN":"Bearer [SECRET:TOKEN]"}{"KUBECONFIG":"[SECRET:KUBE]"}{"run":"./deploy.sh"}
+          "soak" needs ["deploy"] "always" null {}{}{"duration":"10m"}
+        ["the step `soak` is of the type `soak`, which cannot be run yet; skip it meanwhile"]"#]]).await;
+    let made = json!({"slug": "shop", "definition": DEFINITION});
+    let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&made)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let body = json!({"pipelineId": "shop", "environment": "qa-1"});
+    check(&world, &body, &expect![[r#"
+        "build" "build"
+          "build" needs [] "always" null {}{}{"run":"./build.sh"}
+        "environment" "qa-1"
+          "deploy" needs [] "always" null {"COMMIT":"[COMMIT]","IMAGE":"[OUTPUT:build/image]","TOKEN":"Bearer [SECRET:TOKEN]"}{"KUBECONFIG":"[SECRET:KUBE]"}{"run":"./deploy.sh"}
+          "smoke" needs ["deploy"] "if" "steps.deploy.address" {}{}{"url":"https://qa-1.shop.test/[OUTPUT:deploy/address]"}
+        []"#]]).await;
+    let before = world.kinds().await;
+    ask(&world, &body).await;
+    assert_eq!(world.kinds().await, before, "a plan changes nothing");
+}
+
+#[tokio::test]
+async fn what_cannot_be_planned_is_refused_with_its_reason() {
+    let world = World::new().await;
+    world.pipeline("shop").await;
+    for (body, status, code, detail) in [
+        (json!({}), 400, "invalid_request", "either"),
+        (json!({"definition": DEFINITION, "pipelineId": "shop"}), 400, "invalid_request", "either"),
+        (json!({"definition": DEFINITION, "environment": "qa-2"}), 400, "invalid_request", "/environment"),
+        (json!({"definition": DEFINITION, "environment": "Q A"}), 400, "invalid_request", "/environment"),
+        (json!({"definition": DEFINITION, "commitId": "--x"}), 400, "invalid_request", "/commitId"),
+        (json!({"pipelineId": "nowhere"}), 404, "not_found", "pipeline"),
+        (json!({"definition": "version: 2"}), 422, "pipeline_invalid", "errors"),
+        (
+            json!({"definition": DEFINITION.replace("if: stage.name == 'production'", "if: fromJSON(stage.name)")}),
+            422,
+            "pipeline_invalid",
+            "condition of the step `soak`",
+        ),
+    ] {
+        let reply = ask(&world, &body).await;
+        reply.is(status, code);
+        assert!(reply.body["detail"].as_str().unwrap().contains(detail), "{}", reply.text);
+    }
+}
