@@ -13,6 +13,7 @@ pub mod id;
 pub mod name;
 pub mod pipeline;
 pub mod plant;
+pub mod repository;
 pub mod run;
 pub mod secret;
 pub mod step;

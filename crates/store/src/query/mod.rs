@@ -4,6 +4,7 @@ pub mod environments;
 pub mod events;
 pub mod members;
 pub mod pipelines;
+pub mod repositories;
 pub mod secrets;
 pub mod tokens;
 

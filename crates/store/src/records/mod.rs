@@ -7,6 +7,7 @@ pub mod key;
 pub mod member;
 pub mod organization;
 pub mod pipeline;
+pub mod repository;
 pub mod secret;
 pub mod session;
 pub mod sign_in;
