@@ -84,7 +84,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         streams_per_token_max: options.followers.max(100),
         ..Config::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
-    let app = Arc::new(App::new(store, vault, config));
+    let app = Arc::new(App::new(store, vault, config, dir.path()));
     let (thread, address) = serve_on_a_thread(app.clone())?;
     // The followers share one thread, as the clients of the other benchmark do.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -47,7 +47,12 @@ impl Site {
 
         let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let app = Arc::new(App::new(store, vault, Config { rate_limit: false, ..Config::local(listen) }));
+        let app = Arc::new(App::new(
+            store,
+            vault,
+            Config { rate_limit: false, ..Config::local(listen) },
+            dir.path(),
+        ));
         let (thread, address) = serve_on_a_thread(app.clone())?;
         let target = Target { address, token: created.token.reveal().to_owned() };
         let list = format!("/api/v1/organizations/{}/pipelines", created.org.id);

@@ -11,6 +11,7 @@ pub mod organization;
 pub mod page;
 pub mod pipeline;
 pub mod problem;
+pub mod repository;
 pub mod runner;
 pub mod secret;
 pub mod session;

@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) rate_limit: bool,
     pub(crate) streams_per_token_max: usize,
     pub(crate) root_key_file: Option<PathBuf>,
+    pub(crate) repository_roots: Vec<PathBuf>,
+    pub(crate) repository_hosts: Vec<String>,
     pub(crate) log: Log,
 }
 
@@ -48,6 +50,8 @@ impl Default for Settings {
             rate_limit: true,
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             root_key_file: None,
+            repository_roots: Vec::new(),
+            repository_hosts: Vec::new(),
             log: Log::default(),
         }
     }
@@ -63,6 +67,8 @@ const VARIABLES: &[&str] = &[
     "BERTH_RATE_LIMIT",
     "BERTH_STREAMS_PER_TOKEN_MAX",
     "BERTH_ROOT_KEY_FILE",
+    "BERTH_REPOSITORY_ROOTS",
+    "BERTH_REPOSITORY_HOSTS",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];
@@ -81,6 +87,8 @@ impl Settings {
             .separator("__")
             .list_separator(",")
             .with_list_parse_key("trusted_proxies")
+            .with_list_parse_key("repository_roots")
+            .with_list_parse_key("repository_hosts")
             .try_parsing(true);
         let settings: Self = sources
             .add_source(environment)

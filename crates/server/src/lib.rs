@@ -8,6 +8,7 @@ pub mod credential;
 pub mod demo;
 pub mod error;
 pub mod gate;
+pub mod git;
 pub mod http;
 pub mod limits;
 pub mod rate;

@@ -12,6 +12,7 @@ use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::credential::Redacted;
 use berth_server::demo::{self, DemoOrganization};
+use berth_server::git;
 use berth_server::serve::serve;
 use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
@@ -48,6 +49,12 @@ pub(crate) struct Args {
     /// File with the root key [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
+    /// Directory below which repositories on this machine may lie; may be given several times
+    #[arg(long, value_name = "DIR")]
+    repository_root: Vec<PathBuf>,
+    /// Host of repositories that may be in a private network; may be given several times
+    #[arg(long, value_name = "HOST")]
+    repository_host: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -69,8 +76,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         trusted_proxies: settings.trusted_proxies,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
         streams_per_token_max: settings.streams_per_token_max,
+        repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
+        repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         ..Config::local(listen)
     };
+    if let Err(error) = git::check() {
+        tracing::warn!(%error, "repositories cannot be read");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal ends the program in order, also while it is still starting.
     let stop = stop_on_signal(&runtime)?;
@@ -88,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     let store = open_store(&dir)?;
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
-    let app = App::new(store, vault, config).stopped_by(stop);
+    let app = App::new(store, vault, config, dir.path()).stopped_by(stop);
     listen_and_serve(runtime, app, dir.path(), WhenTaken::Fail, |address| {
         say(&format!("berth is serving at http://{address}"))
     })
@@ -105,7 +117,7 @@ fn run_demo(
     let store = open_store(&dir)?;
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let organizations = demo::fill(&store).map_err(told)?;
-    let app = App::new(store, vault, config).stopped_by(stop);
+    let app = App::new(store, vault, config, dir.path()).stopped_by(stop);
     let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
     listen_and_serve(runtime, app, dir.path(), when_taken, |address| {
         say(&if args.json {

@@ -10,6 +10,8 @@ mod history;
 mod members;
 mod organizations;
 mod pipelines;
+mod repositories;
+pub(crate) mod rollouts;
 mod secrets;
 mod sign_in;
 mod tokens;
@@ -23,14 +25,17 @@ pub use events::EventFilter;
 pub use members::NewMember;
 pub(crate) use members::default_name;
 pub(crate) use organizations::subject as organization_subject;
-pub(crate) use pipelines::checked as checked_definition;
 pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
+pub(crate) use pipelines::{check_slug, checked as checked_definition};
+pub(crate) use repositories::about as about_repository;
+pub use repositories::{NewRepository, RepositoryChange};
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
 pub(crate) use tokens::issue as issue_token;
 pub use wait::Waiting;
 
+use std::path::Path;
 use std::sync::Arc;
 
 use berth_api::Replay;
@@ -44,11 +49,12 @@ use crate::config::Config;
 use crate::credential::password::Passwords;
 use crate::error::AppError;
 use crate::gate::Gate;
+use crate::git::Mirrors;
 use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
-use crate::work::Runner;
+use crate::work::{Runner, Syncs};
 
 pub struct App {
     pub(crate) store: Store,
@@ -61,17 +67,21 @@ pub struct App {
     pub(crate) streams: Streams,
     /// Executes deployments.
     pub(crate) runner: Runner,
+    /// Copies of repositories.
+    pub(crate) git: Mirrors,
+    pub(crate) syncs: Syncs,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
 
 impl App {
-    pub fn new(store: Store, vault: Vault, config: Config) -> Self {
+    pub fn new(store: Store, vault: Vault, config: Config, data_dir: &Path) -> Self {
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
         let (vault, runner) = (Arc::new(vault), Runner::new());
-        Self { store, vault, config, rates, passwords, parsing, streams, runner, shutdown }
+        let (git, syncs) = (Mirrors::new(data_dir, config.git_max), Syncs::default());
+        Self { store, vault, config, rates, passwords, parsing, streams, runner, git, syncs, shutdown }
     }
 
     /// For programs that have their own reason to stop, such as a signal.

@@ -15,9 +15,11 @@ mod runner;
 mod start;
 mod stop;
 mod sweep;
+mod sync;
 
 pub(crate) use runner::Runner;
 pub use sweep::sweep;
+pub(crate) use sync::Syncs;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +52,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("expire", &app, expiries),
         keep_on("deploy", &app, deployments),
         keep_on("renew", &app, renewals),
+        keep_on("sync", &app, sync::syncs),
     );
     app.runner.finish().await;
 }
@@ -57,6 +60,7 @@ pub async fn run(app: Arc<App>) {
 /// One look at everything, for those who turn the crank by hand.
 pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
+    sync::all(app).await?;
     deploy(app).await?;
     renew::renew(app).await
 }

@@ -318,7 +318,7 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
 fn opened_again(path: &Path) -> App {
     let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
     let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
-    App::new(store, vault, Config::local(([127, 0, 0, 1], 8080).into()))
+    App::new(store, vault, Config::local(([127, 0, 0, 1], 8080).into()), path)
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl World {
         let path = dir.path().to_owned();
         let made = tokio::task::spawn_blocking(move || make(&path)).await.unwrap();
         let (store, vault, ada, hank) = made;
-        let app = Arc::new(App::new(store, vault, config));
+        let app = Arc::new(App::new(store, vault, config, dir.path()));
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir }
     }
 

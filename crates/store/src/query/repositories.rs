@@ -31,11 +31,7 @@ pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
 }
 
 /// Those that are due, of all organizations; who has waited longest comes first.
-pub fn due(
-    db: &mut impl Read,
-    now: Timestamp,
-    limit: i64,
-) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
+pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
     let rows = db.rows(&DUE, &[now.into(), limit.into()])?;
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
 }

@@ -321,9 +321,13 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         async |body: Value| world.send(post(qa).by(&world.ada).json(&body)).await.body["data"].clone();
     let (held, waits) = (claim(json!({"commitId": "9fceb02"})).await, claim(json!({"queue": true})).await);
     let id = |value: &Value| value.as_str().unwrap().to_owned();
+    let body = json!({"url": "/srv/git/shop.git"});
+    let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
+    let repository = id(&made.body["data"]["id"]);
     BTreeMap::from([
         ("{orgId}", "acme".to_owned()),
         ("{pipelineId}", "shop".to_owned()),
+        ("{repositoryId}", repository),
         ("{envName}", "qa-1".to_owned()),
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),
