@@ -12,7 +12,6 @@ use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::credential::Redacted;
 use berth_server::demo::{self, DemoOrganization};
-use berth_server::git;
 use berth_server::serve::serve;
 use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
@@ -80,9 +79,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         ..Config::local(listen)
     };
-    if let Err(error) = git::check() {
-        tracing::warn!(%error, "repositories cannot be read");
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal ends the program in order, also while it is still starting.
     let stop = stop_on_signal(&runtime)?;

@@ -124,7 +124,7 @@ impl Mirror {
         // A detached head is some branch's most of the time.
         let same = |name: &&str| head.is_some() && refs.get(&format!("{HEADS}{name}")) == head.as_ref();
         let default_branch = default_branch
-            .or_else(|| ["main", "master"].iter().copied().find(|name| same(&name)).map(str::to_owned));
+            .or_else(|| ["main", "master"].iter().copied().find(|name| same(name)).map(str::to_owned));
         Ok(Offered { default_branch, refs })
     }
 

@@ -226,7 +226,7 @@ impl<'a> Git<'a> {
         let stdout = collect(child.stdout.take(), OUTPUT_BYTES_MAX, Some(tell.clone()));
         let stderr = collect(child.stderr.take(), STDERR_BYTES_MAX, None);
         let end = std::thread::scope(|scope| {
-            let watchdog = scope.spawn(|| self.end(told, pid));
+            let watchdog = scope.spawn(move || self.end(&told, pid));
             // Waited for without being taken away: until then nobody else can get its number, so that what is killed
             // is git and its children, never a stranger.
             let waited = loop {
@@ -259,7 +259,7 @@ impl<'a> Git<'a> {
     }
 
     /// Waits for the end of a run, and brings it about when it must.
-    fn end(&self, told: Receiver<End>, pid: Pid) -> End {
+    fn end(&self, told: &Receiver<End>, pid: Pid) -> End {
         let deadline = Instant::now() + self.time_max;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());

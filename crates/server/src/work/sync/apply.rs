@@ -144,7 +144,7 @@ fn moved(pipeline: Pipeline, heads: &Heads) -> Option<Move> {
     let branch = pipeline.outline.tracks.or_else(|| heads.default_branch.clone())?;
     let to = heads.branches.get(&branch)?.clone();
     let is_new = pipeline.head.as_deref() != Some(to.as_str());
-    is_new.then(|| Move {
+    is_new.then_some(Move {
         pipeline: pipeline.id,
         branch,
         from: pipeline.head,

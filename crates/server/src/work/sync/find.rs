@@ -56,7 +56,7 @@ pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definit
         }
         match Slug::parse(folder) {
             Err(error) => {
-                found.problems.push(problem(&path, format!("the folder's name is the slug: it {error}")))
+                found.problems.push(problem(&path, format!("the folder's name is the slug: it {error}")));
             }
             Ok(slug) => {
                 found.slugs.push(slug.clone());

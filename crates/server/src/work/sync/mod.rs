@@ -61,6 +61,9 @@ impl Drop for Turn<'_> {
 
 /// Lanes beside one another: one that hangs holds up its own alone.
 pub(super) async fn syncs(app: Arc<App>) {
+    if let Ok(Err(error)) = app.git.run(crate::git::check).await {
+        tracing::warn!(%error, "repositories cannot be read");
+    }
     let lanes = (0..SYNCS_AT_ONCE).map(|_| lane(&app));
     let stopping = async {
         app.shutdown.cancelled().await;
