@@ -153,6 +153,7 @@ struct Doomed {
     user: String,
     token: String,
     secret: String,
+    repository: String,
     held: Held,
 }
 
@@ -171,6 +172,7 @@ impl Doomed {
             user: id("/members", json!({"email": "doomed@acme.test", "role": "deployer"}))?,
             token: id("/api-tokens", json!({"name": "doomed"}))?,
             secret: id("/secrets", json!({"name": "DOOMED", "value": "doomed-value"}))?,
+            repository: id("/repositories", json!({"url": "/srv/git/doomed.git"}))?,
         })
     }
 }
@@ -243,8 +245,14 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          include-method = [\"DELETE\", \"PATCH\"]\n\
          checks.ensure_resource_availability.enabled = false\n\
          exclude-path = \"/api/v1/organizations/{{orgId}}\"\n\
-         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
-        doomed.pipeline, doomed.user, doomed.token, doomed.secret, doomed.held.session, doomed.held.ticket
+         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.repositoryId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
+        doomed.pipeline,
+        doomed.user,
+        doomed.token,
+        doomed.secret,
+        doomed.repository,
+        doomed.held.session,
+        doomed.held.ticket
     );
     Ok(text)
 }

@@ -13,6 +13,7 @@ pub mod page;
 pub mod pipeline;
 pub mod plan;
 pub mod problem;
+pub mod repository;
 pub mod runner;
 pub mod secret;
 pub mod session;

@@ -24,6 +24,10 @@ pub struct Pipeline {
     /// Names of its ephemeral environments.
     pub environments: Vec<String>,
     pub definition_hash: String,
+    /// Where its definition comes from; null where it was sent.
+    pub repository: Option<PipelineOrigin>,
+    /// Since when its definition is gone from the repository: nothing new starts.
+    pub retired_at: Option<String>,
     pub created_at: String,
     pub updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,6 +49,15 @@ pub struct Stopped {
     pub by: Actor,
     pub at: String,
     pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineOrigin {
+    pub id: String,
+    pub url: String,
+    #[schema(example = ".berth/shop/pipeline.yaml")]
+    pub path: String,
 }
 
 #[derive(Debug, Clone, Serialize, ToSchema)]

@@ -19,6 +19,8 @@ pub(crate) struct Settings {
     pub(crate) streams_per_token_max: usize,
     pub(crate) root_key_file: Option<PathBuf>,
     pub(crate) runner: RunnerSettings,
+    pub(crate) repository_roots: Vec<PathBuf>,
+    pub(crate) repository_hosts: Vec<String>,
     pub(crate) log: Log,
 }
 
@@ -80,6 +82,8 @@ impl Default for Settings {
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             root_key_file: None,
             runner: RunnerSettings::default(),
+            repository_roots: Vec::new(),
+            repository_hosts: Vec::new(),
             log: Log::default(),
         }
     }
@@ -98,6 +102,8 @@ const VARIABLES: &[&str] = &[
     "BERTH_RUNNER__PLACES",
     "BERTH_RUNNER__SANDBOX",
     "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
+    "BERTH_REPOSITORY_ROOTS",
+    "BERTH_REPOSITORY_HOSTS",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];
@@ -116,6 +122,8 @@ impl Settings {
             .separator("__")
             .list_separator(",")
             .with_list_parse_key("trusted_proxies")
+            .with_list_parse_key("repository_roots")
+            .with_list_parse_key("repository_hosts")
             .try_parsing(true);
         let settings: Self = sources
             .add_source(environment)

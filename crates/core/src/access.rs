@@ -103,6 +103,8 @@ actions! {
     PipelinesRead, "pipelines:read", Viewer, "list, view and validate pipelines";
     PipelinesWrite, "pipelines:write", Admin, "create, change and delete pipelines";
     PipelinesOperate, "pipelines:operate", Deployer, "stop and resume pipelines";
+    RepositoriesRead, "repositories:read", Viewer, "see repositories, and what is wrong in them";
+    RepositoriesWrite, "repositories:write", Admin, "register, change, sync and remove repositories";
     EnvironmentsRead, "environments:read", Viewer, "see environments, who holds them, and their history";
     EnvironmentsClaim, "environments:claim", Deployer, "claim environments, wait in line, and deploy in the own sessions";
     EnvironmentsForceClaim, "environments:force_claim", Deployer, "take over environments, and release other people's sessions";

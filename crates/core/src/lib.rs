@@ -14,6 +14,7 @@ pub mod mask;
 pub mod name;
 pub mod pipeline;
 pub mod plant;
+pub mod repository;
 pub mod rollout;
 pub mod run;
 pub mod secret;

@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::git::Access;
 use crate::limits::{
-    REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
+    GIT_S_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
 };
 
 /// What every runner says of the machine it is on.
@@ -30,6 +31,12 @@ pub struct Config {
     pub runner_labels: Option<Vec<String>>,
     /// How often a stream gives a sign of life, and its caller's right is checked again.
     pub stream_check_every: Duration,
+    /// Directories below which repositories on this machine may lie, where it is not one person's.
+    pub repository_roots: Vec<PathBuf>,
+    /// Hosts of repositories that may be in a private network.
+    pub repository_hosts: Vec<String>,
+    /// How long one run of git may take.
+    pub git_max: Duration,
 }
 
 impl Config {
@@ -45,12 +52,24 @@ impl Config {
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             stream_check_every: STREAM_CHECK_EVERY,
             runner_labels: Some(own_labels()),
+            repository_roots: Vec::new(),
+            repository_hosts: Vec::new(),
+            git_max: Duration::from_secs(GIT_S_MAX),
         }
     }
 
     /// One person's machine: loopback, no public address, no proxy.
     pub fn is_local(&self) -> bool {
         self.listen.ip().is_loopback() && self.public_url.is_none() && self.trusted_proxies.is_empty()
+    }
+
+    /// What git may reach.
+    pub fn git_access(&self) -> Access {
+        Access {
+            is_local: self.is_local(),
+            roots: self.repository_roots.clone(),
+            hosts: self.repository_hosts.clone(),
+        }
     }
 
     pub fn trusts(&self, proxy: IpAddr) -> bool {

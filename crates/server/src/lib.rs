@@ -10,6 +10,7 @@ pub mod demo;
 pub mod engine;
 pub mod error;
 pub mod gate;
+pub mod git;
 pub mod http;
 pub mod limits;
 pub mod logs;

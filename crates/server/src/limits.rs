@@ -72,3 +72,21 @@ pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 
 /// A last-used time is written at most so often.
 pub const LAST_USED_EVERY_S: i64 = 60;
+
+/// Runs of git at once; others wait.
+pub const GIT_AT_ONCE: usize = 4;
+/// One run of git: a fetch over a slow line is the longest.
+pub const GIT_S_MAX: u64 = 300;
+pub const MIRROR_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+/// Branches and tags of one repository.
+pub const MIRROR_REFS_MAX: usize = 50_000;
+/// Packs and loose objects, thirty-two for one, before they are packed together.
+pub const MIRROR_FILES_MAX: usize = 200;
+pub const CHECKOUT_FILES_MAX: usize = 200_000;
+pub const CHECKOUT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+pub const REPOSITORIES_PER_ORGANIZATION_MAX: i64 = 1_000;
+pub const PIPELINES_PER_REPOSITORY_MAX: usize = 200;
+/// Repositories synced at once.
+pub const SYNCS_AT_ONCE: usize = 2;
+/// Paths that differ between two heads; with more of them everything counts as changed.
+pub const CHANGED_PATHS_MAX: usize = 20_000;

@@ -52,6 +52,12 @@ pub(crate) struct Args {
     /// File with the root key [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
     root_key_file: Option<PathBuf>,
+    /// Directory below which repositories on this machine may lie; may be given several times
+    #[arg(long, value_name = "DIR")]
+    repository_root: Vec<PathBuf>,
+    /// Host of repositories that may be in a private network; may be given several times
+    #[arg(long, value_name = "HOST")]
+    repository_host: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -73,6 +79,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         trusted_proxies: settings.trusted_proxies,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
         streams_per_token_max: settings.streams_per_token_max,
+        repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
+        repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         ..Config::local(listen)
     };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };

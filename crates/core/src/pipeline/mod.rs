@@ -10,6 +10,7 @@ pub mod diagnostic;
 pub mod grammar;
 pub mod limits;
 pub mod model;
+pub mod origin;
 pub mod parse;
 mod read;
 mod report;

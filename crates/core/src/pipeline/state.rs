@@ -12,6 +12,7 @@ use crate::id::PipelineId;
 use crate::name::{DisplayName, EnvName, Reason, Slug};
 use crate::pipeline::grammar::SecretName;
 use crate::pipeline::model::{Definition, Environment};
+use crate::pipeline::origin::Origin;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +23,12 @@ pub struct Pipeline {
     pub status: Status,
     pub definition_hash: String,
     pub outline: Outline,
+    /// Where its definition comes from; `None` where somebody sent it.
+    pub origin: Option<Origin>,
+    /// The head of the tracked branch that was last acted upon. Moved by its own statement, never by a change of the record.
+    pub head: Option<String>,
+    /// The definition is gone from its repository: nothing new starts.
+    pub retired_at: Option<Timestamp>,
     /// Rises by one with every change; what `ETag` and `If-Match` speak of.
     pub version: i64,
     pub created_at: Timestamp,
@@ -40,6 +47,9 @@ pub enum Status {
 pub struct Outline {
     pub name: DisplayName,
     pub tracks: Option<String>,
+    /// Globs: what must have changed for a head to start a deployment.
+    #[serde(default)]
+    pub paths: Vec<String>,
     pub stages: Vec<String>,
     pub environments: Vec<String>,
     /// Names of the secrets it uses.
@@ -52,6 +62,7 @@ impl Outline {
         Self {
             name: definition.name.clone(),
             tracks: definition.tracks.clone(),
+            paths: definition.paths.clone(),
             stages: definition.stages.iter().map(|stage| stage.name.to_string()).collect(),
             environments: definition.ephemeral_environments.keys().map(ToString::to_string).collect(),
             secrets: definition.secrets_used().into_iter().map(|found| found.name).collect(),
@@ -88,6 +99,9 @@ pub fn create(cmd: Create, holder: Option<&Pipeline>, now: Timestamp) -> Result<
         status: Status::Active,
         definition_hash: cmd.definition.hash,
         outline: cmd.definition.outline,
+        origin: None,
+        head: None,
+        retired_at: None,
         version: 1,
         created_at: now,
         updated_at: now,
@@ -177,11 +191,11 @@ fn check_version(pipeline: &Pipeline, expected: Option<i64>) -> Result<(), Refus
     }
 }
 
-fn touched(pipeline: Pipeline, now: Timestamp) -> Pipeline {
+pub(super) fn touched(pipeline: Pipeline, now: Timestamp) -> Pipeline {
     Pipeline { version: pipeline.version + 1, updated_at: now, ..pipeline }
 }
 
-fn put(pipeline: Pipeline, event: NewEvent) -> Decision<Pipeline> {
+pub(super) fn put(pipeline: Pipeline, event: NewEvent) -> Decision<Pipeline> {
     Decision {
         changes: vec![Change::Put(Record::Pipeline(Box::new(pipeline.clone())))],
         events: vec![event],
@@ -190,7 +204,7 @@ fn put(pipeline: Pipeline, event: NewEvent) -> Decision<Pipeline> {
     }
 }
 
-fn about(kind: EventKind, pipeline: &Pipeline) -> NewEvent {
+pub(super) fn about(kind: EventKind, pipeline: &Pipeline) -> NewEvent {
     NewEvent::new(kind, Subject::new("pipeline", pipeline.id, Some(pipeline.slug.as_str())))
 }
 
@@ -221,6 +235,7 @@ mod tests {
             outline: Outline {
                 name,
                 tracks: None,
+                paths: vec![],
                 stages: vec![],
                 environments: vec![],
                 secrets: BTreeSet::new(),

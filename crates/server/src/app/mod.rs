@@ -13,6 +13,7 @@ mod members;
 mod organizations;
 mod pipelines;
 mod plan;
+mod repositories;
 pub(crate) mod rollouts;
 mod secrets;
 mod sign_in;
@@ -29,9 +30,11 @@ pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
 pub(crate) use organizations::subject as organization_subject;
-pub(crate) use pipelines::checked as checked_definition;
 pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
+pub(crate) use pipelines::{check_slug, checked as checked_definition};
 pub use plan::{PlanAsked, PlanFacts, PlanOf, plan_definition};
+pub(crate) use repositories::about as about_repository;
+pub use repositories::{NewRepository, RepositoryChange};
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
@@ -53,11 +56,13 @@ use crate::credential::password::Passwords;
 use crate::engine::Engine;
 use crate::error::AppError;
 use crate::gate::Gate;
+use crate::git::Mirrors;
 use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
 use crate::logs::LogStore;
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
+use crate::work::Syncs;
 
 pub struct App {
     pub(crate) store: Store,
@@ -74,6 +79,9 @@ pub struct App {
     pub(crate) artifacts: Artifacts,
     /// Moves deployments.
     pub(crate) engine: Engine,
+    /// Copies of repositories.
+    pub(crate) git: Mirrors,
+    pub(crate) syncs: Syncs,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -87,6 +95,7 @@ impl App {
         let (vault, engine) = (Arc::new(vault), Engine::new());
         let logs = LogStore::new(config.data_dir.join("logs"));
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
+        let (git, syncs) = (Mirrors::new(&config.data_dir, config.git_max), Syncs::default());
         Self {
             store,
             vault,
@@ -99,6 +108,8 @@ impl App {
             reading,
             artifacts,
             engine,
+            git,
+            syncs,
             shutdown,
         }
     }

@@ -11,7 +11,7 @@ use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Stat
 use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostics_at, parse};
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines};
-use berth_store::records::{pipeline, secret};
+use berth_store::records::{pipeline, repository, secret};
 use berth_store::{Read, Tx};
 
 use super::declared::{declare, delete_environments};
@@ -40,8 +40,13 @@ impl App {
         from: From,
         limit: i64,
     ) -> Result<Page<wire::Pipeline>, AppError> {
-        let slice = self.read(who, move |db| Ok(pipelines::list(db, &filter, &from, limit)?)).await?;
-        Ok(Page::of(&slice, |pipeline| pipeline.id.to_string(), shown))
+        self.read(who, move |db| {
+            let slice = pipelines::list(db, &filter, &from, limit)?;
+            let items = slice.items.iter().map(|pipeline| shown(db, pipeline)).collect::<Result<_, _>>()?;
+            let last = slice.items.last().map(|pipeline| pipeline.id.to_string());
+            Ok(Page { items, total: slice.total, has_more: slice.has_more, last })
+        })
+        .await
     }
 
     pub async fn view_pipeline(
@@ -49,7 +54,11 @@ impl App {
         who: &Authorized<permit::PipelinesRead>,
         key: String,
     ) -> Result<Answer<wire::Pipeline>, AppError> {
-        self.read(who, move |db| Ok(answer(&find(db, &key)?))).await
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            answer(db, &found)
+        })
+        .await
     }
 
     pub async fn view_definition(
@@ -106,9 +115,7 @@ impl App {
         new: NewPipeline,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        if RESERVED_SLUGS.contains(&new.slug.as_str()) {
-            return Err(AppError::invalid_member("/slug", "is a word of the API; choose another"));
-        }
+        check_slug(&new.slug)?;
         let source = new.source.clone();
         let definition = self.parsing.run(move || checked(&source)).await??;
         let org = who.org();
@@ -122,7 +129,7 @@ impl App {
             let created = tx.commit(decision)?;
             declare(tx, &created, environments)?;
             let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
-            Ok(Answer::created(location, shown(&created)).at_version(created.version))
+            Ok(Answer::created(location, shown(tx, &created)?).at_version(created.version))
         })
         .await
     }
@@ -138,15 +145,17 @@ impl App {
         let definition = self.parsing.run(move || checked(&text)).await??;
         self.change(who, None, move |tx, _| {
             let environments = definition.environments.clone();
-            let decision = state::redefine(&find(tx, &key)?, definition, expected, tx.now())?;
+            let found = find(tx, &key)?;
+            refuse_followed(tx, &found)?;
+            let decision = state::redefine(&found, definition, expected, tx.now())?;
             // Calm: the definition is there already, and nothing is written.
             if decision.changes.is_empty() {
-                return Ok(answer(&decision.answer));
+                return answer(tx, &decision.answer);
             }
             pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
             let redefined = tx.commit(decision)?;
             declare(tx, &redefined, environments)?;
-            Ok(answer(&redefined))
+            answer(tx, &redefined)
         })
         .await
     }
@@ -194,7 +203,7 @@ impl App {
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
-            Ok(answer(&deleted))
+            answer(tx, &deleted)
         });
         let deleted = deleted.await;
         self.nudge();
@@ -217,7 +226,8 @@ impl App {
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         self.change(who, once, move |tx, _| {
             let decision = rule(&find(tx, &key)?, tx)?;
-            Ok(answer(&tx.commit(decision)?))
+            let decided = tx.commit(decision)?;
+            answer(tx, &decided)
         })
         .await
     }
@@ -225,6 +235,13 @@ impl App {
 
 pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> {
     pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
+}
+
+pub(crate) fn check_slug(slug: &Slug) -> Result<(), AppError> {
+    if RESERVED_SLUGS.contains(&slug.as_str()) {
+        return Err(AppError::invalid_member("/slug", "is a word of the API; choose another"));
+    }
+    Ok(())
 }
 
 /// Only a definition without errors becomes part of a pipeline.
@@ -247,11 +264,36 @@ pub(super) fn definition_of(source: &str) -> Result<Definition, AppError> {
     })
 }
 
-fn answer(pipeline: &Pipeline) -> Answer<wire::Pipeline> {
-    Answer::ok(shown(pipeline)).at_version(pipeline.version)
+/// What comes from a repository is changed there; the next sync would undo any other change.
+fn refuse_followed(db: &mut impl Read, pipeline: &Pipeline) -> Result<(), AppError> {
+    match origin(db, pipeline)? {
+        None => Ok(()),
+        Some(origin) => {
+            let text = format!(
+                "the definition of {} comes from {} in {}: change it there, and it is taken over with the next sync",
+                pipeline.slug, origin.path, origin.url
+            );
+            Err(AppError::new(Code::InvalidState, text))
+        }
+    }
 }
 
-fn shown(pipeline: &Pipeline) -> wire::Pipeline {
+fn origin(db: &mut impl Read, pipeline: &Pipeline) -> Result<Option<wire::PipelineOrigin>, AppError> {
+    let Some(origin) = &pipeline.origin else { return Ok(None) };
+    let found = repository::by_id(db, origin.repository)?;
+    Ok(found.map(|found| wire::PipelineOrigin {
+        id: found.id.to_string(),
+        url: found.url.to_string(),
+        path: origin.path.clone(),
+    }))
+}
+
+fn answer(db: &mut impl Read, pipeline: &Pipeline) -> Result<Answer<wire::Pipeline>, AppError> {
+    Ok(Answer::ok(shown(db, pipeline)?).at_version(pipeline.version))
+}
+
+fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<wire::Pipeline, AppError> {
+    let repository = origin(db, pipeline)?;
     let (status, stopped) = match &pipeline.status {
         Status::Active => (wire::PipelineStatus::Active, None),
         Status::Stopped { by, at, reason } => {
@@ -259,7 +301,7 @@ fn shown(pipeline: &Pipeline) -> wire::Pipeline {
             (wire::PipelineStatus::Stopped, Some(wire::Stopped { by: actor(by), at: at.to_string(), reason }))
         }
     };
-    wire::Pipeline {
+    Ok(wire::Pipeline {
         id: pipeline.id.to_string(),
         name: pipeline.name.to_string(),
         slug: pipeline.slug.to_string(),
@@ -269,10 +311,12 @@ fn shown(pipeline: &Pipeline) -> wire::Pipeline {
         stages: pipeline.outline.stages.iter().map(|name| wire::Stage { name: name.clone() }).collect(),
         environments: pipeline.outline.environments.clone(),
         definition_hash: pipeline.definition_hash.clone(),
+        repository,
+        retired_at: pipeline.retired_at.map(|time| time.to_string()),
         created_at: pipeline.created_at.to_string(),
         updated_at: pipeline.updated_at.to_string(),
         deleted_at: pipeline.deleted_at.map(|time| time.to_string()),
-    }
+    })
 }
 
 /// A finding as clients see it.

@@ -24,13 +24,23 @@ pub(crate) fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Resul
         let text = format!("the pipeline \"{}\" has no stages to deploy through", pipeline.slug);
         return Err(Refusal::InvalidState(text).into());
     }
-    if rollouts::in_line(tx, pipeline.id)?.len() >= UNFINISHED_MAX {
-        let text = format!("{UNFINISHED_MAX} deployments of this pipeline have not ended; cancel one first");
-        return Err(Refusal::InvalidState(text).into());
+    let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
+    let line = rollouts::in_line(tx, pipeline.id)?;
+    if line.len() >= UNFINISHED_MAX {
+        if asked.trigger == Trigger::Api {
+            let text =
+                format!("{UNFINISHED_MAX} deployments of this pipeline have not ended; cancel one first");
+            return Err(Refusal::InvalidState(text).into());
+        }
+        // Nobody could be told no: what has not begun gives way now instead of later.
+        for waiting in line.iter().filter(|it| it.status == Status::Queued) {
+            let decision = rollout::supersede(waiting, id, tx.now());
+            tx.commit(decision)?;
+        }
     }
     let number = rollouts::next_number(tx, pipeline.id)?;
     let decision = rollout::start(Rollout {
-        id: DeploymentId::from_parts(tx.now(), tx.entropy()?),
+        id,
         number,
         pipeline: pipeline.id,
         definition_hash: pipeline.definition_hash.clone(),

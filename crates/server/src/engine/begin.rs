@@ -13,7 +13,7 @@ use berth_store::records::plan::{self, Build, BuildKey};
 use berth_store::records::{environment, rollout as rollouts, secret};
 use berth_store::{Context, Read, Tx};
 
-use super::prepare::{Prepared, Wanted, prepare};
+use super::prepare::{Outlook, Prepared, Wanted, prepare};
 use super::whole::{Head, Whole};
 use crate::app::App;
 use crate::credential::random_base62;
@@ -43,7 +43,11 @@ async fn begin_in(app: &App, org: OrgId, place: EnvironmentId, id: DeploymentId)
         Ok::<_, AppError>(found.and_then(|lock| Some((lock.deployment(id)?.clone(), lock))))
     });
     let Some((deployment, lock)) = read.await? else { return Ok(()) };
-    let prepared = prepare(app, org, Wanted::in_environment(&deployment, &lock)).await?;
+    let prepared = match prepare(app, org, Wanted::in_environment(&deployment, &lock)).await? {
+        Outlook::Ready(prepared) => Ok(prepared),
+        Outlook::Failed(failure) => Err(failure),
+        Outlook::Later => return Ok(()),
+    };
     let (boot, nonce) = (app.engine.boot().to_owned(), random_base62(NONCE_CHARS));
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
         let Some(lock) = environment::by_id(tx, place)? else { return Ok(false) };
@@ -110,7 +114,11 @@ async fn begin_rollout(app: &App, org: OrgId, id: DeploymentId) -> Result<(), Ap
     if overtaken(app, org, &found).await? {
         return Ok(());
     }
-    let prepared = prepare(app, org, Wanted::of_stages(&found)).await?;
+    let prepared = match prepare(app, org, Wanted::of_stages(&found)).await? {
+        Outlook::Ready(prepared) => Ok(prepared),
+        Outlook::Failed(failure) => Err(failure),
+        Outlook::Later => return Ok(()),
+    };
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
         let Some(found) = rollouts::by_id(tx, id)? else { return Ok(()) };
         if found.status != rollout::Status::Queued {
@@ -245,6 +253,7 @@ impl Wanted {
             pipeline: deployment.pipeline,
             definition_hash: deployment.definition_hash.clone(),
             commit: deployment.commit.to_string(),
+            asked_at: deployment.created_at,
             environment: Some((deployment.stage.clone(), deployment.fence.number())),
             trigger: if deployment.work == Work::Reset { "reset" } else { "session" }.into(),
             branch: None,
@@ -259,6 +268,7 @@ impl Wanted {
             pipeline: rollout.pipeline,
             definition_hash: rollout.definition_hash.clone(),
             commit: rollout.commit.to_string(),
+            asked_at: rollout.created_at,
             environment: None,
             trigger: rollout.trigger.as_str().into(),
             branch: match &rollout.trigger {

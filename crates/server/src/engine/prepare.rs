@@ -2,21 +2,27 @@
 
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{OrgId, PipelineId, SessionId};
-use berth_core::name::EnvName;
+use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::parse;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::run::{Facts, Named, Plan, Source, Target, plan};
-use berth_store::records::{organization, pipeline};
+use berth_core::time::Timestamp;
+use berth_store::Context;
+use berth_store::records::{organization, pipeline, repository};
 use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::AppError;
+
+/// Shorter ones may as well be the name of a branch.
+const HASH_CHARS_MIN: usize = 7;
 
 /// What a deployment was asked to do.
 pub(super) struct Wanted {
     pub(super) pipeline: PipelineId,
     pub(super) definition_hash: String,
     pub(super) commit: String,
+    pub(super) asked_at: Timestamp,
     /// And its fence. `None`: the stages.
     pub(super) environment: Option<(EnvName, i64)>,
     pub(super) trigger: String,
@@ -32,12 +38,15 @@ pub(super) struct Prepared {
     pub(super) commit: String,
 }
 
-/// The inner error is the deployment's: it is why it fails.
-pub(super) async fn prepare(
-    app: &App,
-    org: OrgId,
-    wanted: Wanted,
-) -> Result<Result<Prepared, Failure>, AppError> {
+pub(super) enum Outlook {
+    Ready(Prepared),
+    /// It will never run.
+    Failed(Failure),
+    /// Its repository has to be read first. That was asked for, and whoever reads it says so.
+    Later,
+}
+
+pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Outlook, AppError> {
     let (id, hash) = (wanted.pipeline, wanted.definition_hash.clone());
     let read = app.store.read(Some(org), move |db| {
         let pipeline = pipeline::by_id(db, id)?;
@@ -45,11 +54,15 @@ pub(super) async fn prepare(
         Ok::<_, AppError>((pipeline, organization, pipeline::definition(db, &hash)?))
     });
     let (Some(pipeline), Some(organization), Some(definition)) = read.await? else {
-        return Ok(Err(refused("its pipeline or its definition is gone")));
+        return Ok(Outlook::Failed(refused("its pipeline or its definition is gone")));
     };
-    let source = match source_of(app, org, &pipeline, &wanted.commit).await? {
-        Ok(source) => source,
-        Err(failure) => return Ok(Err(failure)),
+    let source = match source_of(app, org, &pipeline, &wanted).await? {
+        Found::Commit(source) => Some(source),
+        Found::NoRepository => None,
+        Found::Missing(detail) => {
+            return Ok(Outlook::Failed(Failure { cause: Cause::CommitNotFound, detail }));
+        }
+        Found::Later => return Ok(Outlook::Later),
     };
     let commit = source.as_ref().map_or(wanted.commit.clone(), |source| source.commit.clone());
     let facts = Facts {
@@ -78,7 +91,10 @@ pub(super) async fn prepare(
     };
     let environment = wanted.environment.map(|(name, _)| name);
     let made = app.parsing.run(move || planned(&definition, environment.as_ref(), &facts)).await?;
-    Ok(made.map(|plan| Prepared { plan, commit }))
+    Ok(match made {
+        Ok(plan) => Outlook::Ready(Prepared { plan, commit }),
+        Err(failure) => Outlook::Failed(failure),
+    })
 }
 
 fn planned(source: &str, environment: Option<&EnvName>, facts: &Facts) -> Result<Plan, Failure> {
@@ -91,27 +107,55 @@ fn planned(source: &str, environment: Option<&EnvName>, facts: &Facts) -> Result
     plan(&definition, &target, facts)
 }
 
-/// `None`: the pipeline has no repository, and takes any commit.
-async fn source_of(
-    app: &App,
-    org: OrgId,
-    pipeline: &Pipeline,
-    commit: &str,
-) -> Result<Result<Option<Source>, Failure>, AppError> {
-    let _ = (app, org, pipeline);
-    let none: Option<berth_core::id::RepositoryId> = None;
-    let Some(repository) = none else {
-        return Ok(Ok(None));
+enum Found {
+    Commit(Source),
+    /// The pipeline takes any commit.
+    NoRepository,
+    /// In words for people.
+    Missing(String),
+    Later,
+}
+
+/// A hash is looked up in the copy of the repository, which is read anew when it is not there. A branch or a tag may have
+/// moved: there the copy must be newer than the request.
+async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) -> Result<Found, AppError> {
+    let Some(id) = pipeline.origin.as_ref().map(|origin| origin.repository) else {
+        return Ok(Found::NoRepository);
     };
-    let found: Result<Option<String>, String> = Ok(None);
-    Ok(match found {
-        Ok(Some(commit)) => Ok(Some(Source { repository, commit })),
-        Ok(None) => Err(Failure {
-            cause: Cause::CommitNotFound,
-            detail: format!("there is no commit {commit} in the repository of this pipeline"),
-        }),
-        Err(text) => Err(Failure { cause: Cause::CommitNotFound, detail: text }),
-    })
+    let read = app.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?));
+    let Some(repository) = read.await? else {
+        return Ok(Found::Missing("the repository of this pipeline is gone".into()));
+    };
+    let text = &wanted.commit;
+    let is_hash = text.len() >= HASH_CHARS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_fresh = repository.seen.synced_at.is_some_and(|at| at >= wanted.asked_at);
+    let error = repository.seen.error;
+    if is_hash || is_fresh || error.is_some() {
+        let Ok(name) = CommitId::parse(text) else {
+            return Ok(Found::Missing(format!("{text} is not the name of a commit")));
+        };
+        let mirror = app.git.mirror(org, id);
+        match app.git.run(move || mirror.resolve(&name)).await? {
+            Ok(Some(sha)) => return Ok(Found::Commit(Source { repository: id, commit: sha.to_string() })),
+            Ok(None) => {}
+            Err(error) => return Ok(Found::Missing(error.to_string())),
+        }
+    }
+    if let Some(error) = error {
+        let text =
+            format!("there is no commit {text} in the copy of the repository, which cannot be read: {error}");
+        return Ok(Found::Missing(text));
+    }
+    if is_fresh {
+        return Ok(Found::Missing(format!("there is no commit {text} in the repository of this pipeline")));
+    }
+    let hasten = app.store.transact(Context::system(Some(org)), move |tx| {
+        let now = tx.now();
+        Ok::<_, AppError>(repository::hasten(tx, id, now)?)
+    });
+    hasten.await?;
+    app.syncs.nudge();
+    Ok(Found::Later)
 }
 
 fn members(value: Value) -> Map<String, Value> {

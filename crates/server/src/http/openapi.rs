@@ -46,6 +46,7 @@ pub fn pretty(app: &Arc<App>) -> String {
 const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("orgId", "id or slug of the organization"),
     ("pipelineId", "id or slug of the pipeline"),
+    ("repositoryId", "id of the repository"),
     ("envName", "name of the environment"),
     ("sessionId", "id of the session"),
     ("ticketId", "id of the ticket"),

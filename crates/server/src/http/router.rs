@@ -86,7 +86,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
         auth, deployments, environments, events, health, logs, members, organizations, pipelines, queue,
-        secrets, sessions, tokens,
+        repositories, secrets, sessions, tokens,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -122,6 +122,12 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(PipelinesWrite, routes!(pipelines::put_definition))
         .route(PipelinesOperate, routes!(pipelines::stop_pipeline))
         .route(PipelinesOperate, routes!(pipelines::resume_pipeline))
+        .route(RepositoriesRead, routes!(repositories::list_repositories))
+        .route(RepositoriesWrite, routes!(repositories::create_repository))
+        .route(RepositoriesRead, routes!(repositories::view_repository))
+        .route(RepositoriesWrite, routes!(repositories::update_repository))
+        .route(RepositoriesWrite, routes!(repositories::delete_repository))
+        .route(RepositoriesWrite, routes!(repositories::sync_repository))
         .route(EnvironmentsClaim, routes!(sessions::claim_any))
         .route(EnvironmentsRead, routes!(environments::list_environments))
         .route(EnvironmentsRead, routes!(environments::view_environment))

@@ -4,8 +4,10 @@
 
 mod expire;
 mod sweep;
+mod sync;
 
 pub use sweep::sweep;
+pub(crate) use sync::Syncs;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +31,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("expire", &app, expiries),
         keep_on("deploy", &app, deployments),
         keep_on("flush logs", &app, flushes),
+        keep_on("sync", &app, sync::syncs),
     );
     // The last of what its steps said.
     flush_logs(&app).await;
@@ -37,6 +40,7 @@ pub async fn run(app: Arc<App>) {
 /// One look at everything, for those who turn the crank by hand.
 pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
+    sync::all(app).await?;
     deploy(app).await
 }
 

@@ -292,6 +292,7 @@ fn friendly(path: &str) -> Vec<String> {
 struct Target {
     world: World,
     pipeline: String,
+    repository: String,
     event: String,
     token: String,
     user: String,
@@ -308,6 +309,9 @@ impl Target {
         let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
         let made = post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret);
         assert_eq!(world.send(made).await.status, 201);
+        let place = json!({"url": "/srv/git/shop.git"});
+        let made = post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&place);
+        let repository = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
         let first = async |list: &str| {
             let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
             world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
@@ -323,7 +327,7 @@ impl Target {
         let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
         let ticket = text(&waits["ticketId"]);
         Steps::new(&world, &deployment).await.add(0, "deploy");
-        Self { world, pipeline, event, token, user, session, ticket, deployment }
+        Self { world, pipeline, repository, event, token, user, session, ticket, deployment }
     }
 
     /// Real things wherever a path names some: a confused path would have something to hit.
@@ -334,6 +338,7 @@ impl Target {
             .replace("{userId}", &self.user)
             .replace("{code}", "not_found")
             .replace("{secretId}", "TOKEN")
+            .replace("{repositoryId}", &self.repository)
             .replace("{envName}", "qa-1")
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)

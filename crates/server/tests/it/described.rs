@@ -36,6 +36,8 @@ pub(crate) fn sample(member: &str) -> Value {
         "definition" => json!(DEFINITION),
         "email" => json!("sample@acme.test"),
         "role" => json!("viewer"),
+        "url" => json!("/srv/git/sample.git"),
+        "pollSeconds" => json!(60),
         "kind" => json!("person"),
         "slug" => json!("sample"),
         "expiresInDays" => json!(7),

@@ -1,7 +1,7 @@
 //! Every route as every kind of caller, generated from the route table itself.
 
 use berth_core::access::Role;
-use berth_core::id::{DeploymentId, OrgId, SessionId, TicketId, TokenId, UserId};
+use berth_core::id::{DeploymentId, OrgId, RepositoryId, SessionId, TicketId, TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_server::credential::token::{TokenKind, hash, make};
@@ -20,6 +20,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{orgId}", org)
         .replace("{pipelineId}", "no-such-pipeline")
         .replace("{secretId}", "NO_SUCH_SECRET")
+        .replace("{repositoryId}", &RepositoryId::from_parts(at, [0; 10]).to_string())
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
         .replace("{envName}", "no-such-environment")

@@ -44,6 +44,7 @@ fn here(operation: &Operation) -> String {
         .replace("{pipelineId}", "shop")
         .replace("{userId}", "unknown")
         .replace("{secretId}", "TOKEN")
+        .replace("{repositoryId}", "unknown")
         .replace("{envName}", "qa-1")
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")

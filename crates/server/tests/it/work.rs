@@ -137,17 +137,17 @@ async fn dummy_steps_do_what_they_are_told_and_nothing_else_is_pretended() {
         (
             "fails",
             "  steps:\n    - {name: Deploy, type: dummy, params: {outcome: fail, message: no such host}}\n    - {name: Later, type: dummy, params: {outcome: hang}}\n",
-            expect![[r#"step_failed: step "deploy" failed: no such host"#]],
+            expect![[r#"step_failed: step "deploy": failed, as it was told"#]],
         ),
         (
             "hangs",
             "  steps:\n    - {name: Deploy, type: dummy, timeout: 1s, params: {outcome: hang}}\n",
-            expect![[r#"timed_out: step "deploy" took longer than its timeout of 1s"#]],
+            expect![[r#"timed_out: step "deploy": took longer than its timeout of 1s"#]],
         ),
         (
             "order",
             "  steps:\n    - {name: First, type: dummy, needs: [second], params: {outcome: hang}}\n    - {name: Second, type: dummy, needs: [], params: {outcome: fail}}\n",
-            expect![[r#"step_failed: step "second" failed: it was told to"#]],
+            expect![[r#"step_failed: step "second": failed, as it was told"#]],
         ),
         (
             "script",

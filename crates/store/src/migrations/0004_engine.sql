@@ -11,6 +11,8 @@ CREATE TABLE repositories (
   default_branch TEXT,
   synced_at BIGINT,
   error TEXT,
+  -- In a row: each doubles the wait.
+  failures BIGINT NOT NULL,
   -- What could not be read at the last sync: a list of {path, message, diagnostics}.
   problems TEXT NOT NULL,
   due_at BIGINT,

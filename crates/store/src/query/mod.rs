@@ -6,6 +6,7 @@ pub mod environments;
 pub mod events;
 pub mod members;
 pub mod pipelines;
+pub mod repositories;
 pub mod runs;
 pub mod secrets;
 pub mod tokens;

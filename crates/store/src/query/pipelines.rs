@@ -1,6 +1,6 @@
 //! Lists of pipelines, in the order they were created.
 
-use berth_core::id::{OrgId, PipelineId};
+use berth_core::id::{OrgId, PipelineId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
 
 use super::{COUNTED_MAX, From, Slice, counted, kept};
@@ -8,23 +8,26 @@ use crate::error::StoreError;
 use crate::records::pipeline::{LIST, read};
 use crate::sql::statements;
 use crate::tx::Read;
-use crate::value::Value;
+use crate::value::{Value, text};
 
 statements! {
     Instance Read WITHOUT_ENVIRONMENTS = "SELECT org_id, id FROM pipelines
         WHERE environments_hash IS NULL AND deleted_at IS NULL AND (org_id > $1 OR (org_id = $1 AND id > $2))
         ORDER BY org_id, id LIMIT $3";
     Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at FROM pipelines
+        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
     Org Read AFTER_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at FROM pipelines
+        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
     Org Read FILTERED = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at FROM pipelines
+        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR status = $3)
           AND (CAST($4 AS TEXT) IS NULL OR search_key LIKE $4 ESCAPE '\\')
         ORDER BY id LIMIT $5 OFFSET $6";
+    Org Read OF_REPOSITORY = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
+        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
+        WHERE org_id = $1 AND repository_id = $2 AND deleted_at IS NULL ORDER BY id LIMIT $3";
     Org Read COUNT_FILTERED = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT id FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND (CAST($2 AS TEXT) IS NULL OR status = $2)
           AND (CAST($3 AS TEXT) IS NULL OR search_key LIKE $3 ESCAPE '\\') ORDER BY id LIMIT $4) AS counted";
@@ -88,4 +91,14 @@ pub fn without_environments(
     let (org, id) = after.map(|(org, id)| (org.to_string(), id.to_string())).unwrap_or_default();
     let rows = db.rows(&WITHOUT_ENVIRONMENTS, &[org.into(), id.into(), limit.into()])?;
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
+}
+
+/// The pipelines that come from a repository, retired ones too.
+pub fn of_repository(
+    db: &mut impl Read,
+    repository: RepositoryId,
+    limit: i64,
+) -> Result<Vec<Pipeline>, StoreError> {
+    let rows = db.rows(&OF_REPOSITORY, &[text(repository), limit.into()])?;
+    rows.iter().map(read).collect()
 }

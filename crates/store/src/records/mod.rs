@@ -8,6 +8,7 @@ pub mod member;
 pub mod organization;
 pub mod pipeline;
 pub mod plan;
+pub mod repository;
 pub mod rollout;
 pub mod run;
 pub mod secret;

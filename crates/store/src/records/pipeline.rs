@@ -3,6 +3,7 @@
 use berth_core::event::Actor;
 use berth_core::id::PipelineId;
 use berth_core::name::Slug;
+use berth_core::pipeline::origin::Origin;
 use berth_core::pipeline::state::{Pipeline, Status};
 
 use crate::error::StoreError;
@@ -16,21 +17,24 @@ pub(crate) const LIST: &str = "pipelines";
 
 statements! {
     Org Read BY_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at FROM pipelines
+        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND id = $2 AND deleted_at IS NULL {for_update}";
     Org Read BY_SLUG = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at FROM pipelines
+        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL {for_update}";
     Org Write PUT = "INSERT INTO pipelines (org_id, id, slug, name, search_key, status, stopped_by, stopped_at,
-          stop_reason, definition_hash, outline, version, created_at, updated_at, deleted_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+          stop_reason, definition_hash, outline, version, created_at, updated_at, deleted_at, repository_id, path, retired_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
         ON CONFLICT (org_id, id) DO UPDATE SET name = excluded.name, search_key = excluded.search_key,
           status = excluded.status, stopped_by = excluded.stopped_by, stopped_at = excluded.stopped_at,
           stop_reason = excluded.stop_reason, definition_hash = excluded.definition_hash,
           outline = excluded.outline, version = excluded.version, updated_at = excluded.updated_at,
-          deleted_at = excluded.deleted_at
+          deleted_at = excluded.deleted_at, repository_id = excluded.repository_id, path = excluded.path,
+          retired_at = excluded.retired_at
         WHERE pipelines.version = excluded.version - 1";
     Org Write DECLARED = "UPDATE pipelines SET environments_hash = definition_hash WHERE org_id = $1 AND id = $2";
+    // Nothing anybody decided: what follows from it is told by the deployment that it starts.
+    Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
     Org Write PUT_DEFINITION = "INSERT INTO definitions (org_id, hash, source, created_at) VALUES ($1, $2, $3, $4)
         ON CONFLICT (org_id, hash) DO NOTHING";
@@ -43,6 +47,10 @@ pub(crate) fn read(row: &Row) -> Result<Pipeline, StoreError> {
         }
         _ => Status::Active,
     };
+    let origin = match row.maybe(13, Row::parse)? {
+        Some(repository) => Some(Origin { repository, path: row.text(14)?.to_owned() }),
+        None => None,
+    };
     Ok(Pipeline {
         id: row.parse(0)?,
         slug: row.name(1)?,
@@ -50,6 +58,9 @@ pub(crate) fn read(row: &Row) -> Result<Pipeline, StoreError> {
         status,
         definition_hash: row.text(7)?.to_owned(),
         outline: row.json(8)?,
+        origin,
+        head: row.maybe(15, Row::text)?.map(str::to_owned),
+        retired_at: row.maybe(16, Row::time)?,
         version: row.int(9)?,
         created_at: row.time(10)?,
         updated_at: row.time(11)?,
@@ -93,6 +104,9 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
         pipeline.created_at.into(),
         pipeline.updated_at.into(),
         pipeline.deleted_at.into(),
+        pipeline.origin.as_ref().map(|origin| text(origin.repository)).into(),
+        pipeline.origin.as_ref().map(|origin| origin.path.as_str()).into(),
+        pipeline.retired_at.into(),
     ];
     tx.execute_one(&PUT, &params)?;
     let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
@@ -103,6 +117,11 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
         (_, Some(_)) => lists::removed(tx, LIST, &id),
         _ => Ok(()),
     }
+}
+
+/// The head of its tracked branch that was acted upon.
+pub fn move_head(tx: &mut Tx<'_>, pipeline: PipelineId, head: &str) -> Result<(), StoreError> {
+    tx.execute_one(&MOVE_HEAD, &[text(pipeline), head.into()])
 }
 
 pub fn definition(db: &mut impl Read, hash: &str) -> Result<Option<String>, StoreError> {

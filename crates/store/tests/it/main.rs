@@ -84,6 +84,7 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
     let outline = Outline {
         name: DisplayName::parse(slug).unwrap(),
         tracks: None,
+        paths: vec![],
         stages: vec!["staging".into()],
         environments: vec![],
         secrets: BTreeSet::new(),

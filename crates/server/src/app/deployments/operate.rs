@@ -38,7 +38,8 @@ impl App {
         let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, _| {
             let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
-            let Some(commit) = new.commit else {
+            let head = found.head.as_deref().and_then(|head| CommitId::parse(head).ok());
+            let Some(commit) = new.commit.or(head) else {
                 let text = "is needed: this pipeline has no repository whose tracked branch could tell it";
                 return Err(AppError::invalid_member("/commitId", text));
             };

@@ -330,9 +330,13 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     let deployment = id(&held["deploymentId"]);
     Steps::new(world, &deployment).await.add(0, "deploy");
+    let body = json!({"url": "/srv/git/shop.git"});
+    let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
+    let repository = id(&made.body["data"]["id"]);
     BTreeMap::from([
         ("{orgId}", "acme".to_owned()),
         ("{pipelineId}", "shop".to_owned()),
+        ("{repositoryId}", repository),
         ("{envName}", "qa-1".to_owned()),
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),

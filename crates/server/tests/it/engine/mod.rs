@@ -2,6 +2,7 @@
 
 mod build;
 mod fail;
+mod repository;
 mod stages;
 mod steps;
 mod takeover;

@@ -249,50 +249,58 @@ async fn a_deployment() {
     check(
         &data(shop.send(get(&path).by(&shop.ada)).await, 200),
         &expect![[r#"
-        {
-          "id": "dep_…",
-          "deploymentId": "dep_…",
-          "number": 1,
-          "pipelineId": "pl_…",
-          "environmentId": "env_…",
-          "envName": "qa-1",
-          "sessionId": "ses_…",
-          "fence": 1,
-          "commitId": "9fceb02",
-          "resolvedCommitId": null,
-          "definitionHash": "sha256:…",
-          "trigger": "session",
-          "actor": {
-            "type": "user",
-            "id": "usr_…",
-            "name": "grace",
-            "tokenId": null
-          },
-          "status": "queued",
-          "cause": null,
-          "detail": null,
-          "cancelledBy": null,
-          "supersededBy": null,
-          "createdAt": "<time>",
-          "startedAt": null,
-          "finishedAt": null,
-          "blockedBy": [
             {
-              "kind": "pipeline_stopped",
-              "detail": "the pipeline is stopped",
-              "clearedBy": "resuming the pipeline",
-              "clearsAt": null
+              "id": "dep_…",
+              "deploymentId": "dep_…",
+              "number": 1,
+              "pipelineId": "pl_…",
+              "environmentId": "env_…",
+              "envName": "qa-1",
+              "sessionId": "ses_…",
+              "fence": 1,
+              "commitId": "9fceb02",
+              "resolvedCommitId": null,
+              "definitionHash": "sha256:…",
+              "trigger": "session",
+              "reason": null,
+              "actor": {
+                "type": "user",
+                "id": "usr_…",
+                "name": "grace",
+                "tokenId": null
+              },
+              "status": "queued",
+              "cause": null,
+              "detail": null,
+              "cancelledBy": null,
+              "supersededBy": null,
+              "createdAt": "<time>",
+              "startedAt": null,
+              "finishedAt": null,
+              "blockedBy": [
+                {
+                  "kind": "pipeline_stopped",
+                  "detail": "the pipeline is stopped",
+                  "clearedBy": "resuming the pipeline",
+                  "clearsAt": null
+                }
+              ],
+              "stages": [
+                {
+                  "name": "qa-1",
+                  "kind": "environment",
+                  "status": "queued",
+                  "tries": 0,
+                  "startedAt": null,
+                  "finishedAt": null,
+                  "cause": null,
+                  "detail": null,
+                  "cancelledBy": null,
+                  "reusedFrom": null
+                }
+              ]
             }
-          ],
-          "stages": [
-            {
-              "name": "qa-1",
-              "kind": "environment",
-              "status": "queued"
-            }
-          ]
-        }
-    "#]],
+        "#]],
     );
 }
 

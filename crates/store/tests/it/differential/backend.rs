@@ -257,6 +257,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: Place, incarnation: u8) -> Result<(), St
     let outline = Outline {
         name: DisplayName::parse("pipeline").unwrap(),
         tracks: None,
+        paths: vec![],
         stages: vec![],
         environments: vec![],
         secrets: BTreeSet::new(),

@@ -1,0 +1,77 @@
+//! Repositories: where the definitions of pipelines come from.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::pipeline::Diagnostic;
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Repository {
+    #[schema(example = "rep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    #[schema(example = "https://git.acme.test/shop.git")]
+    pub url: String,
+    /// Name of the organization's secret it is read with.
+    pub credential: Option<String>,
+    pub poll_seconds: i64,
+    pub default_branch: Option<String>,
+    /// The commit at the head of the default branch.
+    pub head: Option<String>,
+    /// When it could last be read.
+    pub last_synced_at: Option<String>,
+    /// Why it cannot be read.
+    pub error: Option<String>,
+    /// Files that could not be used at the last sync.
+    pub problems: Vec<RepositoryProblem>,
+    pub pipelines: Vec<RepositoryPipeline>,
+    pub created_at: String,
+    pub updated_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+}
+
+impl Replay for Repository {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepositoryProblem {
+    #[schema(example = ".berth/shop/pipeline.yaml")]
+    pub path: String,
+    pub message: String,
+    #[schema(value_type = Vec<Diagnostic>)]
+    pub diagnostics: Vec<serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RepositoryPipeline {
+    pub id: String,
+    pub slug: String,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RepositoryNew {
+    /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
+    #[schema(min_length = 1, max_length = 1024, example = "https://git.acme.test/shop.git")]
+    pub url: String,
+    /// Name of a secret of the organization: a token, `user:password`, or a private key for ssh.
+    #[schema(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+    pub credential: Option<String>,
+    #[schema(minimum = 10, maximum = 86400, default = 60)]
+    pub poll_seconds: Option<i64>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct RepositoryPatch {
+    #[schema(min_length = 1, max_length = 1024)]
+    pub url: Option<String>,
+    /// Name of a secret of the organization; an empty text takes it away.
+    #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
+    pub credential: Option<String>,
+    #[schema(minimum = 10, maximum = 86400)]
+    pub poll_seconds: Option<i64>,
+}

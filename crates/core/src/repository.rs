@@ -1,0 +1,318 @@
+//! A repository: where the definitions of pipelines come from, and when it is looked at.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::RepositoryId;
+use crate::name::InvalidName;
+use crate::pipeline::grammar::SecretName;
+use crate::time::Timestamp;
+
+pub const URL_BYTES_MAX: usize = 1_024;
+pub const POLL_SECONDS_DEFAULT: i64 = 60;
+pub const POLL_SECONDS_MIN: i64 = 10;
+pub const POLL_SECONDS_MAX: i64 = 86_400;
+/// However often it failed, it is tried again after this.
+pub const RETRY_SECONDS_MAX: i64 = 3_600;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Repository {
+    pub id: RepositoryId,
+    pub url: RemoteUrl,
+    /// A secret of the organization.
+    pub credential: Option<SecretName>,
+    pub poll_seconds: i64,
+    pub seen: Seen,
+    /// Rises with every change somebody made, not with every sync.
+    pub version: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub deleted_at: Option<Timestamp>,
+}
+
+/// What the last sync found.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Seen {
+    pub default_branch: Option<String>,
+    /// Of the default branch.
+    pub head: Option<String>,
+    /// The last time it could be read.
+    pub synced_at: Option<Timestamp>,
+    /// Why it could not be read since.
+    pub error: Option<String>,
+    /// How often in a row it could not.
+    pub failures: i64,
+    pub problems: Vec<SyncProblem>,
+    /// When to look again.
+    pub due_at: Option<Timestamp>,
+}
+
+/// A file that could not be used.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SyncProblem {
+    pub path: String,
+    pub message: String,
+    /// As they are shown to people.
+    pub diagnostics: Vec<serde_json::Value>,
+}
+
+impl Repository {
+    /// When to look again after so many failures in a row: each doubles the wait.
+    pub fn next_look(&self, failures: i64, now: Timestamp) -> Timestamp {
+        let doublings = u32::try_from(failures).unwrap_or(0).min(16);
+        let wait = self.poll_seconds.saturating_mul(1 << doublings);
+        // A repository that is polled less often than that is not tried more often for failing.
+        now.plus_seconds(wait.min(RETRY_SECONDS_MAX.max(self.poll_seconds)))
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    Https,
+    /// Everybody on the way reads and changes it: for loopback alone.
+    Http,
+    Ssh,
+    /// A directory of the server's own machine.
+    Local,
+}
+
+/// Where a repository lives, in one of the forms that cannot be taken for an option, a program or a password.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RemoteUrl {
+    text: String,
+    transport: Transport,
+}
+
+const FORMS: InvalidName = InvalidName(
+    "must be like https://host/path, ssh://git@host/path, git@host:path, or an absolute path on the server",
+);
+const NO_USERINFO: InvalidName =
+    InvalidName("must not hold a user or password: create a secret, and name it as the credential");
+const NO_QUERY: InvalidName = InvalidName("must have no query and no fragment");
+
+impl RemoteUrl {
+    pub fn parse(text: &str) -> Result<Self, InvalidName> {
+        if text.is_empty() || text.len() > URL_BYTES_MAX || !text.bytes().all(is_plain) {
+            return Err(FORMS);
+        }
+        let transport = if text.starts_with('/') || text.starts_with("file://") {
+            check_local(text.strip_prefix("file://").unwrap_or(text))?
+        } else if let Some(rest) = text.strip_prefix("https://") {
+            check_web(rest).map(|()| Transport::Https)?
+        } else if let Some(rest) = text.strip_prefix("http://") {
+            check_web(rest).map(|()| Transport::Http)?
+        } else if let Some(rest) = text.strip_prefix("ssh://") {
+            let (authority, path) = rest.split_once('/').ok_or(FORMS)?;
+            check_ssh(authority, path)?
+        } else {
+            let (authority, path) = text.split_once(':').ok_or(FORMS)?;
+            if authority.contains('[') || path.starts_with("//") {
+                return Err(FORMS);
+            }
+            check_ssh(authority, path)?
+        };
+        Ok(Self { text: text.to_owned(), transport })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// The directory, of a local one.
+    pub fn local_path(&self) -> Option<&str> {
+        let path = self.text.strip_prefix("file://").unwrap_or(&self.text);
+        (self.transport == Transport::Local).then_some(path)
+    }
+
+    /// Scheme, host and port of one on the web: what credentials are bound to.
+    pub fn origin(&self) -> Option<&str> {
+        let begin = self.text.find("://")? + 3;
+        let end = self.text[begin..].find('/').map_or(self.text.len(), |found| begin + found);
+        matches!(self.transport, Transport::Https | Transport::Http).then(|| &self.text[..end])
+    }
+
+    /// The host without user, port and brackets; a local one has none.
+    pub fn host(&self) -> Option<&str> {
+        let authority = match self.transport {
+            Transport::Local => return None,
+            Transport::Https | Transport::Http => self.origin()?.split_once("://")?.1,
+            Transport::Ssh => match self.text.strip_prefix("ssh://") {
+                Some(rest) => rest.split_once('/')?.0,
+                None => self.text.split_once(':')?.0,
+            },
+        };
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        let host = port_of(host).map_or(host, |port| &host[..host.len() - port.len() - 1]);
+        Some(host.trim_start_matches('[').trim_end_matches(']'))
+    }
+}
+
+/// No blanks, quotes, control characters, nor anything a shell or git would read as more than text.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"._~/%+@:,=-[]?#".contains(&byte)
+}
+
+fn check_local(path: &str) -> Result<Transport, InvalidName> {
+    let is_clean = path.starts_with('/') && path.split('/').all(|part| part != ".." && part != ".");
+    if is_clean && !path.contains(['?', '#', '[', ']']) { Ok(Transport::Local) } else { Err(FORMS) }
+}
+
+fn check_web(rest: &str) -> Result<(), InvalidName> {
+    if rest.contains(['?', '#']) {
+        return Err(NO_QUERY);
+    }
+    let (authority, path) = rest.split_once('/').ok_or(FORMS)?;
+    if authority.contains('@') {
+        return Err(NO_USERINFO);
+    }
+    if is_authority(authority) && is_path(path) { Ok(()) } else { Err(FORMS) }
+}
+
+fn check_ssh(authority: &str, path: &str) -> Result<Transport, InvalidName> {
+    if path.contains(['?', '#']) {
+        return Err(NO_QUERY);
+    }
+    let (user, host) = authority.rsplit_once('@').unwrap_or(("git", authority));
+    if user.contains(':') {
+        return Err(NO_USERINFO);
+    }
+    let is_user = !user.is_empty()
+        && !user.starts_with('-')
+        && user.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
+    let is_good = is_user && is_authority(host) && is_path(path);
+    if is_good { Ok(Transport::Ssh) } else { Err(FORMS) }
+}
+
+fn is_path(path: &str) -> bool {
+    let parts = path.split('/').all(|part| part != ".." && part != "." && !part.starts_with('-'));
+    parts && !path.is_empty() && !path.starts_with(':') && !path.contains(['[', ']'])
+}
+
+/// A host with or without a port.
+fn is_authority(text: &str) -> bool {
+    let (host, port) = match port_of(text) {
+        Some(port) => (&text[..text.len() - port.len() - 1], port.parse::<u16>().is_ok_and(|port| port > 0)),
+        None => (text, true),
+    };
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-' || byte == b'_';
+    let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => address.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => !host.is_empty() && !host.starts_with(['-', '.']) && host.bytes().all(is_name),
+    };
+    is_host && port
+}
+
+fn port_of(authority: &str) -> Option<&str> {
+    let (before, port) = authority.rsplit_once(':')?;
+    // The colons inside brackets are those of an address.
+    (!before.contains('[') || before.ends_with(']')).then_some(port)
+}
+
+impl TryFrom<String> for RemoteUrl {
+    type Error = InvalidName;
+    fn try_from(text: String) -> Result<Self, InvalidName> {
+        Self::parse(&text)
+    }
+}
+
+impl From<RemoteUrl> for String {
+    fn from(url: RemoteUrl) -> String {
+        url.text
+    }
+}
+
+impl std::fmt::Display for RemoteUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_of_an_address_are_told_apart() {
+        for (text, transport, host) in [
+            ("https://git.acme.test/shop.git", Transport::Https, Some("git.acme.test")),
+            ("https://git.acme.test:8443/a/b", Transport::Https, Some("git.acme.test")),
+            ("http://127.0.0.1:3000/shop.git", Transport::Http, Some("127.0.0.1")),
+            ("https://[2001:db8::1]:8443/a", Transport::Https, Some("2001:db8::1")),
+            ("ssh://git@git.acme.test:2222/shop.git", Transport::Ssh, Some("git.acme.test")),
+            ("git@git.acme.test:team/shop.git", Transport::Ssh, Some("git.acme.test")),
+            ("/srv/git/shop.git", Transport::Local, None),
+            ("file:///srv/git/shop.git", Transport::Local, None),
+        ] {
+            let url = RemoteUrl::parse(text).expect(text);
+            assert_eq!((url.transport(), url.host(), url.as_str()), (transport, host, text));
+        }
+        let url = RemoteUrl::parse("https://git.acme.test:8443/a/b").expect("a url");
+        assert_eq!(url.origin(), Some("https://git.acme.test:8443"));
+        assert_eq!(RemoteUrl::parse("file:///srv/x").expect("a url").local_path(), Some("/srv/x"));
+    }
+
+    #[test]
+    fn what_could_be_an_option_a_program_or_a_password_is_no_address() {
+        for bad in [
+            "",
+            "shop",
+            "./shop",
+            "../shop",
+            "-oProxyCommand=x",
+            "--upload-pack=touch /tmp/x",
+            "ext::sh -c touch% /tmp/x",
+            "ext::sh",
+            "fd::17",
+            "git://host/x",
+            "ftp://host/x",
+            "https://host",
+            "https://user:pass@host/x",
+            "https://token@host/x",
+            "https://host/x?token=1",
+            "https://host/x#a",
+            "https://-host/x",
+            "https://host:0/x",
+            "https://host:99999/x",
+            "https://host/../x",
+            "ssh://-oProxyCommand=x/y",
+            "ssh://git:pw@host/x",
+            "git@-oProxyCommand=x:y",
+            "-git@host:y",
+            "git@host:-y",
+            "git@host:",
+            "host::x",
+            "/srv/../etc",
+            "file://host/x",
+            "/srv/a b",
+            "/srv/a\nb",
+            "https://host/a'b",
+            "https://host/$(x)",
+            &format!("https://host/{}", "a".repeat(URL_BYTES_MAX)),
+        ] {
+            assert!(RemoteUrl::parse(bad).is_err(), "{bad:?} was accepted");
+        }
+    }
+
+    #[test]
+    fn failures_double_the_wait_up_to_an_hour() {
+        let now = Timestamp::from_micros(0);
+        let repository = |poll_seconds| Repository {
+            id: RepositoryId::from_parts(now, [0; 10]),
+            url: RemoteUrl::parse("/srv/x").expect("a url"),
+            credential: None,
+            poll_seconds,
+            seen: Seen::default(),
+            version: 1,
+            created_at: now,
+            updated_at: now,
+            deleted_at: None,
+        };
+        let wait = |poll, failures| repository(poll).next_look(failures, now).seconds_since(now);
+        assert_eq!([wait(60, 0), wait(60, 1), wait(60, 2), wait(60, 9)], [60, 120, 240, 3_600]);
+        assert_eq!([wait(86_400, 0), wait(86_400, 5)], [86_400, 86_400]);
+    }
+}

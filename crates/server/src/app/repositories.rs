@@ -1,0 +1,282 @@
+//! Repositories: registered, changed, looked at, removed. What is in them is the work of `work/sync`.
+
+use berth_api::problem::{Code, Problem};
+use berth_api::repository as wire;
+use berth_core::access::permit;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::RepositoryId;
+use berth_core::pipeline::grammar::SecretName;
+use berth_core::pipeline::origin;
+use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, Seen};
+use berth_core::secret::Scope;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, pipelines, repositories};
+use berth_store::records::{repository, secret};
+use berth_store::{Read, Tx};
+
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
+
+/// Retired ones stay, so there may be more than a repository has files.
+const PIPELINES_LISTED_MAX: i64 = 10 * PIPELINES_PER_REPOSITORY_MAX as i64;
+
+pub struct NewRepository {
+    pub url: RemoteUrl,
+    pub credential: Option<SecretName>,
+    pub poll_seconds: Option<i64>,
+}
+
+/// What changes; what is absent stays.
+pub struct RepositoryChange {
+    pub url: Option<RemoteUrl>,
+    /// `Some(None)`: it needs none any more.
+    pub credential: Option<Option<SecretName>>,
+    pub poll_seconds: Option<i64>,
+}
+
+impl App {
+    pub async fn list_repositories(
+        &self,
+        who: &Authorized<permit::RepositoriesRead>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Repository>, AppError> {
+        self.read(who, move |db| {
+            let slice = repositories::list(db, &from, limit)?;
+            let last = slice.items.last().map(|repository| repository.id.to_string());
+            let items = slice.items.iter().map(|found| shown(db, found)).collect::<Result<_, _>>()?;
+            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+        })
+        .await
+    }
+
+    pub async fn view_repository(
+        &self,
+        who: &Authorized<permit::RepositoriesRead>,
+        key: String,
+    ) -> Result<Answer<wire::Repository>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            answer(db, &found)
+        })
+        .await
+    }
+
+    pub async fn create_repository(
+        &self,
+        who: &Authorized<permit::RepositoriesWrite>,
+        new: NewRepository,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Repository>, AppError> {
+        self.check_url(&new.url).await?;
+        let org = who.org();
+        let created = self.change(who, once, move |tx, _| {
+            check_free(tx, &new.url)?;
+            check_credential(tx, new.credential.as_ref())?;
+            if repositories::total(tx)? >= REPOSITORIES_PER_ORGANIZATION_MAX {
+                let text =
+                    format!("an organization has at most {REPOSITORIES_PER_ORGANIZATION_MAX} repositories");
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let made = Repository {
+                id: RepositoryId::from_parts(tx.now(), tx.entropy()?),
+                url: new.url,
+                credential: new.credential,
+                poll_seconds: new.poll_seconds.unwrap_or(POLL_SECONDS_DEFAULT),
+                seen: Seen { due_at: Some(tx.now()), ..Seen::default() },
+                version: 1,
+                created_at: tx.now(),
+                updated_at: tx.now(),
+                deleted_at: None,
+            };
+            repository::put(tx, &made)?;
+            tx.record(about(EventKind::RepositoryCreated, &made))?;
+            let location = format!("/api/v1/organizations/{org}/repositories/{}", made.id);
+            Ok(Answer { status: 201, location: Some(location), ..answer(tx, &made)? })
+        });
+        let created = created.await;
+        self.syncs.nudge();
+        created
+    }
+
+    pub async fn change_repository(
+        &self,
+        who: &Authorized<permit::RepositoriesWrite>,
+        key: String,
+        change: RepositoryChange,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Repository>, AppError> {
+        if let Some(url) = &change.url {
+            self.check_url(url).await?;
+        }
+        let changed = self.change(who, None, move |tx, _| {
+            let found = find(tx, &key)?;
+            super::check_version(found.version, expected)?;
+            let mut next = Repository {
+                url: change.url.unwrap_or_else(|| found.url.clone()),
+                credential: change.credential.unwrap_or_else(|| found.credential.clone()),
+                poll_seconds: change.poll_seconds.unwrap_or(found.poll_seconds),
+                ..found.clone()
+            };
+            if next == found {
+                return answer(tx, &found);
+            }
+            if next.url != found.url {
+                check_free(tx, &next.url)?;
+            }
+            if next.credential != found.credential {
+                check_credential(tx, next.credential.as_ref())?;
+            }
+            // Whoever changed something wants to see whether it helped.
+            next.seen.due_at = Some(tx.now());
+            next.version += 1;
+            next.updated_at = tx.now();
+            repository::put(tx, &next)?;
+            tx.record(about(EventKind::RepositoryUpdated, &next))?;
+            answer(tx, &next)
+        });
+        let changed = changed.await;
+        self.syncs.nudge();
+        changed
+    }
+
+    /// Refused while pipelines come from it, unless forced: then they keep the definitions they have.
+    pub async fn delete_repository(
+        &self,
+        who: &Authorized<permit::RepositoriesWrite>,
+        key: String,
+        force: bool,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::Repository>, AppError> {
+        let (org, id) = (who.org(), key.parse::<RepositoryId>());
+        let deleted = self.change(who, None, move |tx, _| {
+            let found = find(tx, &key)?;
+            super::check_version(found.version, expected)?;
+            let last = shown(tx, &found)?;
+            if !force && !last.pipelines.is_empty() {
+                let slugs: Vec<_> = last.pipelines.iter().take(5).map(|it| it.slug.as_str()).collect();
+                let text = format!(
+                    "{} of its pipelines exist, for example {}; delete them, or send ?force=true to let them keep \
+                     the definitions they have",
+                    last.pipelines.len(),
+                    slugs.join(", ")
+                );
+                let listed = serde_json::to_value(&last.pipelines).unwrap_or_default();
+                return Err(Problem::new(Code::InvalidState, text).with("pipelines", listed).into());
+            }
+            for pipeline in pipelines::of_repository(tx, found.id, PIPELINES_LISTED_MAX)? {
+                let now = tx.now();
+                tx.commit(origin::detach(&pipeline, now))?;
+            }
+            let gone = Repository {
+                seen: Seen { due_at: None, ..found.seen.clone() },
+                version: found.version + 1,
+                updated_at: tx.now(),
+                deleted_at: Some(tx.now()),
+                ..found
+            };
+            repository::put(tx, &gone)?;
+            tx.record(about(EventKind::RepositoryDeleted, &gone))?;
+            let deleted_at = gone.deleted_at.map(|time| time.to_string());
+            Ok(Answer::ok(wire::Repository { deleted_at, ..last }))
+        });
+        let deleted = deleted.await?;
+        // The mirror can be made again; the record cannot.
+        if let Ok(id) = id {
+            self.git.forget(org, id).await;
+        }
+        Ok(deleted)
+    }
+
+    /// Asks for a sync now.
+    pub async fn sync_repository(
+        &self,
+        who: &Authorized<permit::RepositoriesWrite>,
+        key: String,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Repository>, AppError> {
+        let org = who.org();
+        let asked = self.change(who, once, move |tx, _| {
+            let found = find(tx, &key)?;
+            let now = tx.now();
+            repository::hasten(tx, found.id, now)?;
+            let location = format!("/api/v1/organizations/{org}/repositories/{}", found.id);
+            Ok(Answer { status: 202, location: Some(location), ..answer(tx, &found)? })
+        });
+        let asked = asked.await;
+        self.syncs.nudge();
+        asked
+    }
+
+    /// Looks at the disk, for paths below a root.
+    async fn check_url(&self, url: &RemoteUrl) -> Result<(), AppError> {
+        let (access, url) = (self.config.git_access(), url.clone());
+        let allowed = self.git.run(move || access.allows(&url)).await?;
+        allowed.map_err(|why| AppError::invalid_member("/url", why))
+    }
+}
+
+fn find(db: &mut impl Read, key: &str) -> Result<Repository, AppError> {
+    repository::find(db, key)?.ok_or_else(|| AppError::not_found("repository"))
+}
+
+fn check_free(tx: &mut Tx<'_>, url: &RemoteUrl) -> Result<(), AppError> {
+    match repository::by_url(tx, url)? {
+        Some(taken) => {
+            let text = format!("this repository is registered already: {}", taken.id);
+            Err(AppError::new(Code::AlreadyExists, text))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), AppError> {
+    match name {
+        Some(name) if secret::by_name(tx, name, &Scope::Organization)?.is_none() => {
+            Err(AppError::invalid_member("/credential", "is not a secret of the organization"))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn about(kind: EventKind, repository: &Repository) -> NewEvent {
+    let subject = Subject::new("repository", repository.id, Some(repository.url.as_str()));
+    NewEvent::new(kind, subject)
+}
+
+fn answer(db: &mut impl Read, found: &Repository) -> Result<Answer<wire::Repository>, AppError> {
+    let body = shown(db, found)?;
+    // What was seen changes without anybody changing the record.
+    let seen = serde_json::to_vec(&body).unwrap_or_default();
+    Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
+}
+
+fn shown(db: &mut impl Read, repository: &Repository) -> Result<wire::Repository, AppError> {
+    let found = pipelines::of_repository(db, repository.id, PIPELINES_LISTED_MAX)?;
+    let seen = &repository.seen;
+    let problem = |it: &berth_core::repository::SyncProblem| wire::RepositoryProblem {
+        path: it.path.clone(),
+        message: it.message.clone(),
+        diagnostics: it.diagnostics.clone(),
+    };
+    Ok(wire::Repository {
+        id: repository.id.to_string(),
+        url: repository.url.to_string(),
+        credential: repository.credential.as_ref().map(ToString::to_string),
+        poll_seconds: repository.poll_seconds,
+        default_branch: seen.default_branch.clone(),
+        head: seen.head.clone(),
+        last_synced_at: seen.synced_at.map(|time| time.to_string()),
+        error: seen.error.clone(),
+        problems: seen.problems.iter().map(problem).collect(),
+        pipelines: found
+            .iter()
+            .map(|it| wire::RepositoryPipeline { id: it.id.to_string(), slug: it.slug.to_string() })
+            .collect(),
+        created_at: repository.created_at.to_string(),
+        updated_at: repository.updated_at.to_string(),
+        deleted_at: repository.deleted_at.map(|time| time.to_string()),
+    })
+}

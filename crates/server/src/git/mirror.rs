@@ -1,0 +1,233 @@
+//! A mirror: a bare copy of a repository's branches and tags, brought up to date by [`Mirror::sync`].
+//!
+//! Nothing in it is ever thrown away but with the mirror itself: a deployment may be of a commit that no branch has
+//! any more.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_core::pipeline::grammar::is_branch;
+use berth_core::repository::RemoteUrl;
+
+use super::process::{Git, Growth, Live, size};
+use super::remote::{Access, Credential, reach};
+use super::{GitError, Sha};
+use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
+
+const HEADS: &str = "refs/heads/";
+
+/// The branches of a repository.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Heads {
+    /// `None` in an empty repository.
+    pub default_branch: Option<String>,
+    pub branches: BTreeMap<String, Sha>,
+}
+
+impl Heads {
+    /// Of the default branch.
+    pub fn head(&self) -> Option<&Sha> {
+        self.branches.get(self.default_branch.as_deref()?)
+    }
+}
+
+#[derive(Clone)]
+pub struct Mirror {
+    path: PathBuf,
+    /// Held by whoever changes the mirror. Reading needs no lock: git only ever adds.
+    lock: Arc<Mutex<()>>,
+    live: Live,
+    time_max: Duration,
+    bytes_max: u64,
+}
+
+/// What a remote says it has.
+struct Offered {
+    default_branch: Option<String>,
+    refs: BTreeMap<String, String>,
+}
+
+impl Mirror {
+    pub(super) fn new(path: PathBuf, lock: Arc<Mutex<()>>, live: Live, time_max: Duration) -> Self {
+        Self { path, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
+    }
+
+    /// A mirror of its own, for those who keep one elsewhere.
+    pub fn at(path: PathBuf, time_max: Duration) -> Self {
+        Self::new(path, Arc::default(), Live::default(), time_max)
+    }
+
+    /// With another limit on its size.
+    #[must_use]
+    pub fn limited_to(self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self }
+    }
+
+    pub(super) fn git(&self) -> Git<'_> {
+        Git::within(&self.live, self.time_max, &self.path)
+    }
+
+    /// Brings the mirror up to date. When the remote has nothing new this is one question to it.
+    pub fn sync(
+        &self,
+        url: &RemoteUrl,
+        credential: Option<&Credential>,
+        access: &Access,
+    ) -> Result<Heads, GitError> {
+        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let offered = self.offered(url, credential, access)?;
+        if !self.path.join("HEAD").exists() {
+            self.create()?;
+        }
+        if self.refs()? != offered.refs {
+            self.fetch(url, credential, access)?;
+        }
+        let branches = self.refs()?.into_iter().filter_map(|(name, sha)| {
+            let name = name.strip_prefix(HEADS).filter(|name| is_branch(name))?;
+            Some((name.to_owned(), Sha::parse(&sha)?))
+        });
+        let branches: BTreeMap<_, _> = branches.collect();
+        let default_branch = offered.default_branch.filter(|name| branches.contains_key(name));
+        Ok(Heads { default_branch, branches })
+    }
+
+    fn offered(
+        &self,
+        url: &RemoteUrl,
+        credential: Option<&Credential>,
+        access: &Access,
+    ) -> Result<Offered, GitError> {
+        let git = Git::anywhere(&self.live, self.time_max);
+        let (git, key) = reach(git, url, credential, access)?;
+        let git = git.args(["ls-remote", "--symref", "--end-of-options", url.as_str()]);
+        let ran = git.args(["HEAD", "refs/heads/*", "refs/tags/*"]).run()?.ok()?;
+        drop(key);
+        let (mut refs, mut head, mut default_branch) = (BTreeMap::new(), None, None);
+        for line in ran.text().lines() {
+            let Some((value, name)) = line.split_once('\t') else { continue };
+            if let Some(target) = value.strip_prefix("ref: ") {
+                default_branch = target.strip_prefix(HEADS).map(str::to_owned);
+            } else if name == "HEAD" {
+                head = Some(value.to_owned());
+            } else if !name.ends_with("^{}") {
+                refs.insert(name.to_owned(), value.to_owned());
+            }
+        }
+        if refs.len() > MIRROR_REFS_MAX {
+            let text = format!("the repository has more than {MIRROR_REFS_MAX} branches and tags");
+            return Err(GitError::TooLarge(text));
+        }
+        // A detached head is some branch's most of the time.
+        let same = |name: &&str| head.is_some() && refs.get(&format!("{HEADS}{name}")) == head.as_ref();
+        let default_branch = default_branch
+            .or_else(|| ["main", "master"].iter().copied().find(|name| same(name)).map(str::to_owned));
+        Ok(Offered { default_branch, refs })
+    }
+
+    fn create(&self) -> Result<(), GitError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.path);
+        made.map_err(GitError::io("the mirror's directory cannot be made"))?;
+        let git = Git::anywhere(&self.live, self.time_max).hide(&self.path.to_string_lossy());
+        git.args(["init", "--quiet", "--bare", "--template="]).arg(&self.path).run()?.ok().map(drop)
+    }
+
+    fn fetch(
+        &self,
+        url: &RemoteUrl,
+        credential: Option<&Credential>,
+        access: &Access,
+    ) -> Result<(), GitError> {
+        self.clear_leftovers();
+        let objects = self.path.join("objects");
+        let growth = Growth { of: objects.clone(), bytes_max: self.bytes_max };
+        let (git, key) = reach(self.git(), url, credential, access)?;
+        let git =
+            git.growing(growth).args(["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"]);
+        let git =
+            git.args(["--no-auto-maintenance", "--no-recurse-submodules", "--end-of-options", url.as_str()]);
+        let fetched = git.args(["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"]).run();
+        drop(key);
+        let too_large = || {
+            let mebibytes = self.bytes_max / (1024 * 1024);
+            GitError::TooLarge(format!("the repository is larger than a mirror may be, {mebibytes} MiB"))
+        };
+        match fetched {
+            Err(GitError::TooLarge(_)) => {
+                self.clear_leftovers();
+                Err(too_large())
+            }
+            Err(error) => Err(error),
+            Ok(ran) => {
+                ran.ok()?;
+                if size(&objects) > self.bytes_max {
+                    self.remove_held()?;
+                    return Err(too_large());
+                }
+                self.pack();
+                Ok(())
+            }
+        }
+    }
+
+    fn refs(&self) -> Result<BTreeMap<String, String>, GitError> {
+        let git = self.git().args(["for-each-ref", "--format=%(objectname) %(refname)"]);
+        let ran = git.args(["refs/heads", "refs/tags"]).run()?.ok()?;
+        let text = ran.text();
+        let refs = text.lines().filter_map(|line| line.split_once(' '));
+        Ok(refs.map(|(sha, name)| (name.to_owned(), sha.to_owned())).collect())
+    }
+
+    /// Many small packs become one. What no branch has stays in it. Failing costs speed and nothing else.
+    fn pack(&self) {
+        let packs = std::fs::read_dir(self.path.join("objects/pack")).map_or(0, Iterator::count);
+        let loose = std::fs::read_dir(self.path.join("objects/17")).map_or(0, Iterator::count);
+        // One directory of 256 tells how many loose objects there are in all.
+        if packs + loose * 256 / 32 > MIRROR_FILES_MAX {
+            let done =
+                self.git().args(["repack", "-a", "-d", "-k", "-q"]).run().and_then(super::process::Ran::ok);
+            if let Err(error) = done {
+                tracing::warn!(%error, "a mirror could not be packed; it is tried again with the next fetch");
+            }
+        }
+    }
+
+    /// A git that was killed leaves its lock files and half of a pack. Whoever holds our lock knows they are nobody's.
+    fn clear_leftovers(&self) {
+        fn clear(dir: &Path, depth: u32) {
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let (path, name) = (entry.path(), entry.file_name());
+                let name = name.to_string_lossy();
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    if depth > 0 {
+                        clear(&path, depth - 1);
+                    }
+                } else if name.ends_with(".lock") || name.starts_with("tmp_") {
+                    let _ = std::fs::remove_file(&path);
+                }
+            }
+        }
+        // As deep as a branch name has parts.
+        clear(&self.path, 130);
+    }
+
+    pub(super) fn remove(&self) -> Result<(), GitError> {
+        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.remove_held()
+    }
+
+    /// Renamed first: whoever reads meanwhile finds a whole mirror or none.
+    fn remove_held(&self) -> Result<(), GitError> {
+        let away = self.path.with_extension("gone");
+        let _ = std::fs::remove_dir_all(&away);
+        match std::fs::rename(&self.path, &away) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            other => other
+                .and_then(|()| std::fs::remove_dir_all(&away))
+                .map_err(GitError::io("the mirror cannot be removed")),
+        }
+    }
+}

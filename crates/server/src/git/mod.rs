@@ -1,0 +1,154 @@
+//! Git: the only place that runs the `git` program.
+//!
+//! A repository is kept as a bare mirror below the data directory. Everything here blocks and belongs on a thread of
+//! its own ([`Mirrors::run`]). What comes from a repository is hostile until shown otherwise: addresses and refs are
+//! checked by grammar, programs run with an empty environment and within limits, and what is unpacked stays inside.
+
+mod checkout;
+mod host;
+mod mirror;
+mod process;
+mod remote;
+mod tree;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_core::id::{OrgId, RepositoryId};
+use tokio::sync::Semaphore;
+
+use crate::error::AppError;
+use crate::limits::GIT_AT_ONCE;
+
+pub use mirror::{Heads, Mirror};
+pub use process::Live;
+pub use remote::{Access, Credential};
+pub use tree::{Changes, Entry, Kind};
+
+/// The oldest git that knows every option used here.
+pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];
+const VERSION_S_MAX: Duration = Duration::from_secs(10);
+
+/// The full hash of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sha(String);
+
+impl Sha {
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        (matches!(text.len(), 40 | 64) && is_hex).then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Sha {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why git did not do what it should, in words for people: without credentials, and without paths of the server.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("{0}")]
+    Missing(String),
+    #[error("git took longer than {0} s and was stopped")]
+    TooSlow(u64),
+    #[error("{0}")]
+    TooLarge(String),
+    #[error("the server is stopping")]
+    Stopping,
+    /// Git said no.
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error("{action}: {source}")]
+    Io { action: &'static str, source: std::io::Error },
+}
+
+impl GitError {
+    fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { action, source }
+    }
+}
+
+/// Whether there is a git new enough; its version, or what to do.
+pub fn check() -> Result<String, GitError> {
+    let live = Live::default();
+    let asked = process::Git::anywhere(&live, VERSION_S_MAX).arg("--version").run()?;
+    let said = asked.text();
+    let version = said.trim().strip_prefix("git version ").unwrap_or(&said).trim().to_owned();
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)];
+    if found < GIT_VERSION_MIN {
+        let [major, minor] = GIT_VERSION_MIN;
+        return Err(GitError::Missing(format!(
+            "git {version} is too old: repositories need git {major}.{minor} or newer; install it and start again"
+        )));
+    }
+    Ok(version)
+}
+
+/// The mirrors of an installation.
+pub struct Mirrors {
+    root: PathBuf,
+    turns: Arc<Semaphore>,
+    live: Live,
+    /// How long one run of git may take.
+    time_max: Duration,
+    locks: Mutex<HashMap<RepositoryId, Arc<Mutex<()>>>>,
+}
+
+impl Mirrors {
+    pub fn new(data_dir: &Path, time_max: Duration) -> Self {
+        Self {
+            root: data_dir.join("git"),
+            turns: Arc::new(Semaphore::new(GIT_AT_ONCE)),
+            live: Live::default(),
+            time_max,
+            locks: Mutex::default(),
+        }
+    }
+
+    pub fn mirror(&self, org: OrgId, repository: RepositoryId) -> Mirror {
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = locks.entry(repository).or_default().clone();
+        let path = self.root.join(org.to_string()).join(format!("{repository}.git"));
+        Mirror::new(path, lock, self.live.clone(), self.time_max)
+    }
+
+    /// Runs `work` on a thread where it may block; so many at once, the others wait.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, AppError> {
+        let turn = self.turns.clone().acquire_owned().await.map_err(|_| AppError::busy("shutting down"))?;
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(turn);
+            result
+        });
+        done.await.map_err(|_| AppError::bug("work with git panicked"))
+    }
+
+    /// The repository is gone, and its mirror with it.
+    pub async fn forget(&self, org: OrgId, repository: RepositoryId) {
+        let mirror = self.mirror(org, repository);
+        let removed = self.run(move || mirror.remove()).await;
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&repository);
+        if !matches!(removed, Ok(Ok(()))) {
+            tracing::warn!(?removed, %repository, "a mirror could not be removed");
+        }
+    }
+
+    /// Ends what runs and lets nothing begin: the program stops.
+    pub fn stop(&self) {
+        self.live.stop();
+    }
+}

@@ -1,0 +1,338 @@
+//! One run of git: an empty environment, a process group of its own, and limits on time, output and disk.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+
+use super::GitError;
+
+/// What a run may print; a list of refs or files is the longest.
+const OUTPUT_BYTES_MAX: usize = 32 * 1024 * 1024;
+const STDERR_BYTES_MAX: usize = 64 * 1024;
+/// What of it is shown to people.
+const SHOWN_CHARS_MAX: usize = 500;
+/// After the end of a run its pipes are closed, unless a stray child keeps them.
+const PIPES_CLOSE_MAX: Duration = Duration::from_secs(2);
+/// Between two looks at how large something has grown.
+const MEASURE_EVERY: Duration = Duration::from_millis(200);
+
+/// Of the server's own environment, only what says where programs, proxies and certificates are.
+const KEPT_VARIABLES: &[&str] = &[
+    "PATH",
+    "HTTPS_PROXY",
+    "https_proxy",
+    "NO_PROXY",
+    "no_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "GIT_EXEC_PATH",
+];
+
+const VARIABLES: &[(&str, &str)] = &[
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_LITERAL_PATHSPECS", "1"),
+    ("HOME", "/nonexistent"),
+    ("LC_ALL", "C"),
+];
+
+/// Nothing a repository brings may name a program, and nothing may take more memory than a small server has.
+const SETTINGS: &[&str] = &[
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    "core.packedGitWindowSize=16m",
+    "core.packedGitLimit=128m",
+    "core.deltaBaseCacheLimit=32m",
+    "core.bigFileThreshold=16m",
+    "pack.threads=1",
+    "pack.windowMemory=32m",
+    "index.threads=1",
+    "checkout.workers=1",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "protocol.ext.allow=never",
+    "transfer.bundleURI=false",
+    "transfer.fsckObjects=true",
+    // Old and harmless: written by programs of long ago, in many honest repositories.
+    "fetch.fsck.zeroPaddedFilemode=ignore",
+    "fetch.fsck.badTimezone=ignore",
+    "fetch.fsck.missingSpaceBeforeDate=ignore",
+    "http.followRedirects=false",
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=60",
+    "credential.helper=",
+    "init.defaultBranch=main",
+];
+
+/// The runs under way, so that they can be ended with the program.
+#[derive(Clone, Default)]
+pub struct Live(Arc<Mutex<Runs>>);
+
+#[derive(Default)]
+struct Runs {
+    is_stopping: bool,
+    next: u64,
+    ends: Vec<(u64, Sender<End>)>,
+}
+
+impl Live {
+    pub(super) fn stop(&self) {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.is_stopping = true;
+        for (_, end) in runs.ends.drain(..) {
+            // A missing receiver is a run that has just ended.
+            let _ = end.send(End::Stopping);
+        }
+    }
+
+    fn begin(&self, end: Sender<End>) -> Result<u64, GitError> {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if runs.is_stopping {
+            return Err(GitError::Stopping);
+        }
+        runs.next += 1;
+        let number = runs.next;
+        runs.ends.push((number, end));
+        Ok(number)
+    }
+
+    fn ended(&self, number: u64) {
+        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.ends.retain(|(other, _)| *other != number);
+    }
+}
+
+/// Why a run is watched no longer.
+#[derive(Clone, Copy)]
+enum End {
+    ByItself,
+    TooMuchOutput,
+    TooSlow,
+    TooLarge,
+    Stopping,
+}
+
+/// What a run may not let grow.
+pub(super) struct Growth {
+    pub(super) of: PathBuf,
+    pub(super) bytes_max: u64,
+}
+
+pub(super) struct Git<'a> {
+    command: Command,
+    live: &'a Live,
+    time_max: Duration,
+    growth: Option<Growth>,
+    /// What must not be seen in a message.
+    hidden: Vec<String>,
+}
+
+pub(super) struct Ran {
+    pub(super) status: ExitStatus,
+    pub(super) stdout: Vec<u8>,
+    said: String,
+}
+
+impl Ran {
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    pub(super) fn ok(self) -> Result<Self, GitError> {
+        if self.status.success() { Ok(self) } else { Err(GitError::Failed(self.said)) }
+    }
+}
+
+impl<'a> Git<'a> {
+    pub(super) fn anywhere(live: &'a Live, time_max: Duration) -> Self {
+        let mut command = Command::new("git");
+        command.env_clear().process_group(0).stdin(Stdio::null()).current_dir("/");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(KEPT_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command.envs(VARIABLES.iter().copied());
+        // No transport at all, unless a run names its own.
+        command.env("GIT_ALLOW_PROTOCOL", "none");
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        Self { command, live, time_max, growth: None, hidden: Vec::new() }
+    }
+
+    pub(super) fn within(live: &'a Live, time_max: Duration, mirror: &Path) -> Self {
+        let git = Self::anywhere(live, time_max).arg("--git-dir").arg(mirror);
+        git.hide(&mirror.to_string_lossy())
+    }
+
+    pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(super) fn args<S: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
+        self.command.args(args);
+        self
+    }
+
+    pub(super) fn env(mut self, name: &str, value: impl Into<OsString>) -> Self {
+        self.command.env(name, value.into());
+        self
+    }
+
+    pub(super) fn hide(mut self, text: &str) -> Self {
+        self.hidden.extend((!text.is_empty()).then(|| text.to_owned()));
+        self
+    }
+
+    pub(super) fn growing(self, growth: Growth) -> Self {
+        Self { growth: Some(growth), ..self }
+    }
+
+    /// Runs to the end. A status other than zero is for the caller to judge; see [`Ran::ok`].
+    pub(super) fn run(mut self) -> Result<Ran, GitError> {
+        let (tell, told) = channel();
+        let number = self.live.begin(tell.clone())?;
+        let spawned = self.command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => GitError::Missing(
+                "there is no git on this server: repositories need it; install git 2.39 or newer".into(),
+            ),
+            _ => GitError::Io { action: "git cannot be run", source: error },
+        });
+        let watched = spawned.and_then(|child| self.watch(child, &tell, told));
+        self.live.ended(number);
+        watched
+    }
+
+    fn watch(&self, mut child: Child, tell: &Sender<End>, told: Receiver<End>) -> Result<Ran, GitError> {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| GitError::Failed("git has no process id".into()))?;
+        let stdout = collect(child.stdout.take(), OUTPUT_BYTES_MAX, Some(tell.clone()));
+        let stderr = collect(child.stderr.take(), STDERR_BYTES_MAX, None);
+        let end = std::thread::scope(|scope| {
+            let watchdog = scope.spawn(move || self.end(&told, pid));
+            // Waited for without being taken away: until then nobody else can get its number, so that what is killed
+            // is git and its children, never a stranger.
+            let waited = loop {
+                match waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                    Err(rustix::io::Errno::INTR) => {}
+                    other => break other,
+                }
+            };
+            let _ = tell.send(End::ByItself);
+            let end = watchdog.join().unwrap_or(End::Stopping);
+            waited.map(|_| end)
+        });
+        let _ = kill_process_group(pid, Signal::KILL);
+        let status = child.wait().map_err(GitError::io("git cannot be waited for"))?;
+        let end =
+            end.map_err(|error| GitError::Io { action: "git cannot be waited for", source: error.into() })?;
+        match end {
+            End::ByItself => {}
+            End::TooSlow => return Err(GitError::TooSlow(self.time_max.as_secs())),
+            End::TooMuchOutput => {
+                return Err(GitError::TooLarge("git printed more than can be taken in".into()));
+            }
+            End::TooLarge => return Err(GitError::TooLarge("it grows larger than a mirror may be".into())),
+            End::Stopping => return Err(GitError::Stopping),
+        }
+        let late = |_| GitError::Failed("a child of git did not end with it".into());
+        let stdout = stdout.recv_timeout(PIPES_CLOSE_MAX).map_err(late)?;
+        let stderr = stderr.recv_timeout(PIPES_CLOSE_MAX).map_err(late)?;
+        Ok(Ran { status, stdout, said: self.shown(&String::from_utf8_lossy(&stderr)) })
+    }
+
+    /// Waits for the end of a run, and brings it about when it must.
+    fn end(&self, told: &Receiver<End>, pid: Pid) -> End {
+        let deadline = Instant::now() + self.time_max;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let pause = if self.growth.is_some() { left.min(MEASURE_EVERY) } else { left };
+            let end = match told.recv_timeout(pause) {
+                Ok(end) => end,
+                Err(RecvTimeoutError::Disconnected) => End::Stopping,
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => End::TooSlow,
+                Err(RecvTimeoutError::Timeout) => {
+                    let is_over = self.growth.as_ref().is_some_and(|it| size(&it.of) > it.bytes_max);
+                    if is_over { End::TooLarge } else { continue }
+                }
+            };
+            if !matches!(end, End::ByItself) {
+                let _ = kill_process_group(pid, Signal::KILL);
+            }
+            return end;
+        }
+    }
+
+    /// The last things git said, on one line, without what is nobody's business.
+    fn shown(&self, said: &str) -> String {
+        let mut text = said.to_owned();
+        for hidden in &self.hidden {
+            text = text.replace(hidden.as_str(), "…");
+        }
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let told: Vec<_> = lines.filter(|line| !line.starts_with("hint:")).collect();
+        let told = told[told.len().saturating_sub(4)..].join("; ");
+        let plain: String = told.chars().filter(|c| !c.is_control()).take(SHOWN_CHARS_MAX).collect();
+        if plain.is_empty() { "git failed without saying why".to_owned() } else { plain }
+    }
+}
+
+/// Reads a pipe to its end on a thread of its own; what is over the limit is thrown away, and told.
+fn collect(
+    pipe: Option<impl Read + Send + 'static>,
+    bytes_max: usize,
+    over: Option<Sender<End>>,
+) -> Receiver<Vec<u8>> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut buffer = [0; 16 * 1024];
+        let Some(mut pipe) = pipe else { return };
+        loop {
+            match pipe.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    let room = bytes_max - kept.len();
+                    kept.extend_from_slice(&buffer[..count.min(room)]);
+                    if let (true, Some(over)) = (count > room, &over) {
+                        let _ = over.send(End::TooMuchOutput);
+                    }
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        let _ = tell.send(kept);
+    });
+    told
+}
+
+/// What the files of a directory take, two levels deep: as deep as git keeps objects.
+pub(super) fn size(dir: &Path) -> u64 {
+    fn of(dir: &Path, depth: u32) -> u64 {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.fold(0, |sum, entry| match entry.metadata() {
+            Ok(found) if found.is_dir() && depth > 0 => sum + of(&entry.path(), depth - 1),
+            Ok(found) if found.is_file() => sum + found.len(),
+            _ => sum,
+        })
+    }
+    of(dir, 2)
+}

@@ -1,0 +1,161 @@
+//! Reading a mirror: which commit is meant, what is in it, and what lies between two of them.
+
+use berth_core::name::CommitId;
+use berth_core::pipeline::grammar::is_branch;
+
+use super::mirror::Mirror;
+use super::{GitError, Sha};
+
+/// A shorter text is not taken for a hash.
+const SHORT_HASH_CHARS_MIN: usize = 7;
+/// Objects that begin alike and are looked at.
+const ALIKE_MAX: usize = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    File,
+    Executable,
+    Symlink,
+    Directory,
+    Submodule,
+}
+
+/// Something in a directory of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// From the root of the repository.
+    pub path: String,
+    pub kind: Kind,
+    pub sha: String,
+    /// Of files and symlinks.
+    pub bytes: u64,
+}
+
+/// What changed between two commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changes {
+    Paths(Vec<String>),
+    /// More than was asked for, or the earlier commit is not known any more: anything may have.
+    Anything,
+}
+
+impl Mirror {
+    /// The commit somebody means by a hash, a short hash, a branch or a tag, in this order.
+    pub fn resolve(&self, meant: &CommitId) -> Result<Option<Sha>, GitError> {
+        let text = meant.as_str();
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_hex && (SHORT_HASH_CHARS_MIN..=64).contains(&text.len()) {
+            let asked = self.git().arg("rev-parse").arg(format!("--disambiguate={}", text.to_lowercase()));
+            let found = asked.run()?.ok()?.text();
+            let mut commits = Vec::new();
+            for sha in found.lines().take(ALIKE_MAX) {
+                let kind = self.git().args(["cat-file", "-t", sha]).run()?.ok()?;
+                commits.extend((kind.text().trim() == "commit").then(|| Sha::parse(sha)).flatten());
+            }
+            match commits.len() {
+                0 => {}
+                1 => return Ok(commits.pop()),
+                _ => return Ok(None),
+            }
+        }
+        for place in ["refs/heads/", "refs/tags/"] {
+            if !is_branch(text) {
+                break;
+            }
+            let name = format!("{place}{text}^{{commit}}");
+            let ran =
+                self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
+            if ran.status.success() {
+                return Ok(ran.text().lines().last().and_then(Sha::parse));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A file of a commit. A symlink is not one, and one that is too large is an error.
+    pub fn read(&self, commit: &Sha, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, GitError> {
+        let found = self.entries(commit, Some(path), &[])?;
+        let is_file =
+            |entry: &Entry| matches!(entry.kind, Kind::File | Kind::Executable) && entry.path == path;
+        let Some(entry) = found.into_iter().find(is_file) else { return Ok(None) };
+        if entry.bytes > bytes_max {
+            let text = format!("{path} has {} bytes; at most {bytes_max} are read", entry.bytes);
+            return Err(GitError::TooLarge(text));
+        }
+        Ok(Some(self.git().args(["cat-file", "blob", &entry.sha]).run()?.ok()?.stdout))
+    }
+
+    /// What is in a directory; nothing, if there is no such directory.
+    pub fn list(&self, commit: &Sha, dir: &str) -> Result<Vec<Entry>, GitError> {
+        self.entries(commit, Some(&format!("{}/", dir.trim_end_matches('/'))), &[])
+    }
+
+    pub(super) fn entries(
+        &self,
+        commit: &Sha,
+        path: Option<&str>,
+        options: &[&str],
+    ) -> Result<Vec<Entry>, GitError> {
+        // Git would call this an error; here it is a path that nothing has.
+        if path.is_some_and(|path| path.split('/').any(|part| part == "..")) {
+            return Ok(Vec::new());
+        }
+        let git = self.git().args(["ls-tree", "-z", "-l", "--full-tree"]).args(options);
+        let git = git.args(["--end-of-options", commit.as_str()]);
+        let ran = git.args(path.map(|path| ["--", path]).into_iter().flatten()).run()?.ok()?;
+        Ok(ran.stdout.split(|byte| *byte == 0).filter_map(entry).collect())
+    }
+
+    pub fn changed_paths(&self, from: &Sha, to: &Sha, max: usize) -> Result<Changes, GitError> {
+        let git =
+            self.git().args(["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"]);
+        let ran = git.args([from.as_str(), to.as_str()]).run()?;
+        if !ran.status.success() {
+            return Ok(Changes::Anything);
+        }
+        let paths = ran.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        let paths: Vec<_> =
+            paths.take(max + 1).map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+        Ok(if paths.len() > max { Changes::Anything } else { Changes::Paths(paths) })
+    }
+
+    pub fn is_ancestor(&self, earlier: &Sha, later: &Sha) -> Result<bool, GitError> {
+        let ran = self.git().args(["merge-base", "--is-ancestor", earlier.as_str(), later.as_str()]).run()?;
+        match ran.status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => ran.ok().map(|_| false),
+        }
+    }
+
+    /// Who wrote a commit: name and e-mail address, as the commit has them.
+    pub fn author(&self, commit: &Sha) -> Result<(String, String), GitError> {
+        let git = self.git().args(["log", "-1", "--format=%an%x00%ae", "--end-of-options", commit.as_str()]);
+        let text = git.run()?.ok()?.text();
+        let (name, email) = text.trim_end_matches('\n').split_once('\0').unwrap_or_default();
+        Ok((name.to_owned(), email.to_owned()))
+    }
+
+    /// How many commits `to` has that `from` has not.
+    pub fn count_between(&self, from: &Sha, to: &Sha) -> Result<u64, GitError> {
+        let git = self.git().args(["rev-list", "--count", to.as_str(), &format!("^{from}")]);
+        let text = git.run()?.ok()?.text();
+        text.trim().parse().map_err(|_| GitError::Failed("git did not count".into()))
+    }
+}
+
+/// `100644 blob <sha>    <size>\t<path>`
+fn entry(line: &[u8]) -> Option<Entry> {
+    let line = String::from_utf8_lossy(line);
+    let (facts, path) = line.split_once('\t')?;
+    let mut facts = facts.split_ascii_whitespace();
+    let (mode, _, sha, bytes) = (facts.next()?, facts.next()?, facts.next()?, facts.next()?);
+    let kind = match mode {
+        "040000" => Kind::Directory,
+        "120000" => Kind::Symlink,
+        "160000" => Kind::Submodule,
+        "100755" => Kind::Executable,
+        _ => Kind::File,
+    };
+    Some(Entry { path: path.to_owned(), kind, sha: sha.to_owned(), bytes: bytes.parse().unwrap_or(0) })
+}

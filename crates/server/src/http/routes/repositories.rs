@@ -1,0 +1,112 @@
+//! Repositories.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::page::List;
+use berth_api::repository::{Repository, RepositoryNew, RepositoryPatch};
+use berth_core::access::permit;
+use berth_core::id::RepositoryId;
+use berth_core::pipeline::grammar::SecretName;
+use berth_core::repository::{POLL_SECONDS_MAX, POLL_SECONDS_MIN, RemoteUrl};
+
+use crate::app::{Answer, App, NewRepository, Outcome, RepositoryChange};
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Listed, Paging, Params};
+use crate::http::routes::auth::Nothing;
+
+/// List repositories, oldest first.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/repositories", tag = "repositories",
+    responses((status = 200, body = List<Repository>)))]
+pub(crate) async fn list_repositories(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RepositoriesRead>,
+    paging: Paging,
+) -> Result<Listed<Repository>, AppError> {
+    let page = app.list_repositories(&who, paging.start::<RepositoryId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Register a repository. Its pipelines appear with the first sync, which begins at once.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/repositories", tag = "repositories",
+    request_body = RepositoryNew, responses((status = 201, body = Data<Repository>)))]
+pub(crate) async fn create_repository(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RepositoriesWrite>,
+    posted: Posted<RepositoryNew>,
+) -> Result<Outcome<Repository>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let url = check.required("/url", RemoteUrl::parse(&body.url));
+    let credential = check.optional("/credential", body.credential.as_deref(), SecretName::parse);
+    let poll_seconds = poll_seconds(&mut check, body.poll_seconds);
+    let (url, poll_seconds) = check.done(url.zip(poll_seconds))?;
+    app.create_repository(&who, NewRepository { url, credential, poll_seconds }, posted.once).await
+}
+
+/// View a repository: what was last seen there, and what is wrong in it.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}", tag = "repositories",
+    responses((status = 200, body = Data<Repository>)))]
+pub(crate) async fn view_repository(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RepositoriesRead>,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Answer<Repository>, AppError> {
+    app.view_repository(&who, key).await
+}
+
+/// Change a repository's address, credential or poll. A sync follows at once.
+#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}", tag = "repositories",
+    request_body = Option<RepositoryPatch>, responses((status = 200, body = Data<Repository>)))]
+pub(crate) async fn update_repository(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RepositoriesWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<RepositoryPatch>,
+) -> Result<Outcome<Repository>, AppError> {
+    let mut check = Check::default();
+    let url = check.optional("/url", body.url.as_deref(), RemoteUrl::parse);
+    let named = body.credential.as_deref().filter(|name| !name.is_empty());
+    let named = check.optional("/credential", named, SecretName::parse);
+    let poll_seconds = poll_seconds(&mut check, body.poll_seconds);
+    let poll_seconds = check.done(poll_seconds)?;
+    let credential = body.credential.map(|_| named);
+    app.change_repository(&who, key, RepositoryChange { url, credential, poll_seconds }, expected).await
+}
+
+/// Remove a repository. Refused while pipelines come from it, unless forced: then they keep the definitions they have.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}", tag = "repositories",
+    params(("force" = Option<bool>, Query, description = "true: also if pipelines come from it")),
+    responses((status = 200, body = Data<Repository>)))]
+pub(crate) async fn delete_repository(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RepositoriesWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    params: Params,
+) -> Result<Outcome<Repository>, AppError> {
+    let force = params.parsed::<bool>("force")?.unwrap_or(false);
+    app.delete_repository(&who, key, force, expected).await
+}
+
+/// Ask for a sync now; `lastSyncedAt` tells when it is done.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}/sync", tag = "repositories",
+    responses((status = 202, body = Data<Repository>)))]
+pub(crate) async fn sync_repository(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RepositoriesWrite>,
+    Path((_, key)): Path<(String, String)>,
+    posted: Posted<Nothing>,
+) -> Result<Outcome<Repository>, AppError> {
+    app.sync_repository(&who, key, posted.once).await
+}
+
+fn poll_seconds(check: &mut Check, sent: Option<i64>) -> Option<Option<i64>> {
+    let is_good = sent.is_none_or(|sent| (POLL_SECONDS_MIN..=POLL_SECONDS_MAX).contains(&sent));
+    check.required("/pollSeconds", if is_good { Ok(sent) } else { Err("must be 10 to 86,400 seconds") })
+}

@@ -1,0 +1,129 @@
+//! From a push to what it does: sources, definitions and commits that come from git.
+
+use serde_json::{Value, json};
+
+use super::{Harbour, data};
+use crate::git::Origin;
+
+const FILE: &str = ".berth/shop/pipeline.yaml";
+
+fn definition(ledger: &str, extra: &str) -> String {
+    format!(
+        "version: 1
+pipeline:
+  name: Shop
+  tracks: main
+{extra}  stages: [{{ name: staging }}]
+  ephemeral_environments: {{ qa-1: {{}} }}
+  steps:
+    - name: Deploy
+      type: script
+      params: {{ run: './deploy.sh >> {ledger}' }}
+"
+    )
+}
+
+/// A repository whose `deploy.sh` says what it is.
+fn origin(ledger: &str, extra: &str) -> Origin {
+    let origin = Origin::new();
+    origin.write(FILE, &definition(ledger, extra));
+    deploys(&origin, "blue");
+    origin.git(&["add", "--chmod=+x", "deploy.sh"]);
+    origin.commit("blue");
+    origin
+}
+
+fn deploys(origin: &Origin, word: &str) {
+    origin.write("deploy.sh", &format!("#!/bin/sh\necho {word} $BERTH_STAGE\n"));
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let file = origin.path().join("deploy.sh");
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+impl Harbour {
+    async fn register(&self, origin: &Origin) -> String {
+        let made = self.post("/repositories", &json!({"url": origin.url().as_str()})).await;
+        data(&made, 201)["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn sync(&self, id: &str) {
+        assert_eq!(self.post(&format!("/repositories/{id}/sync"), &json!({})).await.status, 202);
+    }
+
+    /// The newest deployment of the pipeline, once there are so many.
+    async fn newest(&self, count: usize) -> Value {
+        let deadline = std::time::Instant::now() + super::PATIENCE;
+        loop {
+            let seen = self
+                .send(crate::world::get(&format!("{}/pipelines/shop/deployments", super::ORG)).by(self.ada()))
+                .await;
+            let list = seen.body["data"].as_array().cloned().unwrap_or_default();
+            if list.len() == count {
+                return list[0].clone();
+            }
+            assert!(std::time::Instant::now() < deadline, "{}", seen.text);
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_runs_the_pipeline_with_the_sources_of_that_commit() {
+    let harbour = Harbour::open().await;
+    let ledger = harbour.file("ledger");
+    let origin = origin(&ledger, "");
+    let repository = harbour.register(&origin).await;
+    let first = harbour.newest(1).await;
+    assert_eq!((&first["trigger"], &first["number"]), (&json!("push"), &json!(1)));
+    let ended = harbour.end_of(first["id"].as_str().unwrap()).await;
+    assert_eq!(ended["status"], "succeeded", "{ended}");
+    deploys(&origin, "green");
+    let green = origin.commit("green");
+    harbour.sync(&repository).await;
+    let second = harbour.newest(2).await;
+    assert_eq!(second["commitId"], green.as_str());
+    assert_eq!(harbour.end_of(second["id"].as_str().unwrap()).await["status"], "succeeded");
+    assert_eq!(harbour.written("ledger"), "blue staging\ngreen staging\n");
+
+    // An older commit, by its short name, into an environment; and a branch that was made just now.
+    let short = &ended["resolvedCommitId"].as_str().unwrap()[..10];
+    let (session, old) = harbour.claim(short).await;
+    let old = harbour.end_of(&old).await;
+    assert_eq!((&old["status"], &old["resolvedCommitId"]), (&json!("succeeded"), &ended["resolvedCommitId"]));
+    origin.git(&["checkout", "--quiet", "-b", "feature/dark"]);
+    deploys(&origin, "dark");
+    origin.commit("dark");
+    let deploy = format!("/pipelines/shop/ephemeral-environments/qa-1/sessions/{session}/deploy");
+    let dark = data(&harbour.post(&deploy, &json!({"commitId": "feature/dark"})).await, 202);
+    assert_eq!(harbour.end_of(dark["id"].as_str().unwrap()).await["status"], "succeeded");
+    assert_eq!(harbour.written("ledger"), "blue staging\ngreen staging\nblue qa-1\ndark qa-1\n");
+
+    let missing = data(&harbour.post(&deploy, &json!({"commitId": "0123456789abcdef"})).await, 202);
+    let missing = harbour.end_of(missing["id"].as_str().unwrap()).await;
+    assert_eq!((&missing["status"], &missing["cause"]), (&json!("failed"), &json!("commit_not_found")));
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_that_touches_other_paths_starts_nothing() {
+    let harbour = Harbour::open().await;
+    let origin = origin(&harbour.file("ledger"), "  paths: ['deploy.sh']\n");
+    let repository = harbour.register(&origin).await;
+    let first = harbour.newest(1).await;
+    harbour.end_of(first["id"].as_str().unwrap()).await;
+    origin.write("README", "nothing to deploy");
+    let docs = origin.commit("docs");
+    harbour.sync(&repository).await;
+    let head = |it: &Value| it["head"] == docs.as_str();
+    while !head(&harbour.see(&format!("/repositories/{repository}")).await) {
+        tokio::task::yield_now().await;
+    }
+    deploys(&origin, "red");
+    let red = origin.commit("red");
+    harbour.sync(&repository).await;
+    assert_eq!(harbour.newest(2).await["commitId"], red.as_str());
+    harbour.close().await;
+}

@@ -1,0 +1,162 @@
+//! Hostile repositories, and servers that hang.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use berth_core::repository::RemoteUrl;
+use berth_server::git::{Access, GitError, Mirror};
+
+use super::{Origin, PATIENCE, anything, mirrored};
+
+/// Writes an object as it is, however wrong it is.
+fn object(origin: &Origin, kind: &str, bytes: &[u8]) -> String {
+    let mut child = Command::new("git")
+        .args(["hash-object", "-w", "-t", kind, "--stdin", "--literally"])
+        .current_dir(origin.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(bytes).unwrap();
+    String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_tree_with_a_git_directory_in_it_is_refused_when_it_arrives() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.write("config", "[core]\n\tfsmonitor = touch /tmp/owned\n");
+    origin.commit("first");
+    let inner = origin.git(&["rev-parse", "HEAD^{tree}"]);
+    let hash: Vec<u8> =
+        (0..40).step_by(2).map(|at| u8::from_str_radix(&inner[at..at + 2], 16).unwrap()).collect();
+    let tree = object(&origin, "tree", &[b"40000 .git\0", hash.as_slice()].concat());
+    let commit = origin.git(&["commit-tree", &tree, "-m", "evil"]);
+    origin.git(&["update-ref", "refs/heads/evil", &commit]);
+    let error = it.mirror.sync(&origin.url(), None, &anything()).unwrap_err();
+    assert!(error.to_string().contains("hasDotgit"), "{error}");
+}
+
+#[test]
+fn attributes_and_configuration_in_a_tree_run_nothing() {
+    let (origin, it) = (Origin::new(), mirrored());
+    let owned = it.dir.path().join("owned");
+    let filter = format!("touch {}", owned.display());
+    origin.write(".gitattributes", "* filter=evil\n");
+    origin.write(".gitconfig", &format!("[filter \"evil\"]\n\tsmudge = {filter}\n"));
+    origin.write("config", &format!("[core]\n\tfsmonitor = {filter}\n"));
+    origin.write("hooks/post-checkout", &format!("#!/bin/sh\n{filter}\n"));
+    origin.write("file", "text\n");
+    let commit = origin.commit("first");
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let into = it.dir.path().join("work");
+    std::fs::create_dir(&into).unwrap();
+    it.mirror.checkout(&commit, &into).unwrap();
+    assert_eq!(std::fs::read_to_string(into.join("file")).unwrap(), "text\n");
+    assert!(!owned.exists());
+}
+
+#[test]
+fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
+    for (links, named) in [
+        (vec![("etc", "/etc")], "etc"),
+        (vec![("up", "../outside")], "up"),
+        // Neither leads out alone; one through the other does.
+        (vec![("sub/up", ".."), ("sly", "sub/up/../outside")], "sly"),
+    ] {
+        let (origin, it) = (Origin::new(), mirrored());
+        origin.write("sub/file", "x");
+        for (name, target) in links {
+            symlink(target, origin.path().join(name)).unwrap();
+        }
+        let commit = origin.commit("links");
+        it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+        let into = it.dir.path().join("work");
+        std::fs::create_dir(&into).unwrap();
+        let error = it.mirror.checkout(&commit, &into).unwrap_err().to_string();
+        assert_eq!(error, format!("symlinks lead out of the repository: {named}"));
+        assert_eq!(std::fs::read_dir(&into).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.write("small", "x");
+    let small = origin.commit("small");
+    let mirror = it.mirror.clone().limited_to(256 * 1024);
+    mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let noise: String =
+        (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    origin.write("huge", &noise);
+    origin.commit("huge");
+    let error = mirror.sync(&origin.url(), None, &anything()).unwrap_err();
+    assert!(
+        matches!(&error, GitError::TooLarge(text) if text.contains("larger than a mirror may be")),
+        "{error}"
+    );
+    // Whichever way it was caught, the next sync of a repository that shrank again works.
+    origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
+    assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
+}
+
+#[test]
+fn refs_that_look_like_options_are_not_branches() {
+    let (origin, it) = (Origin::new(), mirrored());
+    let head = origin.commit("first");
+    let packed = format!("{head} refs/heads/--upload-pack=touch\n{head} refs/heads/main\n");
+    std::fs::write(origin.path().join(".git/packed-refs"), packed).unwrap();
+    let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    assert_eq!(heads.branches.keys().collect::<Vec<_>>(), ["main"]);
+}
+
+#[test]
+fn a_server_that_hangs_is_given_up_on() {
+    let it = mirrored();
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
+    let mirror = Mirror::at(it.path.clone(), Duration::from_millis(300));
+    let begun = Instant::now();
+    let error = mirror.sync(&RemoteUrl::parse(&url).unwrap(), None, &anything()).unwrap_err();
+    assert!(matches!(error, GitError::TooSlow(_)), "{error}");
+    assert!(begun.elapsed() < PATIENCE);
+}
+
+#[test]
+fn what_a_killed_git_left_behind_does_not_stand_in_the_way() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.commit("first");
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    for left in ["packed-refs.lock", "refs/heads/main.lock", "HEAD.lock"] {
+        std::fs::write(it.path.join(left), "").unwrap();
+    }
+    let second = origin.commit("second");
+    assert_eq!(it.mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&second));
+}
+
+#[test]
+fn a_server_for_many_reaches_neither_its_own_disk_nor_its_private_network() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.commit("first");
+    let open = Access { is_local: false, roots: Vec::new(), hosts: Vec::new() };
+    let refused = |url: &str, access: &Access| {
+        let error = it.mirror.sync(&RemoteUrl::parse(url).unwrap(), None, access).unwrap_err();
+        assert!(matches!(error, GitError::Refused(_)), "{url}: {error}");
+        error.to_string()
+    };
+    let path = origin.path().display().to_string();
+    assert!(refused(&path, &open).contains("--repository-root"));
+    assert!(refused("http://127.0.0.1:1/x", &open).contains("https"));
+    assert!(refused("https://127.0.0.1:1/x", &open).contains("--repository-host 127.0.0.1"));
+    assert!(refused("https://169.254.169.254/x", &open).contains("private network"));
+    assert!(refused("git@localhost:x", &open).contains("private network"));
+    let outside = tempfile::tempdir().unwrap();
+    let link = outside.path().join("link");
+    symlink(origin.path(), &link).unwrap();
+    let below = Access { roots: vec![outside.path().to_owned()], ..open.clone() };
+    refused(link.to_str().unwrap(), &below);
+    let below = Access { roots: vec![origin.path().parent().unwrap().to_owned()], ..open };
+    it.mirror.sync(&origin.url(), None, &below).unwrap();
+}

@@ -1,0 +1,144 @@
+//! A mirror follows its repository, and answers questions about it.
+
+use std::os::unix::fs::PermissionsExt;
+
+use berth_core::name::CommitId;
+use berth_server::git::{Changes, GitError, Kind};
+
+use super::{Origin, anything, mirrored};
+
+fn commit_id(text: &str) -> CommitId {
+    CommitId::parse(text).unwrap()
+}
+
+#[test]
+fn a_mirror_follows_branches_and_tags_and_forgets_those_that_are_gone() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.write("a.txt", "1");
+    let first = origin.commit("first");
+    origin.git(&["branch", "feature/x"]);
+    let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    assert_eq!(heads.default_branch.as_deref(), Some("main"));
+    assert_eq!(heads.branches.keys().collect::<Vec<_>>(), ["feature/x", "main"]);
+    assert_eq!(heads.head(), Some(&first));
+
+    origin.write("a.txt", "2");
+    let second = origin.commit("second");
+    origin.git(&["tag", "-a", "v1", "-m", "one"]);
+    origin.git(&["branch", "-D", "feature/x"]);
+    let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    assert_eq!((heads.branches.len(), heads.head()), (1, Some(&second)));
+    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Some(second.clone()));
+
+    // A force push takes a commit off its branch; who deploys it still finds it.
+    origin.git(&["reset", "--quiet", "--hard", first.as_str()]);
+    origin.git(&["tag", "-d", "v1"]);
+    let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    assert_eq!(heads.head(), Some(&first));
+    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), None);
+    assert_eq!(it.mirror.resolve(&commit_id(second.as_str())).unwrap(), Some(second));
+}
+
+#[test]
+fn an_empty_repository_has_no_head_and_a_missing_one_is_an_error_without_our_paths() {
+    let (origin, it) = (Origin::new(), mirrored());
+    let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    assert_eq!((heads.default_branch.as_deref(), heads.branches.len()), (None, 0));
+    std::fs::remove_dir_all(origin.path().join(".git")).unwrap();
+    let error = it.mirror.sync(&origin.url(), None, &anything()).unwrap_err();
+    assert!(matches!(error, GitError::Failed(_)), "{error}");
+    assert!(!error.to_string().contains(it.path.to_str().unwrap()), "{error}");
+}
+
+#[test]
+fn a_commit_is_found_by_hash_before_it_is_found_by_name() {
+    let (origin, it) = (Origin::new(), mirrored());
+    let first = origin.commit("first");
+    let short = &first.as_str()[..8];
+    let second = origin.commit("second");
+    origin.git(&["branch", short]);
+    origin.git(&["branch", "release/1.0"]);
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    for (meant, found) in [
+        (first.as_str(), Some(&first)),
+        (short, Some(&first)),
+        ("main", Some(&second)),
+        ("release/1.0", Some(&second)),
+        ("nowhere", None),
+        ("deadbeefdeadbeef", None),
+        ("HEAD", None),
+        ("refs/heads/main", None),
+        ("main.lock", None),
+    ] {
+        assert_eq!(it.mirror.resolve(&commit_id(meant)).unwrap().as_ref(), found, "{meant}");
+    }
+}
+
+#[test]
+fn files_are_read_and_listed_and_compared() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.write(".berth/shop/pipeline.yaml", "version: 1\n");
+    origin.write(".berth/[a]*/pipeline.yaml", "odd\n");
+    origin.write("run.sh", "#!/bin/sh\n");
+    std::fs::set_permissions(origin.path().join("run.sh"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("run.sh", origin.path().join("link")).unwrap();
+    let first = origin.commit("first");
+    origin.write("docs/a.md", "1");
+    origin.write("run.sh", "#!/bin/sh\n:\n");
+    let second = origin.commit("second");
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let mirror = &it.mirror;
+
+    let read = |path: &str| mirror.read(&first, path, 100).unwrap();
+    assert_eq!(read(".berth/shop/pipeline.yaml").as_deref(), Some(b"version: 1\n".as_slice()));
+    assert_eq!(read(".berth/[a]*/pipeline.yaml").as_deref(), Some(b"odd\n".as_slice()));
+    assert_eq!((read("link"), read("docs/a.md"), read(".berth"), read("../x")), (None, None, None, None));
+    assert!(matches!(mirror.read(&first, "run.sh", 9), Err(GitError::TooLarge(_))));
+    assert!(mirror.read(&first, "run.sh", 10).unwrap().is_some());
+
+    let listed = mirror.list(&first, ".berth").unwrap();
+    let listed: Vec<_> = listed.iter().map(|entry| (entry.path.as_str(), entry.kind)).collect();
+    assert_eq!(listed, [(".berth/[a]*", Kind::Directory), (".berth/shop", Kind::Directory)]);
+    assert_eq!(mirror.list(&first, "nowhere").unwrap(), []);
+
+    let paths = Changes::Paths(vec!["docs/a.md".into(), "run.sh".into()]);
+    assert_eq!(mirror.changed_paths(&first, &second, 2).unwrap(), paths);
+    assert_eq!(mirror.changed_paths(&first, &second, 1).unwrap(), Changes::Anything);
+    assert!(mirror.is_ancestor(&first, &second).unwrap() && !mirror.is_ancestor(&second, &first).unwrap());
+    assert_eq!(mirror.count_between(&first, &second).unwrap(), 1);
+    assert_eq!(mirror.author(&second).unwrap(), ("Ada".into(), "ada@acme.test".into()));
+}
+
+#[test]
+fn a_checkout_has_the_files_of_its_commit_and_leaves_the_mirror_as_it_was() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.write("a/b/c.txt", "deep\n");
+    origin.write("run.sh", "#!/bin/sh\n");
+    std::fs::set_permissions(origin.path().join("run.sh"), PermissionsExt::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink("../run.sh", origin.path().join("a/run")).unwrap();
+    std::os::unix::fs::symlink("b/nothing", origin.path().join("a/dangling")).unwrap();
+    let commit = origin.commit("first");
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let before = files(&it.path);
+    let into = it.dir.path().join("work");
+    std::fs::create_dir(&into).unwrap();
+    it.mirror.checkout(&commit, &into).unwrap();
+    assert_eq!(std::fs::read_to_string(into.join("a/b/c.txt")).unwrap(), "deep\n");
+    assert_eq!(std::fs::read_to_string(into.join("a/run")).unwrap(), "#!/bin/sh\n");
+    assert_eq!(std::fs::metadata(into.join("run.sh")).unwrap().permissions().mode() & 0o111, 0o111);
+    assert!(!into.join(".git").exists());
+    assert_eq!(files(&it.path), before);
+    assert!(matches!(it.mirror.checkout(&commit, &into), Err(GitError::Refused(_))), "it is not empty");
+}
+
+fn files(dir: &std::path::Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path().display().to_string()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn git_is_there_and_new_enough() {
+    berth_server::git::check().unwrap();
+}

@@ -1,0 +1,81 @@
+//! Git, tried on real repositories: mirrors, checkouts, and what hostile ones may not do.
+
+mod hostile;
+mod mirror;
+mod served;
+
+pub(crate) use served::serve;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use berth_core::repository::RemoteUrl;
+use berth_server::git::{Access, Mirror, Sha};
+
+/// Longer than anything here may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A repository with a work tree, as a person has one.
+pub(crate) struct Origin {
+    dir: tempfile::TempDir,
+}
+
+impl Origin {
+    pub(crate) fn new() -> Self {
+        let made = Self { dir: tempfile::tempdir().unwrap() };
+        made.git(&["init", "--quiet", "--initial-branch=main"]);
+        made
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn url(&self) -> RemoteUrl {
+        RemoteUrl::parse(&self.path().display().to_string()).unwrap()
+    }
+
+    /// Runs git there as a person would, without that person's own settings.
+    pub(crate) fn git(&self, args: &[&str]) -> String {
+        let ran = Command::new("git")
+            .args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test", "-c", "commit.gpgSign=false"])
+            .args(args)
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .current_dir(self.path())
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+    }
+
+    pub(crate) fn write(&self, path: &str, text: &str) {
+        let path = self.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    /// Commits whatever is there.
+    pub(crate) fn commit(&self, message: &str) -> Sha {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
+        Sha::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
+    }
+}
+
+struct Mirrored {
+    mirror: Mirror,
+    path: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+fn mirrored() -> Mirrored {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("git/org/rep.git");
+    Mirrored { mirror: Mirror::at(path.clone(), PATIENCE), path, dir }
+}
+
+fn anything() -> Access {
+    Access { is_local: true, roots: Vec::new(), hosts: Vec::new() }
+}

@@ -1,0 +1,309 @@
+//! Repositories: registered through the API, synced by the background work, seen in pipelines.
+
+use std::time::Duration;
+
+use berth_server::config::Config;
+use berth_server::work;
+use serde_json::{Value, json};
+
+use super::git::Origin;
+use super::world::{Call, DEFINITION, Reply, World, call, get, post};
+
+const REPOSITORIES: &str = "/api/v1/organizations/acme/repositories";
+const FILE: &str = ".berth/shop/pipeline.yaml";
+
+async fn register(world: &World, body: &Value) -> String {
+    let made = world.send(post(REPOSITORIES).by(&world.ada).json(body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    made.body["data"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Registers what is at `origin` and syncs it.
+async fn registered(world: &World, origin: &Origin) -> String {
+    let id = register(world, &json!({"url": origin.url().as_str()})).await;
+    work::tick(&world.app).await.unwrap();
+    id
+}
+
+async fn view(world: &World, id: &str) -> Value {
+    let reply = world.send(get(&format!("{REPOSITORIES}/{id}")).by(&world.ada)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.body["data"].clone()
+}
+
+async fn pipeline(world: &World, slug: &str) -> Reply {
+    world.send(get(&format!("/api/v1/organizations/acme/pipelines/{slug}")).by(&world.ada)).await
+}
+
+/// Asks for a sync, and has it done.
+async fn sync(world: &World, id: &str) {
+    let asked = world.send(post(&format!("{REPOSITORIES}/{id}/sync")).by(&world.ada)).await;
+    assert_eq!(asked.status, 202, "{}", asked.text);
+    work::tick(&world.app).await.unwrap();
+}
+
+fn origin() -> Origin {
+    let origin = Origin::new();
+    origin.write(FILE, DEFINITION);
+    origin.commit("first");
+    origin
+}
+
+fn patch(id: &str) -> Call {
+    call("PATCH", &format!("{REPOSITORIES}/{id}"))
+}
+
+#[tokio::test]
+async fn pipelines_appear_change_go_and_come_back_with_their_files() {
+    let world = World::new().await;
+    let origin = origin();
+    let id = registered(&world, &origin).await;
+    let seen = view(&world, &id).await;
+    assert_eq!(
+        (&seen["defaultBranch"], &seen["error"], &seen["problems"]),
+        (&json!("main"), &Value::Null, &json!([]))
+    );
+    assert_eq!(
+        (&seen["head"], &seen["pipelines"][0]["slug"]),
+        (&json!(origin.git(&["rev-parse", "HEAD"])), &json!("shop"))
+    );
+    let made = pipeline(&world, "shop").await.body["data"].clone();
+    assert_eq!(made["repository"], json!({"id": id, "url": origin.url().as_str(), "path": FILE}));
+    assert_eq!((&made["name"], &made["retiredAt"]), (&json!("Shop API"), &Value::Null));
+
+    origin.write(FILE, &DEFINITION.replace("Shop API", "Shop").replace("qa-1", "qa-2"));
+    origin.commit("renamed");
+    sync(&world, &id).await;
+    let changed = pipeline(&world, "shop").await.body["data"].clone();
+    assert_eq!((&changed["name"], &changed["environments"]), (&json!("Shop"), &json!(["qa-2"])));
+
+    origin.git(&["rm", "--quiet", FILE]);
+    origin.commit("gone");
+    sync(&world, &id).await;
+    assert!(pipeline(&world, "shop").await.body["data"]["retiredAt"].is_string());
+
+    origin.write(FILE, DEFINITION);
+    origin.commit("back");
+    sync(&world, &id).await;
+    let back = pipeline(&world, "shop").await.body["data"].clone();
+    assert_eq!(
+        (&back["retiredAt"], &back["name"], &back["id"]),
+        (&Value::Null, &json!("Shop API"), &made["id"])
+    );
+
+    // A look that finds nothing new is not told.
+    let before = world.kinds().await;
+    sync(&world, &id).await;
+    assert_eq!(world.kinds().await, before);
+    let about = before.iter().filter(|kind| kind.starts_with("repository_") || kind.starts_with("pipeline_"));
+    assert_eq!(
+        about.collect::<Vec<_>>(),
+        [
+            "repository_created",
+            "pipeline_created",
+            "repository_synced",
+            "pipeline_updated",
+            "repository_synced",
+            "pipeline_updated",
+            "repository_synced",
+            "pipeline_updated",
+            "pipeline_updated",
+            "repository_synced",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn the_head_of_the_tracked_branch_is_remembered_once_it_was_acted_upon() {
+    let world = World::new().await;
+    let origin = origin();
+    let id = registered(&world, &origin).await;
+    let org = super::history::org(&world).await;
+    let head = async || {
+        let slug = berth_core::name::Slug::parse("shop").unwrap();
+        let found =
+            world.app.store().read(Some(org), move |db| berth_store::records::pipeline::by_slug(db, &slug));
+        found.await.unwrap().unwrap().head
+    };
+    assert_eq!(head().await, Some(origin.git(&["rev-parse", "HEAD"])));
+    let pushed = origin.commit("second");
+    sync(&world, &id).await;
+    assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
+
+    // With another branch to track, the default one moves nothing; and while the definition is broken nothing does.
+    origin.write(FILE, &DEFINITION.replace("  stages", "  tracks: release\n  stages"));
+    origin.commit("third");
+    sync(&world, &id).await;
+    assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
+    origin.git(&["branch", "release"]);
+    origin.write(FILE, "version: 1\n");
+    origin.commit("broken");
+    sync(&world, &id).await;
+    assert_eq!(head().await.as_deref(), Some(pushed.as_str()));
+    origin.git(&["revert", "--no-edit", "HEAD"]);
+    sync(&world, &id).await;
+    assert_eq!(head().await, Some(origin.git(&["rev-parse", "release"])));
+}
+
+#[tokio::test]
+async fn a_broken_file_is_a_problem_with_its_lines_and_keeps_the_last_good_definition() {
+    let world = World::new().await;
+    let origin = origin();
+    let id = registered(&world, &origin).await;
+    origin.write(FILE, &DEFINITION.replace("stages", "stagse"));
+    origin.write(".berth/Bad Name/pipeline.yaml", DEFINITION);
+    origin.write(".berth/notes/readme.md", "no pipeline here");
+    origin.commit("broken");
+    sync(&world, &id).await;
+    let seen = view(&world, &id).await;
+    let problems = seen["problems"].as_array().unwrap();
+    assert_eq!(problems.len(), 2, "{seen}");
+    let broken = problems.iter().find(|problem| problem["path"] == FILE).unwrap();
+    assert_eq!(broken["diagnostics"][0]["code"], "unknown_field", "{broken}");
+    assert!(broken["diagnostics"][0]["line"].is_number());
+    let kept = pipeline(&world, "shop").await.body["data"].clone();
+    assert_eq!((&kept["retiredAt"], &kept["stages"][0]["name"]), (&Value::Null, &json!("staging")));
+
+    origin.write(FILE, DEFINITION);
+    origin.git(&["rm", "-r", "--quiet", ".berth/Bad Name"]);
+    origin.commit("mended");
+    sync(&world, &id).await;
+    assert_eq!(view(&world, &id).await["problems"], json!([]));
+}
+
+#[tokio::test]
+async fn a_slug_of_somebody_else_is_a_problem_until_it_is_free() {
+    let world = World::new().await;
+    let other = world.pipeline("shop").await;
+    let origin = origin();
+    let id = registered(&world, &origin).await;
+    let problem = view(&world, &id).await["problems"][0].clone();
+    assert!(problem["message"].as_str().unwrap().contains(&other), "{problem}");
+    let delete = call("DELETE", &format!("/api/v1/organizations/acme/pipelines/{other}")).by(&world.ada);
+    assert_eq!(world.send(delete).await.status, 200);
+    sync(&world, &id).await;
+    assert_eq!(view(&world, &id).await["problems"], json!([]));
+    assert_eq!(pipeline(&world, "shop").await.body["data"]["repository"]["id"], json!(id));
+}
+
+#[tokio::test]
+async fn what_comes_from_a_repository_is_changed_there_and_outlives_it_only_by_force() {
+    let world = World::new().await;
+    let origin = origin();
+    let id = registered(&world, &origin).await;
+    let put = || call("PUT", "/api/v1/organizations/acme/pipelines/shop/definition").by(&world.ada);
+    let body = json!({"definition": DEFINITION.replace("Shop API", "Mine")});
+    let refused = world.send(put().json(&body)).await;
+    refused.is(409, "invalid_state");
+    assert!(refused.body["detail"].as_str().unwrap().contains(FILE), "{}", refused.text);
+
+    let delete = |query: &str| call("DELETE", &format!("{REPOSITORIES}/{id}{query}")).by(&world.ada);
+    let refused = world.send(delete("")).await;
+    refused.is(409, "invalid_state");
+    assert_eq!(refused.body["pipelines"][0]["slug"], "shop");
+    let gone = world.send(delete("?force=true")).await;
+    assert!(gone.body["data"]["deletedAt"].is_string(), "{}", gone.text);
+    world.send(get(&format!("{REPOSITORIES}/{id}")).by(&world.ada)).await.is(404, "not_found");
+    assert_eq!(pipeline(&world, "shop").await.body["data"]["repository"], Value::Null);
+    assert_eq!(world.send(put().json(&body)).await.status, 200);
+    let mirrors = walk(&world.dir.path().join("git"));
+    assert!(!mirrors.iter().any(|path| path.contains(&id)), "{mirrors:?}");
+}
+
+fn walk(dir: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .flat_map(|entry| {
+            let path = entry.path();
+            let inner = if path.is_dir() { walk(&path) } else { Vec::new() };
+            std::iter::once(path.display().to_string()).chain(inner)
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_often() {
+    let world = World::new().await;
+    let id = register(&world, &json!({"url": "/nowhere/at/all.git", "pollSeconds": 600})).await;
+    work::tick(&world.app).await.unwrap();
+    let seen = view(&world, &id).await;
+    assert!(seen["error"].as_str().unwrap().contains("does not"), "{seen}");
+    assert_eq!(seen["lastSyncedAt"], Value::Null);
+    let before = world.kinds().await;
+    // Not due again, so nothing happens; asked for, it fails again, and that is no news.
+    work::tick(&world.app).await.unwrap();
+    sync(&world, &id).await;
+    assert_eq!(world.kinds().await, before);
+    let origin = origin();
+    let moved = world.send(patch(&id).by(&world.ada).json(&json!({"url": origin.url().as_str()}))).await;
+    assert_eq!(moved.status, 200, "{}", moved.text);
+    work::tick(&world.app).await.unwrap();
+    assert_eq!(view(&world, &id).await["error"], Value::Null);
+    assert_eq!(pipeline(&world, "shop").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_repository_that_hangs_is_given_up_on() {
+    let config =
+        Config { git_max: Duration::from_millis(300), ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let world = World::with(config).await;
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
+    let id = register(&world, &json!({"url": url})).await;
+    work::tick(&world.app).await.unwrap();
+    let error = view(&world, &id).await["error"].clone();
+    assert!(error.as_str().unwrap().contains("git took longer"), "{error}");
+}
+
+#[tokio::test]
+async fn a_credential_is_a_secret_of_the_organization_and_is_read_once() {
+    let world = World::new().await;
+    let origin = origin();
+    let base = super::git::serve(origin.path().to_owned(), "x-access-token:hunter2-hunter2");
+    let body = json!({"url": format!("{base}/.git"), "credential": "GIT_TOKEN"});
+    let missing = world.send(post(REPOSITORIES).by(&world.ada).json(&body)).await;
+    missing.is(400, "invalid_request");
+    let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-hunter2"});
+    world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
+    let id = register(&world, &body).await;
+    work::tick(&world.app).await.unwrap();
+    assert_eq!(view(&world, &id).await["error"], Value::Null);
+    assert_eq!(pipeline(&world, "shop").await.status, 200);
+    sync(&world, &id).await;
+    let read = world.kinds().await.into_iter().filter(|kind| kind == "secret_read").count();
+    assert_eq!(read, 1);
+}
+
+#[tokio::test]
+async fn addresses_and_polls_are_checked() {
+    let world = World::new().await;
+    for (body, pointer) in [
+        (json!({"url": "ext::sh -c x"}), "/url"),
+        (json!({"url": "https://user:pass@host/x"}), "/url"),
+        (json!({"url": "http://git.acme.test/x"}), "/url"),
+        (json!({"url": "--upload-pack=x"}), "/url"),
+        (json!({"url": "/srv/x", "pollSeconds": 9}), "/pollSeconds"),
+        (json!({"url": "/srv/x", "pollSeconds": 86_401}), "/pollSeconds"),
+        (json!({"url": "/srv/x", "credential": "a b"}), "/credential"),
+    ] {
+        let reply = world.send(post(REPOSITORIES).by(&world.ada).json(&body)).await;
+        reply.is(400, "invalid_request");
+        assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{body}");
+    }
+    let id = register(&world, &json!({"url": "/srv/x", "pollSeconds": 10})).await;
+    let again = world.send(post(REPOSITORIES).by(&world.ada).json(&json!({"url": "/srv/x"}))).await;
+    again.is(409, "already_exists");
+    let stale = patch(&id).by(&world.ada).header("if-match", "\"7\"").json(&json!({"pollSeconds": 20}));
+    world.send(stale).await.is(412, "precondition_failed");
+    let calm = world.send(patch(&id).by(&world.ada).json(&json!({}))).await;
+    assert_eq!(calm.body["data"]["pollSeconds"], 10);
+
+    let many = Config {
+        public_url: Some("https://berth.acme.test".into()),
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let world = World::with(many).await;
+    let reply = world.send(post(REPOSITORIES).by(&world.ada).json(&json!({"url": "/srv/x"}))).await;
+    reply.is(400, "invalid_request");
+    assert!(reply.text.contains("--repository-root"), "{}", reply.text);
+}

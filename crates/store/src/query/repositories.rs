@@ -1,0 +1,37 @@
+//! Lists of repositories, and which of them are due.
+
+use berth_core::id::{OrgId, RepositoryId};
+use berth_core::repository::Repository;
+use berth_core::time::Timestamp;
+
+use super::{From, Slice, kept};
+use crate::error::StoreError;
+use crate::lists;
+use crate::records::repository::{LIST, read};
+use crate::sql::statements;
+use crate::tx::Read;
+
+statements! {
+    Org Read FROM_ID = "SELECT id, url, credential, poll_seconds, default_branch, head, synced_at, error, failures, problems,
+        due_at, version, created_at, updated_at, deleted_at FROM repositories
+        WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
+    Org Read AFTER_ID = "SELECT id, url, credential, poll_seconds, default_branch, head, synced_at, error, failures, problems,
+        due_at, version, created_at, updated_at, deleted_at FROM repositories
+        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
+    Instance Read DUE = "SELECT org_id, id FROM repositories WHERE due_at IS NOT NULL AND due_at <= $1
+        ORDER BY due_at LIMIT $2";
+}
+
+pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Repository>, StoreError> {
+    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
+}
+
+pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
+    lists::total(db, LIST)
+}
+
+/// Those that are due, of all organizations; who has waited longest comes first.
+pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RepositoryId)>, StoreError> {
+    let rows = db.rows(&DUE, &[now.into(), limit.into()])?;
+    rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
+}
