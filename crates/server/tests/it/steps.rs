@@ -47,8 +47,9 @@ impl Steps {
         self.count += 1;
         let id = StepRunId::from_parts(Timestamp::from_micros(1), [self.count; 10]);
         self.run(
-            "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries, failures)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', 0, 0)",
+            "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries, failures,
+               losses, false_starts)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', 0, 0, 0, 0)",
             params![self.org.to_string(), self.deployment.to_string(), stage, self.count, id.to_string(), step],
         );
         LogKey { org: self.org, deployment: self.deployment, step: id, attempt: 1 }
