@@ -227,6 +227,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
     dictionary("tickets", &[&held.ticket]);
     dictionary("deployments", &[&held.deployment]);
     dictionary("steps", &["deploy"]);
+    dictionary("stages", &[ENVIRONMENT, "staging"]);
     dictionary("codes", &["not_found", "invalid_request"]);
     let _ = write!(
         text,
@@ -238,6 +239,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          \"path.ticketId\" = {{ dictionary = \"tickets\", probability = 0.8 }}\n\
          \"path.deploymentId\" = {{ dictionary = \"deployments\", probability = 0.8 }}\n\
          \"path.stepId\" = {{ dictionary = \"steps\", probability = 0.8 }}\n\
+         \"path.stage\" = {{ dictionary = \"stages\", probability = 0.8 }}\n\
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\
          # A long poll is an answer that comes late; nobody here has the time.\n\
          \"query.wait\" = 0\n\

@@ -64,8 +64,9 @@ pub enum Refusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
-    #[error("there is no stage \"{0}\" in this deployment")]
-    NoSuchStage(String),
+    /// What was asked for is not repeated: a path may hold anything.
+    #[error("there is no such stage in this deployment")]
+    NoSuchStage,
     #[error("the environment is held by {}", .0.session.holder.name)]
     EnvironmentLocked(Box<Locked>),
     #[error("the session is not active any more: it is {}", .0.session.status().as_str())]

@@ -131,7 +131,7 @@ impl From<Refusal> for AppError {
             Refusal::EnvironmentLocked(_) => Code::EnvironmentLocked,
             Refusal::SessionNotActive(_) => Code::SessionNotActive,
             Refusal::NotSessionHolder(_) => Code::NotSessionHolder,
-            Refusal::NoSuchStage(_) => Code::NotFound,
+            Refusal::NoSuchStage => Code::NotFound,
         };
         Self::new(code, refusal.to_string())
     }

@@ -3,6 +3,7 @@
 mod client;
 mod crash;
 mod demo;
+mod engine;
 mod harness;
 mod history;
 mod hostile;

@@ -7,12 +7,12 @@ use crate::harness::{DEFINITION, run};
 const FULL: &str = include_str!("../../../core/tests/it/pipelines/full.yaml");
 
 fn check(source: &str, args: &[&str], expected: &Expect) {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("pipeline.yaml");
-    std::fs::write(&file, source).unwrap();
-    let ran = run(&[&["pipeline", "plan", file.to_str().unwrap()], args].concat());
-    let shown = format!("{}{}exit {:?}", ran.stdout, ran.stderr, ran.code.unwrap());
-    expected.assert_eq(&shown.replace(file.to_str().unwrap(), "FILE"));
+    std::fs::write(&file, source).expect("a file");
+    let ran = run(&[&["pipeline", "plan", file.to_str().expect("a path")], args].concat());
+    let shown = format!("{}{}exit {:?}", ran.stdout, ran.stderr, ran.code.expect("a code"));
+    expected.assert_eq(&shown.replace(file.to_str().expect("a path"), "FILE"));
 }
 
 #[test]
@@ -118,10 +118,10 @@ fn what_cannot_be_planned_is_an_error() {
 
 #[test]
 fn the_plan_and_the_schema_are_json_for_programs() {
-    let temp = tempfile::tempdir().unwrap();
+    let temp = tempfile::tempdir().expect("a directory");
     let file = temp.path().join("pipeline.yaml");
     std::fs::write(&file, FULL).unwrap();
-    let plan = run(&["pipeline", "plan", file.to_str().unwrap(), "--json"]).json();
+    let plan = run(&["pipeline", "plan", file.to_str().expect("a path"), "--json"]).json();
     assert_eq!(plan["stages"][1]["steps"][0]["env"]["TOKEN"], "[SECRET:DEPLOY_TOKEN]");
     assert_eq!(plan["stages"][1]["steps"][1]["params"]["url"], "https://staging.shop.test/health");
     let schema = run(&["pipeline", "schema"]).json();

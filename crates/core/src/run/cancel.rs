@@ -58,6 +58,6 @@ fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
 impl Run {
     pub(super) fn stage_named(&self, name: &str) -> Result<usize, Refusal> {
         let found = self.stages.iter().position(|stage| stage.name == name);
-        found.ok_or_else(|| Refusal::NoSuchStage(name.to_owned()))
+        found.ok_or(Refusal::NoSuchStage)
     }
 }

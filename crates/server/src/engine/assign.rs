@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::runner::{Assignment, AttemptRef, SecretText};
 use berth_core::expression::{fill, fill_value};
 use berth_core::pipeline::model::StepType;
+use berth_core::pipeline::seconds::Seconds;
 use serde_json::{Map, Value};
 
 use super::grant::Granted;
@@ -60,6 +61,6 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
         needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
         has_source: granted.plan.source.is_some(),
-        timeout_s: planned.timeout.map_or(STEP_S_DEFAULT, |timeout| timeout.as_secs()),
+        timeout_s: planned.timeout.map_or(STEP_S_DEFAULT, Seconds::as_secs),
     })
 }

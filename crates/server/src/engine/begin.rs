@@ -132,7 +132,8 @@ async fn begin_rollout(app: &App, org: OrgId, id: DeploymentId) -> Result<(), Ap
             Ok(prepared) => prepared,
             Err(failure) => {
                 let decision = rollout::fail(&found, failure, tx.now());
-                return Ok(drop(tx.commit(decision)?));
+                tx.commit(decision)?;
+                return Ok(());
             }
         };
         let Building::Free(built) = build_of(tx, found.pipeline, &prepared, &found.definition_hash)? else {

@@ -12,9 +12,11 @@ use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::OrgId;
 use berth_core::run::Outcome as Ended;
+use berth_store::query::runs::{self, Live};
 
 use super::assign::assign;
 use super::grant::{Asking, Granted, grant_ready};
+use super::lost::LIVE_MAX;
 use super::report::{Named, Next, Said, order, renew, store_report};
 use crate::app::App;
 use crate::error::AppError;
@@ -64,10 +66,19 @@ impl Embedded {
         }
     }
 
-    fn orders(&self, attempts: &[Named]) -> Result<Vec<Told>, AppError> {
+    /// Those the runner named, and those it was granted since: none waits for the next heartbeat to be told to stop.
+    fn orders(&self, boot: &str, attempts: &[Named]) -> Result<Vec<Told>, AppError> {
         let plans = self.app.engine.plans();
-        let mut told = Vec::with_capacity(attempts.len());
-        for it in attempts {
+        let boot = boot.to_owned();
+        let live = self
+            .app
+            .store
+            .read_blocking(None, move |db| Ok::<_, AppError>(runs::live_of(db, &boot, LIVE_MAX)?))?;
+        let is_named = |it: &Live| attempts.iter().any(|named| named.nonce == it.nonce);
+        let since = live.into_iter().filter(|it| !is_named(it)).map(Named::from);
+        let all: Vec<Named> = attempts.iter().cloned().chain(since).collect();
+        let mut told = Vec::with_capacity(all.len());
+        for it in &all {
             let (plans, named) = (plans.clone(), it.clone());
             let (found, reason) =
                 self.app.store.read_blocking(Some(it.org), move |db| order(db, &plans, &named))?;
@@ -107,7 +118,7 @@ impl Link for Embedded {
         renew(&self.app, &attempts).map_err(unavailable)?;
         loop {
             let heard = self.app.engine.bell.rings();
-            let told = self.orders(&attempts).map_err(unavailable)?;
+            let told = self.orders(&beat.boot, &attempts).map_err(unavailable)?;
             let is_urgent = told.iter().any(|it| it.order != Order::Continue);
             if is_urgent || Instant::now() >= deadline {
                 return Ok(told);

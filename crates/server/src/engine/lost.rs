@@ -19,7 +19,7 @@ use crate::error::AppError;
 
 const RUNNER_LOST: Duration = Duration::from_secs(RUNNER_LOST_S.unsigned_abs());
 /// Attempts looked at in one go; more than all the runners of an installation execute.
-const LIVE_MAX: i64 = 16_384;
+pub(super) const LIVE_MAX: i64 = 16_384;
 
 /// How long each attempt has been silent, by nonce.
 #[derive(Default)]
@@ -72,8 +72,8 @@ pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
 
 async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
     let plans = app.engine.plans().clone();
-    let Live { org, deployment, step, number, nonce, .. } = lost;
-    let named = Named { org, deployment, step, number, nonce };
+    let (org, deployment) = (lost.org, lost.deployment);
+    let named = Named::from(lost);
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
         let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(()) };
         told(tx, &mut whole, &named, Outcome::Lost).map(drop)

@@ -7,6 +7,7 @@ use berth_core::deployment::report::Order;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::run::{Outcome, report};
+use berth_store::query::runs::Live;
 use berth_store::records::run;
 use berth_store::{Context, Read, Tx};
 
@@ -24,6 +25,13 @@ pub(super) struct Named {
     pub(super) step: StepRunId,
     pub(super) number: u32,
     pub(super) nonce: String,
+}
+
+impl From<Live> for Named {
+    fn from(it: Live) -> Self {
+        let Live { org, deployment, step, number, nonce, .. } = it;
+        Self { org, deployment, step, number, nonce }
+    }
 }
 
 pub(super) struct Said {

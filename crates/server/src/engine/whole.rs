@@ -11,7 +11,7 @@ use berth_core::environment::{Condition, Lock};
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::pipeline::state;
 use berth_core::rollout::{self, Rollout};
-use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepStatus, cancel, report};
+use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report};
 use berth_store::query::deployments::{self, Either};
 use berth_store::records::plan::BuildKey;
 use berth_store::records::{environment, pipeline, plan, run};
@@ -123,7 +123,8 @@ impl Whole {
             Head::Environment { lock, deployment } => {
                 let outcome = match status {
                     RunStatus::Succeeded => Outcome::Succeeded,
-                    RunStatus::Failed(failure) if failure.cause == Cause::Lost => Outcome::Lost,
+                    // Whatever else failed: if the end of one step is not known, nobody knows what is there.
+                    RunStatus::Failed(_) if is_in_doubt(&self.run) => Outcome::Lost,
                     RunStatus::Failed(failure) => Outcome::Failed(failure),
                     RunStatus::Cancelled(_) => Outcome::Stopped,
                     RunStatus::Waiting if lock.environment.condition != Condition::Unknown => {
@@ -174,6 +175,11 @@ impl Whole {
         let commit = self.plan.source.as_ref().map_or(commit.as_str(), |source| &source.commit);
         BuildKey { pipeline: self.run.pipeline, commit, definition_hash }
     }
+}
+
+fn is_in_doubt(run: &Run) -> bool {
+    let is_lost = |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == Cause::Lost);
+    run.steps.iter().any(|step| step.status == StepStatus::Failed && is_lost(step))
 }
 
 impl Head {

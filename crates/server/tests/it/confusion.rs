@@ -9,7 +9,6 @@ use http::Uri;
 use serde_json::{Value, json};
 
 use super::described::{Operation, operations};
-use super::steps::Steps;
 use super::world::{Call, Reply, World, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
@@ -326,7 +325,7 @@ impl Target {
         let waits = claim(json!({"queue": true})).await;
         let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
         let ticket = text(&waits["ticketId"]);
-        Steps::new(&world, &deployment).await.add(0, "deploy");
+        berth_server::work::tick(&world.app).await.unwrap();
         Self { world, pipeline, repository, event, token, user, session, ticket, deployment }
     }
 
@@ -343,7 +342,8 @@ impl Target {
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)
             .replace("{deploymentId}", &self.deployment)
-            .replace("{stepId}", "deploy");
+            .replace("{stepId}", "deploy")
+            .replace("{stage}", "qa-1");
         assert!(!path.contains('{'), "{path}: say what stands there");
         path
     }

@@ -28,6 +28,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
         .replace("{deploymentId}", &DeploymentId::from_parts(at, [0; 10]).to_string())
         .replace("{stepId}", "no-such-step")
+        .replace("{stage}", "no-such-stage")
         .replace("{eventId}", "evt_00000000000000000000000000")
         .replace("{code}", "not_found")
 }

@@ -50,6 +50,7 @@ fn here(operation: &Operation) -> String {
         .replace("{ticketId}", "unknown")
         .replace("{deploymentId}", "unknown")
         .replace("{stepId}", "unknown")
+        .replace("{stage}", "unknown")
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ statements! {
         ORDER BY ready_at LIMIT 1";
     Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
         FROM attempts a WHERE a.ended_at IS NULL ORDER BY a.granted_at LIMIT $1";
+    Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
+        FROM attempts a WHERE a.ended_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
     // Told to stop, and not yet known to have stopped.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM deployments
         WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL AND status = 'cancelling'
@@ -72,18 +74,24 @@ pub struct Live {
 }
 
 pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<Live>, StoreError> {
-    let read = |row: &Row| {
-        Ok(Live {
-            org: row.parse(0)?,
-            deployment: row.parse(1)?,
-            step: row.parse(2)?,
-            number: u32::try_from(row.int(3)?).unwrap_or(u32::MAX),
-            runner: row.text(4)?.to_owned(),
-            nonce: row.text(5)?.to_owned(),
-            renewal: row.int(6)?,
-        })
-    };
-    db.rows(&LIVE, &[limit.into()])?.iter().map(read).collect()
+    db.rows(&LIVE, &[limit.into()])?.iter().map(one_live).collect()
+}
+
+/// Those of one runner.
+pub fn live_of(db: &mut impl Read, runner: &str, limit: i64) -> Result<Vec<Live>, StoreError> {
+    db.rows(&LIVE_OF, &[runner.into(), limit.into()])?.iter().map(one_live).collect()
+}
+
+fn one_live(row: &Row) -> Result<Live, StoreError> {
+    Ok(Live {
+        org: row.parse(0)?,
+        deployment: row.parse(1)?,
+        step: row.parse(2)?,
+        number: u32::try_from(row.int(3)?).unwrap_or(u32::MAX),
+        runner: row.text(4)?.to_owned(),
+        nonce: row.text(5)?.to_owned(),
+        renewal: row.int(6)?,
+    })
 }
 
 type InEnvironment = (OrgId, DeploymentId, EnvironmentId);

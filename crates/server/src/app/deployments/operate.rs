@@ -80,7 +80,7 @@ impl App {
                 let is_named = matches!(found, Either::Environment(it) if it.stage.as_str() == stage);
                 return match is_named {
                     true => cancel_all(tx, plans, found, by, reason),
-                    false => Err(Refusal::NoSuchStage(stage).into()),
+                    false => Err(Refusal::NoSuchStage.into()),
                 };
             };
             let told = Cancel { by, cause: CancelCause::Requested, reason: reason.clone() };
@@ -105,7 +105,7 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, _| {
             let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
-                return Err(Refusal::NoSuchStage(stage).into());
+                return Err(Refusal::NoSuchStage.into());
             };
             let decision = retry::retry(&whole.run, &whole.plan, &stage, from, tx.now())?;
             if let Head::Environment { deployment, .. } = &whole.head {

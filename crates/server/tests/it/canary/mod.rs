@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use self::forms::{Canaries, encoded};
 use self::watch::Watch;
 use super::described::{Operation, operations, sample};
-use super::steps::Steps;
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post};
 
 /// Members that are shown to others on purpose, so nobody is told to put a secret there.
@@ -329,7 +328,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let (held, waits) = (claim(json!({"commitId": "9fceb02"})).await, claim(json!({"queue": true})).await);
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     let deployment = id(&held["deploymentId"]);
-    Steps::new(world, &deployment).await.add(0, "deploy");
+    berth_server::work::tick(&world.app).await.unwrap();
     let body = json!({"url": "/srv/git/shop.git"});
     let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
     let repository = id(&made.body["data"]["id"]);
@@ -342,6 +341,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         ("{ticketId}", id(&waits["ticketId"])),
         ("{deploymentId}", deployment),
         ("{stepId}", "deploy".to_owned()),
+        ("{stage}", "qa-1".to_owned()),
     ])
 }
 
