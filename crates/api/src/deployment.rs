@@ -214,6 +214,8 @@ pub enum BlockedKind {
     NoRunner,
     EarlierStage,
     UnknownOutcome,
+    Approval,
+    Window,
 }
 
 /// What to deploy through the stages.

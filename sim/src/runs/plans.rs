@@ -102,6 +102,7 @@ pub fn plan(shape: &Shape) -> Plan {
         kind: *kind,
         contexts: BTreeMap::new(),
         steps: steps.iter().enumerate().map(|(at, step)| planned(name, at, step)).collect(),
+        gates: Vec::new(),
         secrets: BTreeMap::new(),
     });
     Plan { source: None, stages: stages.collect() }

@@ -35,6 +35,9 @@ pub struct PlannedStage {
     pub contexts: BTreeMap<String, Value>,
     /// Those that are skipped here are not in it.
     pub steps: Vec<PlannedStep>,
+    /// What has to be met before anything of it begins.
+    #[serde(default)]
+    pub gates: Vec<Gate>,
     /// Which version of each secret the stage uses, where it was found.
     pub secrets: BTreeMap<SecretName, PinnedSecret>,
 }
@@ -45,6 +48,15 @@ pub enum StageKind {
     Build,
     Stage,
     Environment,
+}
+
+/// Nothing opens these yet: a stage that asks for them is not begun. Better a deployment that waits than one that nobody
+/// approved.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Gate {
+    Approvals(u32),
+    Window,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-use super::plan::{Plan, PlannedStage, PlannedStep, Source, StageKind, When};
+use super::plan::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
 use crate::deployment::{Cause, Failure};
 use crate::expression::{Budget, Context, Contexts, is_true_within, references};
 use crate::name::EnvName;
 use crate::pipeline::Definition;
 use crate::pipeline::grammar::{StepId, VarName};
-use crate::pipeline::model::{Condition, Scalar, Step, StepType};
+use crate::pipeline::model::{Condition, Scalar, Stage, Step, StepType};
 use crate::pipeline::wording::quoted;
 use crate::step::Builtin;
 
@@ -71,7 +71,8 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
             return Err(not_runnable(detail.into()));
         }
         let (vars, skip) = (BTreeMap::new(), BTreeSet::new());
-        let build = Place { name: BUILD, kind: StageKind::Build, vars: &vars, skip: &skip };
+        let (vars, skip, gates) = (&vars, &skip, Vec::new());
+        let build = Place { name: BUILD, kind: StageKind::Build, vars, skip, gates };
         stages.push(planning.stage(&build, &definition.build)?);
     }
     for place in &places {
@@ -116,6 +117,12 @@ struct Place<'d> {
     kind: StageKind,
     vars: &'d BTreeMap<VarName, Scalar>,
     skip: &'d BTreeSet<StepId>,
+    gates: Vec<Gate>,
+}
+
+fn gates(stage: &Stage) -> Vec<Gate> {
+    let approvals = stage.requires.as_ref().map(|requires| Gate::Approvals(requires.approvals));
+    approvals.into_iter().chain(stage.window.as_ref().map(|_| Gate::Window)).collect()
 }
 
 fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Place<'d>>, Failure> {
@@ -131,6 +138,7 @@ fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Pla
                 kind: StageKind::Stage,
                 vars: &stage.vars,
                 skip: &stage.skip,
+                gates: gates(stage),
             })
             .collect()),
         Target::Environment(name) => {
@@ -142,6 +150,7 @@ fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Pla
                 kind: StageKind::Environment,
                 vars: &environment.vars,
                 skip: &environment.skip,
+                gates: Vec::new(),
             }])
         }
     }
@@ -178,6 +187,7 @@ impl Planning<'_> {
             kind: place.kind,
             contexts,
             steps: planned,
+            gates: place.gates.clone(),
             secrets: BTreeMap::new(),
         })
     }

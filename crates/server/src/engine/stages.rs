@@ -64,11 +64,12 @@ pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
 /// True: it has moved.
 fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: berth_core::id::DeploymentId) -> Result<bool, AppError> {
     let Some(mut whole) = Whole::load(tx, plans, id)? else { return Ok(false) };
-    let Some((_, stage)) = whole.run.queued_for() else { return Ok(false) };
+    let Some((index, stage)) = whole.run.queued_for() else { return Ok(false) };
     let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(false) };
     let others = runs::contenders(tx, rollout.pipeline, stage, id)?;
     match entry(rollout.number, &others) {
         Entry::Behind(_) => Ok(false),
+        Entry::Free if !whole.plan.stages[index].gates.is_empty() => Ok(false),
         Entry::Free => {
             let decision = enter(&whole.run, &whole.plan, tx.now());
             whole.apply(tx, decision)?;

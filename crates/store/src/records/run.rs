@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::id::{DeploymentId, StepRunId};
-use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StepRun, StepStatus};
+use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StageRun, StepRun, StepStatus};
 
 use crate::error::StoreError;
 use crate::sql::statements;
@@ -104,6 +104,11 @@ fn index(row: &Row, column: usize) -> Result<usize, StoreError> {
 
 fn count(row: &Row, column: usize) -> Result<u32, StoreError> {
     u32::try_from(row.int(column)?).map_err(|_| StoreError::Bug("a count out of range".into()))
+}
+
+/// How the stages of a deployment stand, for lists. Empty until it has begun.
+pub fn stages(db: &mut impl Read, id: DeploymentId) -> Result<Vec<StageRun>, StoreError> {
+    db.row(&HEAD, &[text(id)])?.map_or(Ok(Vec::new()), |row| row.json(1))
 }
 
 /// An attempt as it is shown.

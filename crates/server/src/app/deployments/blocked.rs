@@ -5,8 +5,8 @@ use berth_core::deployment::{Blocked, Deployment, obstacles};
 use berth_core::environment::Lock;
 use berth_core::pipeline::state;
 use berth_core::rollout::Rollout;
-use berth_core::run::StepStatus;
 use berth_core::run::enter::{Entry, entry};
+use berth_core::run::{Gate, StepStatus};
 use berth_store::Read;
 use berth_store::query::runs;
 use berth_store::records::pipeline;
@@ -79,7 +79,8 @@ pub(super) fn in_run(
             clears_at: None,
         });
     }
-    if let (Some((_, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
+    if let (Some((index, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
+        found.extend(whole.plan.stages[index].gates.iter().map(|gate| gated(gate, stage)));
         let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
         if let Entry::Behind(other) = entry(rollout.number, &others) {
             found.push(BlockedBy {
@@ -102,6 +103,20 @@ pub(super) fn in_run(
         }
     }
     Ok(found)
+}
+
+fn gated(gate: &Gate, stage: &str) -> BlockedBy {
+    let (kind, detail) = match gate {
+        Gate::Approvals(count) => (
+            BlockedKind::Approval,
+            format!("stage \"{stage}\" needs {count} approvals, which this version cannot ask for yet"),
+        ),
+        Gate::Window => (
+            BlockedKind::Window,
+            format!("stage \"{stage}\" has a window, which this version cannot look at yet"),
+        ),
+    };
+    BlockedBy { kind, detail, cleared_by: None, clears_at: None }
 }
 
 fn stopped() -> BlockedBy {

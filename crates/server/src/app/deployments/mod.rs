@@ -12,7 +12,7 @@ use berth_core::id::{DeploymentId, OrgId, SessionId};
 use berth_store::Read;
 use berth_store::query::From;
 use berth_store::query::deployments::{self, Either};
-use berth_store::records::{environment, pipeline};
+use berth_store::records::{environment, pipeline, run};
 
 pub use berth_store::query::deployments::Filter as DeploymentFilter;
 pub use operate::NewDeployment;
@@ -71,7 +71,10 @@ fn find(db: &mut impl Read, id: &str) -> Result<Either, AppError> {
 fn listed(db: &mut impl Read, it: &Either) -> Result<wire::Deployment, AppError> {
     Ok(match it {
         Either::Environment(it) => shown(it, environment::by_id(db, it.environment)?.as_ref()),
-        Either::Stages(it) => shown::rollout(it),
+        Either::Stages(it) => {
+            let stages = run::stages(db, it.id)?;
+            wire::Deployment { stages: stages.iter().map(shown::stage).collect(), ..shown::rollout(it) }
+        }
     })
 }
 

@@ -210,7 +210,7 @@ fn stages(run: &Run, plan: &Plan, told: Vec<Told>) -> Vec<wire::Stage> {
     shown
 }
 
-fn stage(it: &StageRun) -> wire::Stage {
+pub(super) fn stage(it: &StageRun) -> wire::Stage {
     let (cause, detail) = why(it.failure.as_ref(), it.cancel.as_ref());
     wire::Stage {
         name: it.name.clone(),

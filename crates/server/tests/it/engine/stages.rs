@@ -44,6 +44,7 @@ async fn stages_run_in_order_each_with_its_own_vars() {
     assert_eq!(ended["number"], 1);
     let list = harbour.see("/pipelines/shop/deployments").await;
     assert_eq!(list[0]["id"], json!(id));
+    assert_eq!(list[0]["stages"][1]["status"], "succeeded", "{list}");
     harbour.close().await;
 }
 
@@ -173,5 +174,23 @@ async fn a_cancelled_stage_stops_what_runs_and_skips_the_rest() {
     let log = harbour.log(&id, "staging/deploy").await;
     assert!(log.contains("stopped: cancelled by ada"), "{log}");
     assert_eq!(harbour.post(&cancel, &json!({})).await.status, 200);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
+    let harbour = Harbour::open().await;
+    let ledger = harbour.file("ledger");
+    let body = TWO_STAGES.replace("LEDGER", &ledger);
+    let gated = "      vars: { place: production }\n      requires: { approvals: 2 }\n";
+    harbour.pipeline(&body.replace("      vars: { place: production }\n", gated)).await;
+    let id = harbour.start("4f2a1c9").await;
+    let waits = harbour.until(&id, |it| it["stages"][1]["status"] == "queued").await;
+    assert_eq!(waits["blockedBy"][0]["kind"], "approval", "{waits}");
+    // Whoever looks for work finds none here.
+    berth_server::work::tick(&harbour.world.app).await.unwrap();
+    assert_eq!(harbour.written("ledger"), "4f2a1c9 to staging\n");
+    let cancelled = harbour.post(&format!("/deployments/{id}/cancel"), &json!({})).await;
+    assert_eq!(cancelled.body["data"]["status"], "cancelled", "{}", cancelled.text);
     harbour.close().await;
 }
