@@ -1,9 +1,10 @@
 //! The runner inside the server: it executes the steps of deployments on this machine.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use berth_runner::{Runner, Sandbox, Settings};
+use berth_runner::{Runner, Sandbox, Settings, kill_left_over};
 use berth_server::app::App;
 use berth_server::engine::Embedded;
 use tokio_util::sync::CancellationToken;
@@ -11,9 +12,20 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{RunnerSettings, SandboxLevel};
 
 /// `None`: this server runs no steps. What an earlier process left running is gone when this returns.
-pub(crate) fn start(app: &Arc<App>, told: &RunnerSettings) -> anyhow::Result<Option<Runner>> {
+///
+/// `hidden` are files that no step may read, besides the data directory.
+pub(crate) fn start(
+    app: &Arc<App>,
+    told: &RunnerSettings,
+    hidden: &[PathBuf],
+) -> anyhow::Result<Option<Runner>> {
     let config = app.config();
-    let Some(labels) = config.runner_labels.clone() else { return Ok(None) };
+    let work_dir = config.data_dir.join("work");
+    let Some(labels) = config.runner_labels.clone() else {
+        // The server calls what an earlier one ran lost: it has to be gone, too.
+        kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;
+        return Ok(None);
+    };
     let link = Arc::new(Embedded::new(app.clone()));
     let settings = Settings {
         places: told.places,
@@ -24,9 +36,9 @@ pub(crate) fn start(app: &Arc<App>, told: &RunnerSettings) -> anyhow::Result<Opt
             SandboxLevel::Landlock => Sandbox::Landlock,
             SandboxLevel::Off => Sandbox::Off,
         },
-        hidden: vec![config.data_dir.clone()],
+        hidden: std::iter::once(&config.data_dir).chain(hidden).cloned().collect(),
         step_memory_bytes_max: told.step_memory_bytes_max,
-        ..Settings::new(config.data_dir.join("work"), link.boot().to_owned())
+        ..Settings::new(work_dir, link.boot().to_owned())
     };
     let runner = Runner::start(settings, link).context("the runner cannot start")?;
     tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");

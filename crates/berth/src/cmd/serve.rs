@@ -105,7 +105,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
     let config = Config { data_dir: dir.path().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
-    listen_and_serve(runtime, app, &runner, WhenTaken::Fail, |address| {
+    let hidden: Vec<PathBuf> =
+        [key, args.config.as_deref()].into_iter().flatten().map(Path::to_owned).collect();
+    listen_and_serve(runtime, app, &runner, &hidden, WhenTaken::Fail, |address| {
         say(&format!("berth is serving at http://{address}"))
     })
 }
@@ -125,7 +127,7 @@ fn run_demo(
     let config = Config { data_dir: dir.path().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
-    listen_and_serve(runtime, app, runner, when_taken, |address| {
+    listen_and_serve(runtime, app, runner, &[], when_taken, |address| {
         say(&if args.json {
             as_json(address, &organizations).to_string()
         } else {
@@ -146,13 +148,14 @@ fn listen_and_serve(
     runtime: Runtime,
     app: App,
     runner: &RunnerSettings,
+    hidden: &[PathBuf],
     when_taken: WhenTaken,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let app = Arc::new(app);
     let code = runtime.block_on(async move {
         let listener = bind(app.config().listen, when_taken).await?;
-        let runner = embedded::start(&app, runner)?;
+        let runner = embedded::start(&app, runner, hidden)?;
         announce(listener.local_addr()?)?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();

@@ -107,6 +107,7 @@ pub enum CancelCause {
     SessionEnded,
     DrainOverridden,
     EnvironmentDeleted,
+    PipelineDeleted,
 }
 
 impl CancelCause {
@@ -116,6 +117,7 @@ impl CancelCause {
             CancelCause::SessionEnded => "session_ended",
             CancelCause::DrainOverridden => "drain_overridden",
             CancelCause::EnvironmentDeleted => "environment_deleted",
+            CancelCause::PipelineDeleted => "pipeline_deleted",
         }
     }
 }

@@ -23,7 +23,9 @@ mod status;
 pub use draft::RunChange;
 pub use known::secrets_used;
 pub use plan::{Gate, PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
-pub use planning::{BUILD, Facts, Named, PLAN_BYTES_MAX, PLAN_FUEL_MAX, Target, obstacles, plan, preview};
+pub use planning::{
+    BUILD, Facts, Named, PLAN_BYTES_MAX, PLAN_FUEL_MAX, PLAN_STEPS_MAX, Target, obstacles, plan, preview,
+};
 pub use state::{
     Attempt, AttemptEnd, Outcome, Resolution, Run, RunStatus, StageRun, StageStatus, StepRun, StepStatus,
 };

@@ -18,6 +18,8 @@ use crate::step::Builtin;
 pub const BUILD: &str = "build";
 /// Steps are written out for every stage. What would come to more is refused.
 pub const PLAN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Each is a row, looked at whenever one of them ends.
+pub const PLAN_STEPS_MAX: usize = 5_000;
 /// For all conditions of a plan together. Those that are left when it is spent are decided when their turn comes.
 pub const PLAN_FUEL_MAX: usize = 1_000_000;
 
@@ -159,6 +161,12 @@ fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Pla
 fn bounded(definition: &Definition, places: usize) -> Result<(), Failure> {
     let bytes = |steps: &[Step]| serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
     let total = bytes(&definition.steps).saturating_mul(places).saturating_add(bytes(&definition.build));
+    let steps = definition.steps.len().saturating_mul(places) + definition.build.len();
+    if steps > PLAN_STEPS_MAX {
+        return Err(not_runnable(format!(
+            "the stages have {steps} steps in all, but a plan may have at most {PLAN_STEPS_MAX}; split the pipeline"
+        )));
+    }
     if total > PLAN_BYTES_MAX {
         return Err(not_runnable(format!(
             "the steps of all stages together come to {total} bytes, but a plan may have at most {PLAN_BYTES_MAX}; split the pipeline"
@@ -200,7 +208,8 @@ impl Planning<'_> {
             StageKind::Stage => "stage",
             StageKind::Environment => "environment",
         };
-        let mut trigger = facts.trigger.clone();
+        // A build serves whoever deploys its commit: it may not depend on who was first.
+        let mut trigger = if place.kind == StageKind::Build { Map::new() } else { facts.trigger.clone() };
         trigger.insert("commit".into(), facts.commit.clone().into());
         let vars = place.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect();
         let (mut environment, mut session) = (Value::Null, Value::Null);

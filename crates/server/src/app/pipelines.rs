@@ -15,6 +15,7 @@ use berth_store::records::{pipeline, repository, secret};
 use berth_store::{Read, Tx};
 
 use super::declared::{declare, delete_environments};
+use super::rollouts;
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
@@ -198,11 +199,13 @@ impl App {
         expected: Option<i64>,
         while_held: bool,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
+        let (plans, by) = (self.engine.plans().clone(), who.principal().actor());
         let deleted = self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
             let deleted = tx.commit(decision)?;
             delete_environments(tx, &deleted, while_held)?;
+            rollouts::cancel_all(tx, &plans, deleted.id, &by)?;
             answer(tx, &deleted)
         });
         let deleted = deleted.await;

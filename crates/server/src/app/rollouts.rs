@@ -1,14 +1,17 @@
 //! Rollouts: deployments through the stages of a pipeline, asked for by people and by new heads alike.
 
 use berth_core::decision::Refusal;
+use berth_core::deployment::{Cancel, CancelCause};
 use berth_core::event::Actor;
-use berth_core::id::DeploymentId;
+use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::{CommitId, Reason};
 use berth_core::pipeline::state::Pipeline;
 use berth_core::rollout::{self, Rollout, Status, Trigger, UNFINISHED_MAX};
+use berth_core::run;
 use berth_store::Tx;
 use berth_store::records::rollout as rollouts;
 
+use crate::engine::{Plans, Whole};
 use crate::error::AppError;
 
 pub(crate) struct Asked {
@@ -23,6 +26,10 @@ pub(crate) fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Resul
     if pipeline.outline.stages.is_empty() {
         let text = format!("the pipeline \"{}\" has no stages to deploy through", pipeline.slug);
         return Err(Refusal::InvalidState(text).into());
+    }
+    if pipeline.retired_at.is_some() {
+        let text = "the definition of this pipeline is gone from its repository: nothing new starts";
+        return Err(Refusal::InvalidState(text.into()).into());
     }
     let id = DeploymentId::from_parts(tx.now(), tx.entropy()?);
     let line = rollouts::in_line(tx, pipeline.id)?;
@@ -55,4 +62,39 @@ pub(crate) fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Resul
         finished_at: None,
     });
     Ok(tx.commit(decision)?)
+}
+
+/// Told to stop; what has not begun never will.
+pub(crate) fn cancel(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    rollout: &Rollout,
+    told: Cancel,
+) -> Result<(), AppError> {
+    match Whole::load(tx, plans, rollout.id)? {
+        Some(mut whole) => {
+            let decision = run::cancel::cancel(&whole.run, &whole.plan, &told, tx.now());
+            whole.apply(tx, decision)
+        }
+        None if rollout.status.is_final() => Ok(()),
+        None => {
+            let decision = rollout::cancel(rollout, told, tx.now());
+            tx.commit(decision)?;
+            Ok(())
+        }
+    }
+}
+
+/// Their pipeline is gone.
+pub(crate) fn cancel_all(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    pipeline: PipelineId,
+    by: &Actor,
+) -> Result<(), AppError> {
+    for rollout in rollouts::in_line(tx, pipeline)? {
+        let told = Cancel { by: by.clone(), cause: CancelCause::PipelineDeleted, reason: None };
+        cancel(tx, plans, &rollout, told)?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::runner::{Assignment, AttemptRef, SecretText};
-use berth_core::expression::{fill, fill_value};
+use berth_core::expression::{Context, Contexts, fill, fill_value, references, templates};
 use berth_core::pipeline::model::StepType;
 use berth_core::pipeline::seconds::Seconds;
 use serde_json::{Map, Value};
@@ -37,7 +37,14 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         let value = granted.secrets.get(secret).ok_or_else(|| format!("there is no secret {secret}"))?;
         secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
     }
-    let masked = granted.secrets.values().map(|value| SecretText::new(value.reveal().to_owned()));
+    let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
+    // What an expression takes out of a secret, or makes of it, is as secret as all of it.
+    let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
+    for text in texts {
+        masked.extend(made_of_secrets(text, &contexts));
+    }
+    masked.sort_unstable();
+    masked.dedup();
     Ok(Assignment {
         attempt: AttemptRef {
             organization_id: granted.org.to_string(),
@@ -55,7 +62,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         params,
         env,
         secret_files,
-        masked: masked.collect(),
+        masked: masked.into_iter().map(SecretText::new).collect(),
         facts: granted.facts.clone(),
         outputs: planned.outputs.iter().map(ToString::to_string).collect(),
         artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
@@ -63,4 +70,26 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         has_source: granted.plan.source.is_some(),
         timeout_s: planned.timeout.map_or(STEP_S_DEFAULT, Seconds::as_secs),
     })
+}
+
+fn texts_in(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(texts_in).collect(),
+        Value::Object(members) => members.values().flat_map(texts_in).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+/// The values of those expressions in a text that mention a secret.
+fn made_of_secrets(text: &str, contexts: &Contexts) -> Vec<String> {
+    let found = templates(text).unwrap_or_default();
+    let mentions = |inner: &str| {
+        let references = references(inner).unwrap_or_default();
+        references.iter().any(|reference| reference.context == Context::Secrets)
+    };
+    let secret = found.into_iter().filter(|template| mentions(&text[template.inner.clone()]));
+    let values = secret.filter_map(|template| fill(&text[template.whole], contexts).ok());
+    // A condition on a secret gives a plain word, which is in every log.
+    values.filter(|value| !matches!(value.as_str(), "" | "true" | "false")).collect()
 }

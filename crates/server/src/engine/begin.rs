@@ -12,6 +12,7 @@ use berth_store::query::{environments, runs};
 use berth_store::records::plan::{self, Build, BuildKey};
 use berth_store::records::{environment, rollout as rollouts, secret};
 use berth_store::{Context, Read, Tx};
+use futures_util::{StreamExt as _, stream};
 
 use super::prepare::{Outlook, Prepared, Wanted, prepare};
 use super::whole::{Head, Whole};
@@ -21,19 +22,19 @@ use crate::error::AppError;
 
 /// Looked up at once; what is left comes with the next look.
 const BEGIN_MAX: i64 = 256;
+/// Under way at once: they share flushes, and one that waits for git holds up few others.
+const BEGUN_AT_ONCE: usize = 16;
 const NONCE_CHARS: usize = 22;
 
 /// Deployments in environments that may start.
 pub(crate) async fn begin_startable(app: &App) -> Result<(), AppError> {
     let read = app.store.read(None, |db| Ok::<_, AppError>(environments::startable(db, BEGIN_MAX)?));
-    for (org, place, id) in read.await? {
-        if app.shutdown.is_cancelled() {
-            break;
-        }
+    let begun = |(org, place, id)| async move {
         if let Err(error) = begin_in(app, org, place, id).await {
             tracing::error!(?error, deployment = %id, "a deployment could not be begun");
         }
-    }
+    };
+    stream::iter(read.await?).for_each_concurrent(BEGUN_AT_ONCE, begun).await;
     Ok(())
 }
 
@@ -97,14 +98,12 @@ fn fail_in(
 /// Rollouts that have not begun, oldest first.
 pub(crate) async fn begin_rollouts(app: &App) -> Result<(), AppError> {
     let read = app.store.read(None, |db| Ok::<_, AppError>(runs::to_plan(db, BEGIN_MAX)?));
-    for (org, id) in read.await? {
-        if app.shutdown.is_cancelled() {
-            break;
-        }
+    let begun = |(org, id)| async move {
         if let Err(error) = begin_rollout(app, org, id).await {
             tracing::error!(?error, deployment = %id, "a deployment could not be begun");
         }
-    }
+    };
+    stream::iter(read.await?).for_each_concurrent(BEGUN_AT_ONCE, begun).await;
     Ok(())
 }
 

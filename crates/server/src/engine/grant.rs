@@ -5,22 +5,25 @@ use std::sync::Arc;
 
 use berth_core::decision::Refusal;
 use berth_core::deployment::{Cause, Failure};
-use berth_core::id::OrgId;
+use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::run::grant::{GrantStep, grant};
-use berth_core::run::{Attempt, Outcome, Plan, Run, report, secrets_used};
+use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, report, secrets_used};
 use berth_store::query::runs;
 use berth_store::records::secret;
 use berth_store::{Context, Tx};
 
+use super::lost::LIVE_MAX;
 use super::whole::{Head, Whole};
 use crate::app::App;
 use crate::credential::Redacted;
 use crate::error::AppError;
-use crate::vault::Vault;
+use crate::vault::{KeyError, Vault};
 
-/// Deployments looked at in one go, more than there are places: some may want another runner.
+/// Deployments looked up in one go.
 const READY_MAX: i64 = 256;
+/// And so often before the next look; more than an installation has ready at once.
+const PAGES_MAX: usize = 64;
 
 /// What an attempt needs to know, as of its grant.
 pub(super) struct Granted {
@@ -34,6 +37,7 @@ pub(super) struct Granted {
     pub(super) secrets: BTreeMap<SecretName, Redacted>,
 }
 
+#[derive(Clone, Copy)]
 /// A runner that asks: its name, the places it has, and what it can do.
 pub(super) struct Asking<'a> {
     pub(super) boot: &'a str,
@@ -41,56 +45,108 @@ pub(super) struct Asking<'a> {
     pub(super) labels: &'a [String],
 }
 
-/// One look at everything that is ready.
-pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Vec<Granted>, AppError> {
-    let found = app.store.read_blocking(None, |db| {
-        let now = db.now();
-        Ok::<_, AppError>(runs::ready(db, now, READY_MAX)?)
-    })?;
-    let mut granted = Vec::new();
-    for (org, id) in found {
-        let nonces = asking.nonces[granted.len()..].to_vec();
-        if nonces.is_empty() {
-            break;
-        }
-        let (plans, vault) = (app.engine.plans().clone(), app.vault.clone());
-        let (boot, labels) = (asking.boot.to_owned(), asking.labels.to_vec());
-        let more = app.store.transact_blocking(Context::system(Some(org)), move |tx| {
-            let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok(Vec::new()) };
-            let asking = Asking { boot: &boot, nonces: &nonces, labels: &labels };
-            grant_in(tx, &mut whole, &vault, &asking)
-        });
-        match more {
-            Ok(more) => granted.extend(more),
-            Err(error) => tracing::error!(?error, deployment = %id, "a step could not be granted"),
-        }
-    }
-    Ok(granted)
+/// What a look has given away. A nonce that was used is gone, also where nothing came of it.
+#[derive(Default)]
+pub(super) struct Given {
+    pub(super) granted: Vec<Granted>,
+    pub(super) used: usize,
 }
 
-/// As many steps of one deployment as may begin and find a place.
+/// One look at everything that is ready, page by page: what no place here is for keeps nobody else waiting.
+pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
+    let mut given = again(app, asking)?;
+    let mut after = None;
+    for _ in 0..PAGES_MAX {
+        let from = after;
+        let page = app.store.read_blocking(None, move |db| {
+            let now = db.now();
+            Ok::<_, AppError>(runs::ready(db, now, from, READY_MAX)?)
+        })?;
+        after = page.last().map(|last| (last.ready_at, last.deployment));
+        let is_last = page.len() < usize::try_from(READY_MAX).unwrap_or(usize::MAX);
+        for ready in page {
+            if given.used == asking.nonces.len() {
+                return Ok(given);
+            }
+            if app.engine.unfit.is_known(&ready) {
+                continue;
+            }
+            let asking = Asking { nonces: &asking.nonces[given.used..], ..*asking };
+            match grant_of(app, ready.org, ready.deployment, &asking) {
+                Ok(more) if more.used == 0 => app.engine.unfit.note(&ready),
+                Ok(more) => {
+                    given.granted.extend(more.granted);
+                    given.used += more.used;
+                }
+                Err(error) => {
+                    tracing::error!(?error, deployment = %ready.deployment, "a step could not be granted");
+                }
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(given)
+}
+
+/// Attempts that these very nonces have already: the answer that told of them was lost.
+fn again(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
+    let boot = asking.boot.to_owned();
+    let live =
+        app.store.read_blocking(None, move |db| Ok::<_, AppError>(runs::live_of(db, &boot, LIVE_MAX)?))?;
+    let mut given = Given::default();
+    for it in live.into_iter().filter(|it| asking.nonces.contains(&it.nonce)) {
+        let nonces = [it.nonce];
+        let more = grant_of(app, it.org, it.deployment, &Asking { nonces: &nonces, ..*asking })?;
+        given.granted.extend(more.granted);
+    }
+    // The other nonces are asked for with the next question.
+    given.used = if given.granted.is_empty() { 0 } else { asking.nonces.len() };
+    Ok(given)
+}
+
+fn grant_of(app: &App, org: OrgId, id: DeploymentId, asking: &Asking<'_>) -> Result<Given, AppError> {
+    let (plans, vault, nonces) = (app.engine.plans().clone(), app.vault.clone(), asking.nonces.to_vec());
+    let (boot, labels) = (asking.boot.to_owned(), asking.labels.to_vec());
+    app.store.transact_blocking(Context::system(Some(org)), move |tx| {
+        let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok(Given::default()) };
+        let asking = Asking { boot: &boot, nonces: &nonces, labels: &labels };
+        grant_in(tx, &mut whole, &vault, &asking)
+    })
+}
+
+/// As many steps of one deployment as may begin and find a place. The same nonce again is the same step again.
 pub(super) fn grant_in(
     tx: &mut Tx<'_>,
     whole: &mut Whole,
     vault: &Vault,
     asking: &Asking<'_>,
-) -> Result<Vec<Granted>, AppError> {
-    let mut granted = Vec::new();
+) -> Result<Given, AppError> {
+    let mut given = Given::default();
     for nonce in asking.nonces {
-        if !whole.may_grant() {
-            break;
-        }
-        let fits = |at: &usize| is_for(whole, *at, asking.labels);
-        let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
-        let cmd =
-            GrantStep { step: whole.run.steps[at].id, runner: asking.boot.into(), nonce: nonce.clone() };
-        let attempt = match grant(&whole.run, &whole.plan, &cmd, tx.now()) {
-            Ok(decision) => whole.apply(tx, decision)?,
-            Err(Refusal::InvalidState(_)) => break,
-            Err(other) => return Err(other.into()),
+        let has = |step: &StepRun| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
+        let (at, attempt) = match whole.run.steps.iter().position(has) {
+            Some(at) => (at, whole.run.steps[at].live.clone()),
+            None => {
+                if !whole.may_grant() {
+                    break;
+                }
+                let fits = |at: &usize| is_for(whole, *at, asking.labels);
+                let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
+                let (step, runner) = (whole.run.steps[at].id, asking.boot.to_owned());
+                let cmd = GrantStep { step, runner, nonce: nonce.clone() };
+                match grant(&whole.run, &whole.plan, &cmd, tx.now()) {
+                    Ok(decision) => (at, Some(whole.apply(tx, decision)?)),
+                    Err(Refusal::InvalidState(_)) => break,
+                    Err(other) => return Err(other.into()),
+                }
+            }
         };
+        let Some(attempt) = attempt else { break };
+        given.used += 1;
         match secrets(tx, whole, vault, at)? {
-            Ok(secrets) => granted.push(Granted {
+            Ok(secrets) => given.granted.push(Granted {
                 org: tx.org()?,
                 attempt,
                 at,
@@ -103,7 +159,7 @@ pub(super) fn grant_in(
             Err(detail) => fail(tx, whole, &attempt, detail)?,
         }
     }
-    Ok(granted)
+    Ok(given)
 }
 
 fn fail(tx: &mut Tx<'_>, whole: &mut Whole, attempt: &Attempt, detail: String) -> Result<(), AppError> {
@@ -137,7 +193,14 @@ fn secrets(
         let Some(secret) = secret::by_id(tx, pinned.id)? else {
             return Ok(Err(format!("the secret {name} was deleted after the deployment began")));
         };
-        found.insert(name, vault.reveal(tx, &secret, pinned.version)?);
+        match vault.reveal(tx, &secret, pinned.version) {
+            Ok(value) => drop(found.insert(name, value)),
+            Err(KeyError::Store(error)) => return Err(error.into()),
+            Err(error) => {
+                tracing::error!(%error, secret = %pinned.id, "a secret does not open");
+                return Ok(Err(format!("the secret {name} does not open; the server's log says why")));
+            }
+        }
     }
     Ok(Ok(found))
 }

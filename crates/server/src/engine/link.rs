@@ -20,7 +20,7 @@ use super::lost::LIVE_MAX;
 use super::report::{Named, Next, Said, order, renew, store_report};
 use crate::app::App;
 use crate::error::AppError;
-use crate::git::Sha;
+use crate::git::{GitError, Sha};
 use crate::logs::{Appended, LogError, LogKey};
 
 /// However often the bell rings, orders are not looked up more often than this.
@@ -97,12 +97,13 @@ impl Link for Embedded {
             if self.app.shutdown.is_cancelled() {
                 return Ok(Vec::new());
             }
-            let granted = grant_ready(&self.app, &asking).map_err(unavailable)?;
-            let mut work = Vec::with_capacity(granted.len());
-            for it in &granted {
+            let given = grant_ready(&self.app, &asking).map_err(unavailable)?;
+            let mut work = Vec::with_capacity(given.granted.len());
+            for it in &given.granted {
                 work.extend(self.assigned(it).map_err(unavailable)?);
             }
-            if !work.is_empty() {
+            // Also when nothing is left to do: the nonces are used.
+            if given.used > 0 {
                 return Ok(work);
             }
             if Instant::now() >= deadline {
@@ -135,8 +136,11 @@ impl Link for Embedded {
             Ok(Appended::Gap { length }) => {
                 Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
             }
-            Err(LogError::Full) => Err(LinkError::Refused("the server's disk is full".into())),
-            Err(error) => Err(LinkError::Unavailable(error.to_string())),
+            Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full)) => {
+                Err(LinkError::Unavailable(error.to_string()))
+            }
+            // It will never take another byte.
+            Err(error) => Err(LinkError::Refused(error.to_string())),
         }
     }
 
@@ -167,7 +171,12 @@ impl Link for Embedded {
         let source = plan.source.as_ref().ok_or_else(unknown)?;
         let commit = Sha::parse(&source.commit).ok_or_else(unknown)?;
         let done = self.app.git.mirror(it.org, source.repository).checkout(&commit, into);
-        done.map_err(|error| LinkError::Refused(error.to_string()))
+        done.map_err(|error| match error {
+            GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. } => {
+                LinkError::Unavailable(error.to_string())
+            }
+            _ => LinkError::Refused(error.to_string()),
+        })
     }
 
     fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {

@@ -11,6 +11,7 @@ mod plans;
 mod prepare;
 mod report;
 mod stages;
+mod unfit;
 mod whole;
 
 pub(crate) use begin::{begin_rollouts, begin_startable};
@@ -26,10 +27,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use bell::Bell;
+use unfit::Unfit;
 
 use crate::credential::random_base62;
+use crate::gate::Gate;
 
 const BOOT_CHARS: usize = 16;
+const PLANS_AT_ONCE: usize = 2;
+const PLANS_WAITING_MAX: usize = 64;
 /// Attempts of the embedded runner are under a name that begins with this.
 const EMBEDDED: &str = "boot_";
 
@@ -41,6 +46,9 @@ pub(crate) struct Engine {
     bell: Bell,
     nudge: watch::Sender<()>,
     watches: Mutex<Watches>,
+    unfit: Unfit,
+    /// Where plans are made: what people ask to look at does not hold it up.
+    planning: Gate,
 }
 
 impl Engine {
@@ -51,6 +59,8 @@ impl Engine {
             bell: Bell::default(),
             nudge: watch::Sender::new(()),
             watches: Mutex::default(),
+            unfit: Unfit::default(),
+            planning: Gate::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
         }
     }
 

@@ -11,7 +11,7 @@ use berth_store::records::plan;
 use crate::error::AppError;
 
 /// Beyond it all are forgotten and read again.
-const PLANS_MAX: usize = 1_024;
+const PLANS_MAX: usize = 128;
 
 #[derive(Clone, Default)]
 pub(crate) struct Plans {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::AppError;
+use crate::git::GitError;
 
 /// Shorter ones may as well be the name of a branch.
 const HASH_CHARS_MIN: usize = 7;
@@ -90,7 +91,7 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
             .map(|(name, fence)| members(json!({"name": name.as_str(), "fence": fence}))),
     };
     let environment = wanted.environment.map(|(name, _)| name);
-    let made = app.parsing.run(move || planned(&definition, environment.as_ref(), &facts)).await?;
+    let made = app.engine.planning.run(move || planned(&definition, environment.as_ref(), &facts)).await?;
     Ok(match made {
         Ok(plan) => Outlook::Ready(Prepared { plan, commit }),
         Err(failure) => Outlook::Failed(failure),
@@ -138,7 +139,12 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
         match app.git.run(move || mirror.resolve(&name)).await? {
             Ok(Some(sha)) => return Ok(Found::Commit(Source { repository: id, commit: sha.to_string() })),
             Ok(None) => {}
-            Err(error) => return Ok(Found::Missing(error.to_string())),
+            // Not the commit's fault: it is looked for again.
+            Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {
+                tracing::warn!(%error, repository = %id, "a commit could not be looked up");
+                return Ok(Found::Later);
+            }
+            Err(error) => tracing::info!(%error, repository = %id, "a commit could not be looked up"),
         }
     }
     if let Some(error) = error {

@@ -63,7 +63,7 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
             Some(next) => {
                 let nonces = [next.nonce];
                 let asking = Asking { boot: &next.boot, nonces: &nonces, labels: &next.labels };
-                grant_in(tx, &mut whole, &vault, &asking)?.pop()
+                grant_in(tx, &mut whole, &vault, &asking)?.granted.pop()
             }
             None => None,
         };

@@ -41,7 +41,9 @@ pub(crate) async fn cancel_told(app: &App) -> Result<(), AppError> {
             tx.commit(decision)?;
             Ok::<_, AppError>(())
         });
-        done.await?;
+        if let Err(error) = done.await {
+            tracing::error!(?error, deployment = %id, "a deployment of an earlier version could not be ended");
+        }
     }
     Ok(())
 }

@@ -63,7 +63,11 @@ impl Whole {
         });
         tx.commit(decision)?;
         let run = laid_out.ok_or_else(|| AppError::bug("a run that was not laid out"))?;
-        Self { run, plan: Arc::new(plan), head }.follow(tx)
+        let mut before = run.clone();
+        before.stages.iter_mut().for_each(|stage| stage.status = StageStatus::Pending);
+        let mut whole = Self { run, plan: Arc::new(plan), head };
+        whole.note_build(tx, &before)?;
+        whole.follow(tx)
     }
 
     /// What a runner shall do about an attempt.
@@ -150,7 +154,7 @@ impl Whole {
             return Ok(());
         };
         let (was, is) = (before.stages[stage].status, self.run.stages[stage].status);
-        if was == is || !is.is_final() {
+        if was == is || !is.is_final() || self.run.stages[stage].reused_from.is_some() {
             return Ok(());
         }
         let mut left = BTreeMap::new();

@@ -140,7 +140,8 @@ impl Mirrors {
     /// The repository is gone, and its mirror with it.
     pub async fn forget(&self, org: OrgId, repository: RepositoryId) {
         let mirror = self.mirror(org, repository);
-        let removed = self.run(move || mirror.remove()).await;
+        // Waits until nobody uses it any more, and takes nobody's turn meanwhile.
+        let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
         self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&repository);
         if !matches!(removed, Ok(Ok(()))) {
             tracing::warn!(?removed, %repository, "a mirror could not be removed");

@@ -12,6 +12,8 @@ pub(crate) use sync::Syncs;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use crate::app::App;
 use crate::engine;
 use crate::error::AppError;
@@ -29,7 +31,8 @@ pub async fn run(app: Arc<App>) {
     tokio::join!(
         keep_on("sweep", &app, sweeps),
         keep_on("expire", &app, expiries),
-        keep_on("deploy", &app, deployments),
+        keep_on("stop", &app, stops),
+        keep_on("begin", &app, begins),
         keep_on("flush logs", &app, flushes),
         keep_on("sync", &app, sync::syncs),
     );
@@ -41,7 +44,8 @@ pub async fn run(app: Arc<App>) {
 pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
     sync::all(app).await?;
-    deploy(app).await
+    stop(app).await?;
+    begin(app).await
 }
 
 /// A loop that panics harms neither the others nor itself for long.
@@ -76,20 +80,39 @@ async fn expiries(app: Arc<App>) {
     }
 }
 
-async fn deployments(app: Arc<App>) {
+/// What must stop and what is lost: never behind what takes its time.
+async fn stops(app: Arc<App>) {
     let mut nudges = app.engine.nudges();
     while !app.shutdown.is_cancelled() {
         nudges.mark_unchanged();
-        if let Err(error) = deploy(&app).await {
-            tracing::warn!(?error, "deployments could not be looked up; it is tried again in a second");
-        }
-        let nudged = async {
-            tokio::time::sleep(LOOK_PAUSE).await;
-            // A missing sender is an ending program.
-            let _ = tokio::time::timeout(LOOK_EVERY, nudges.changed()).await;
-        };
-        app.shutdown.run_until_cancelled(nudged).await;
+        warn_of(stop(&app).await);
+        pause(&app, &mut nudges).await;
     }
+}
+
+async fn begins(app: Arc<App>) {
+    let mut nudges = app.engine.nudges();
+    while !app.shutdown.is_cancelled() {
+        nudges.mark_unchanged();
+        warn_of(begin(&app).await);
+        pause(&app, &mut nudges).await;
+    }
+}
+
+fn warn_of(looked: Result<(), AppError>) {
+    if let Err(error) = looked {
+        tracing::warn!(?error, "deployments could not be looked up; it is tried again in a second");
+    }
+}
+
+/// Until the next nudge, or for a second.
+async fn pause(app: &App, nudges: &mut watch::Receiver<()>) {
+    let nudged = async {
+        tokio::time::sleep(LOOK_PAUSE).await;
+        // A missing sender is an ending program.
+        let _ = tokio::time::timeout(LOOK_EVERY, nudges.changed()).await;
+    };
+    app.shutdown.run_until_cancelled(nudged).await;
 }
 
 async fn flushes(app: Arc<App>) {
@@ -106,11 +129,12 @@ async fn flush_logs(app: &App) {
     }
 }
 
-/// Tells what must stop, ends what is lost, begins what may begin: in this order, so that what was left over from an
-/// earlier process is gone before anything begins.
-async fn deploy(app: &App) -> Result<(), AppError> {
+async fn stop(app: &App) -> Result<(), AppError> {
     engine::cancel_told(app).await?;
-    engine::reap(app).await?;
+    engine::reap(app).await
+}
+
+async fn begin(app: &App) -> Result<(), AppError> {
     engine::begin_startable(app).await?;
     engine::begin_rollouts(app).await?;
     engine::enter_stages(app).await

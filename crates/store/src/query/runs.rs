@@ -11,12 +11,11 @@ use crate::tx::Read;
 use crate::value::{Row, text};
 
 statements! {
-    Instance Read READY = "SELECT r.org_id, r.deployment_id FROM runs r
+    Instance Read READY = "SELECT r.org_id, r.deployment_id, r.ready_at, r.version FROM runs r
         JOIN pipelines p ON p.org_id = r.org_id AND p.id = r.pipeline_id
-        WHERE r.ready_at IS NOT NULL AND r.ready_at <= $1 AND p.status = 'active'
-        ORDER BY r.ready_at, r.deployment_id LIMIT $2";
-    Instance Read NEXT_READY = "SELECT ready_at FROM runs WHERE ready_at IS NOT NULL AND ready_at > $1
-        ORDER BY ready_at LIMIT 1";
+        WHERE r.ready_at IS NOT NULL AND r.ready_at <= $1 AND r.ready_at >= $2
+          AND (r.ready_at > $2 OR r.deployment_id > $3) AND p.status = 'active' AND p.deleted_at IS NULL
+        ORDER BY r.ready_at, r.deployment_id LIMIT $4";
     Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
         FROM attempts a WHERE a.ended_at IS NULL ORDER BY a.granted_at LIMIT $1";
     Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
@@ -31,13 +30,14 @@ statements! {
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
     Instance Read TO_PLAN = "SELECT d.org_id, d.id FROM deployments d
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
-        WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.status = 'active'
+        WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.status = 'active' AND p.deleted_at IS NULL
         ORDER BY d.created_at LIMIT $1";
     // Those that wait for a stage are among those that run.
     Instance Read QUEUED = "SELECT r.org_id, r.deployment_id FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
         WHERE d.environment_id IS NULL AND d.finished_at IS NULL AND d.status = 'running' AND p.status = 'active'
+          AND p.deleted_at IS NULL
           AND r.queued_for IS NOT NULL
         ORDER BY d.created_at LIMIT $1";
     Org Read CONTENDERS = "SELECT d.id, d.number, r.stages FROM deployments d
@@ -46,18 +46,35 @@ statements! {
         ORDER BY d.number";
 }
 
-/// Deployments of which a step may be granted now.
+/// A deployment of which a step may be granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    pub org: OrgId,
+    pub deployment: DeploymentId,
+    pub ready_at: Timestamp,
+    pub version: i64,
+}
+
+/// Those that have waited for longest first; `after` is where the page before ended.
 pub fn ready(
     db: &mut impl Read,
     now: Timestamp,
+    after: Option<(Timestamp, DeploymentId)>,
     limit: i64,
-) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
-    db.rows(&READY, &[now.into(), limit.into()])?.iter().map(pair).collect()
-}
-
-/// When the next one that waits for its time may be granted.
-pub fn next_ready(db: &mut impl Read, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
-    db.row(&NEXT_READY, &[now.into()])?.map(|row| row.time(0)).transpose()
+) -> Result<Vec<Ready>, StoreError> {
+    let (from, last) = match after {
+        Some((at, id)) => (at, text(id)),
+        None => (Timestamp::from_micros(0), "".into()),
+    };
+    let read = |row: &Row| {
+        Ok(Ready {
+            org: row.parse(0)?,
+            deployment: row.parse(1)?,
+            ready_at: row.time(2)?,
+            version: row.int(3)?,
+        })
+    };
+    db.rows(&READY, &[now.into(), from.into(), last, limit.into()])?.iter().map(read).collect()
 }
 
 /// An attempt that may be running somewhere.

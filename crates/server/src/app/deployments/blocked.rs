@@ -8,8 +8,10 @@ use berth_core::rollout::Rollout;
 use berth_core::run::enter::{Entry, entry};
 use berth_core::run::{Gate, StepStatus};
 use berth_store::Read;
+use berth_store::query::deployments::Either;
 use berth_store::query::runs;
 use berth_store::records::pipeline;
+use berth_store::records::plan::{self, Build, BuildKey};
 
 use crate::engine::{Head, Whole, is_for};
 use crate::error::AppError;
@@ -54,6 +56,24 @@ pub(super) fn before_begin(db: &mut impl Read, it: &Rollout) -> Result<Vec<Block
     let found = pipeline::by_id(db, it.pipeline)?;
     let is_stopped = found.is_some_and(|found| matches!(found.status, state::Status::Stopped { .. }));
     Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
+}
+
+/// One that has not begun, while another deployment builds the same commit.
+pub(super) fn by_build(db: &mut impl Read, it: &Either) -> Result<Option<BlockedBy>, AppError> {
+    let (pipeline, commit, definition_hash, id) = match it {
+        Either::Environment(it) => (it.pipeline, it.commit.as_str(), &it.definition_hash, it.id),
+        Either::Stages(it) => (it.pipeline, it.commit.as_str(), &it.definition_hash, it.id),
+    };
+    let found = plan::build(db, BuildKey { pipeline, commit, definition_hash })?;
+    Ok(match found {
+        Some(Build::Begun(other)) if other != id => Some(BlockedBy {
+            kind: BlockedKind::Queue,
+            detail: "waits for the build of the same commit, which another deployment does".into(),
+            cleared_by: Some(format!("the end of the build of {other}")),
+            clears_at: None,
+        }),
+        _ => None,
+    })
 }
 
 /// One that has begun. `labels` are those of this server's own runner, if it has one.

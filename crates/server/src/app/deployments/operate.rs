@@ -6,7 +6,7 @@ use berth_core::decision::Refusal;
 use berth_core::deployment::{Cancel, CancelCause, cancel as in_environment};
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
-use berth_core::rollout::{self, Trigger};
+use berth_core::rollout::Trigger;
 use berth_core::run::{Resolution, cancel, resolve, retry};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
@@ -76,8 +76,12 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, by| {
             let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
-                // Before it begins it has no stages to tell apart, except the environment it is for.
-                let is_named = matches!(found, Either::Environment(it) if it.stage.as_str() == stage);
+                // Before it begins it has no stages to tell apart: it ends as a whole.
+                let is_named = match found {
+                    Either::Environment(it) => it.stage.as_str() == stage,
+                    Either::Stages(it) => pipeline::by_id(tx, it.pipeline)?
+                        .is_some_and(|found| found.outline.stages.contains(&stage)),
+                };
                 return match is_named {
                     true => cancel_all(tx, plans, found, by, reason),
                     false => Err(Refusal::NoSuchStage.into()),
@@ -191,18 +195,7 @@ fn cancel_all(
         }
         Either::Stages(it) => {
             let told = Cancel { by, cause: CancelCause::Requested, reason };
-            match Whole::load(tx, plans, it.id)? {
-                Some(mut whole) => {
-                    let decision = cancel::cancel(&whole.run, &whole.plan, &told, tx.now());
-                    whole.apply(tx, decision)
-                }
-                None if it.status.is_final() => Ok(()),
-                None => {
-                    let decision = rollout::cancel(it, told, tx.now());
-                    tx.commit(decision)?;
-                    Ok(())
-                }
-            }
+            rollouts::cancel(tx, plans, it, told)
         }
     }
 }

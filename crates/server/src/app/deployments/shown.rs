@@ -8,7 +8,7 @@ use berth_core::environment::Lock;
 use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
 use berth_core::rollout::{self, Rollout, Trigger};
-use berth_core::run::{Outcome, Plan, Run, StageKind, StageRun, StageStatus, StepRun, StepStatus};
+use berth_core::run::{Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus};
 use berth_store::Read;
 use berth_store::query::deployments::Either;
 use berth_store::records::environment;
@@ -42,15 +42,23 @@ pub(super) fn in_full(
     if let Some(whole) = Whole::load(db, plans, id)? {
         let told = run::attempts(db, id)?;
         body.stages = stages(&whole.run, &whole.plan, told);
+        if whole.run.status() == RunStatus::Waiting && body.status == wire::DeploymentStatus::Running {
+            body.status = wire::DeploymentStatus::Waiting;
+        }
         body.resolved_commit_id = whole.plan.source.as_ref().map(|source| source.commit.clone());
         body.blocked_by.extend(blocked::in_run(db, &whole, labels)?);
         variants.push(format!("r{}", whole.run.version));
         if let Head::Stages { is_paused: true, .. } = whole.head {
             variants.push("stopped".into());
         }
-    } else if let Either::Stages(it) = it {
-        body.blocked_by = blocked::before_begin(db, it)?;
-        variants.push(it.status.as_str().into());
+    } else {
+        if let Either::Stages(it) = it {
+            body.blocked_by = blocked::before_begin(db, it)?;
+            variants.push(it.status.as_str().into());
+        }
+        if body.finished_at.is_none() {
+            body.blocked_by.extend(blocked::by_build(db, it)?);
+        }
     }
     if is_paused && body.finished_at.is_none() {
         variants.push("stopped".into());

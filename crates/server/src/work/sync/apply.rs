@@ -38,7 +38,7 @@ pub(super) async fn definitions(
     repository: RepositoryId,
     found: Definitions,
 ) -> Result<Applied, AppError> {
-    let Definitions { good, mut problems, slugs } = found;
+    let Definitions { good, mut problems, slugs, is_cut } = found;
     let mut has_changed = false;
     let usable: HashSet<Slug> = good.iter().map(|it| it.slug.clone()).collect();
     for definition in good {
@@ -53,7 +53,7 @@ pub(super) async fn definitions(
     }
     let named: HashSet<Slug> = slugs.into_iter().collect();
     for gone in of_repository(app, org, repository).await? {
-        if gone.retired_at.is_none() && !named.contains(&gone.slug) {
+        if gone.retired_at.is_none() && !named.contains(&gone.slug) && !is_cut {
             has_changed = true;
             let id = gone.id;
             let retire = app.store.transact(Context::system(Some(org)), move |tx| {

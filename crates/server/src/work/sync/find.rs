@@ -13,6 +13,7 @@ use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
 
 const FOLDER: &str = ".berth";
 const FILE: &str = "pipeline.yaml";
+const FOLDERS_MAX: usize = 1_000;
 /// Kept of one file; the first ones tell enough to go on.
 const DIAGNOSTICS_KEPT_MAX: usize = 20;
 
@@ -30,14 +31,20 @@ pub(super) struct Definitions {
     pub(super) problems: Vec<SyncProblem>,
     /// Folders there are, usable or not: what is broken is not gone.
     pub(super) slugs: Vec<Slug>,
+    /// There are more than were looked at: what was not seen is not gone.
+    pub(super) is_cut: bool,
 }
 
 pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definitions, GitError> {
     let mut found = Definitions::default();
     let Some(head) = head else { return Ok(found) };
-    for entry in mirror.list(head, FOLDER)? {
-        if entry.kind != Kind::Directory {
-            continue;
+    let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == Kind::Directory);
+    for (count, entry) in entries.enumerate() {
+        if count == FOLDERS_MAX {
+            let text = format!("at most {FOLDERS_MAX} folders are looked at; later ones are left out");
+            found.problems.push(problem(FOLDER, text));
+            found.is_cut = true;
+            break;
         }
         let folder = entry.path.rsplit('/').next().unwrap_or_default();
         let path = format!("{FOLDER}/{folder}/{FILE}");
@@ -52,6 +59,7 @@ pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definit
                 "a repository has at most {PIPELINES_PER_REPOSITORY_MAX} pipelines; this and later ones are left out"
             );
             found.problems.push(problem(&path, text));
+            found.is_cut = true;
             break;
         }
         match Slug::parse(folder) {

@@ -13,6 +13,7 @@ use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RepositoryId, SecretId};
 use berth_core::repository::{Repository, Seen, SyncProblem};
 use berth_core::secret::{Scope, Secret};
+use berth_core::time::Timestamp;
 use berth_store::Context;
 use berth_store::query::repositories;
 use berth_store::records::{repository, secret};
@@ -33,7 +34,7 @@ const TURN_MAX: usize = 1_000;
 /// What is known about syncs in this process.
 #[derive(Default)]
 pub(crate) struct Syncs {
-    under_way: Mutex<HashSet<RepositoryId>>,
+    under_way: Mutex<HashMap<RepositoryId, OrgId>>,
     /// Values of credentials by secret and version: every reading is an event, and a poll a minute would bury the others.
     credentials: Mutex<HashMap<SecretId, (i64, Redacted)>>,
     asked: Notify,
@@ -45,7 +46,17 @@ impl Syncs {
         self.asked.notify_one();
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashSet<RepositoryId>> {
+    /// One at a time for each organization: repositories that hang hold up those of nobody else.
+    fn take(&self, org: OrgId, id: RepositoryId) -> bool {
+        let mut under_way = self.under_way();
+        let is_free = !under_way.values().any(|other| *other == org);
+        if is_free {
+            under_way.insert(id, org);
+        }
+        is_free
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<RepositoryId, OrgId>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,7 +114,7 @@ async fn next(app: &App) -> Result<bool, AppError> {
         let now = db.now();
         Ok::<_, AppError>(repositories::due(db, now, DUE_MAX)?)
     });
-    let free = due.await?.into_iter().find(|(_, id)| app.syncs.under_way().insert(*id));
+    let free = due.await?.into_iter().find(|(org, id)| app.syncs.take(*org, *id));
     let Some((org, id)) = free else { return Ok(false) };
     let _turn = Turn(&app.syncs, id);
     let found = app.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?)).await?;
@@ -116,17 +127,21 @@ async fn next(app: &App) -> Result<bool, AppError> {
 }
 
 async fn sync(app: &App, org: OrgId, before: Repository) -> Result<(), AppError> {
+    // What is pushed from here on may be missing in what is found.
+    let began = app.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
     match fetch(app, org, &before).await? {
         Ok(heads) => {
-            let (problems, has_changed) = find_and_apply(app, org, &before, &heads).await?;
+            let (problems, has_changed) = match find_and_apply(app, org, &before, &heads).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!(?error, repository = %before.id, "what is in a repository could not be used");
+                    let text = "what is in it could not be used; the server's log says why".to_owned();
+                    return fail(app, org, before, text).await;
+                }
+            };
             let head = heads.head().map(ToString::to_string);
-            finish(
-                app,
-                org,
-                before,
-                Found { default_branch: heads.default_branch, head, problems, has_changed },
-            )
-            .await
+            let default_branch = heads.default_branch;
+            finish(app, org, before, Found { began, default_branch, head, problems, has_changed }).await
         }
         // The next start goes on.
         Err(GitError::Stopping) => Ok(()),
@@ -191,7 +206,11 @@ async fn find_and_apply(
         && repository.seen.synced_at.is_some();
     let (mut problems, mut has_changed) = (Vec::new(), false);
     let mut broken = HashSet::new();
-    if !is_known {
+    if heads.head().is_none() && !heads.branches.is_empty() {
+        // A rebase under way, a branch that was renamed: nobody has removed anything.
+        let text = "the repository does not say which branch is its default one; nothing was changed";
+        problems.push(find::problem(".", text.to_owned()));
+    } else if !is_known {
         let (reader, head) = (mirror.clone(), heads.head().cloned());
         let found = app.git.run(move || find::definitions(&reader, head.as_ref())).await?;
         let found = found.map_err(|error| AppError::bug(format!("a mirror cannot be read: {error}")))?;
@@ -203,6 +222,7 @@ async fn find_and_apply(
 }
 
 struct Found {
+    began: Timestamp,
     default_branch: Option<String>,
     head: Option<String>,
     problems: Vec<SyncProblem>,
@@ -229,7 +249,7 @@ async fn finish(app: &App, org: OrgId, before: Repository, found: Found) -> Resu
             let seen = Seen {
                 default_branch: found.default_branch,
                 head: found.head,
-                synced_at: Some(tx.now()),
+                synced_at: Some(found.began),
                 error: None,
                 failures: 0,
                 problems: found.problems,
@@ -264,11 +284,6 @@ async fn fail(app: &App, org: OrgId, before: Repository, error: String) -> Resul
 }
 
 /// Whoever asked for a sync while one was under way gets another.
-fn due_at(
-    before: &Repository,
-    now: &Repository,
-    failures: i64,
-    time: berth_core::time::Timestamp,
-) -> Option<berth_core::time::Timestamp> {
+fn due_at(before: &Repository, now: &Repository, failures: i64, time: Timestamp) -> Option<Timestamp> {
     if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
 }

@@ -46,3 +46,22 @@ async fn a_commit_is_built_once_and_its_artifacts_go_everywhere() {
     assert_eq!(harbour.written("built"), "4f2a1c9\n77aa001\n");
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_build_of_which_nothing_runs_is_done_at_once_for_everybody() {
+    let harbour = Harbour::open().await;
+    harbour
+        .pipeline(
+            "  build:
+    - { name: Build, type: script, if: \"trigger.kind == 'push'\", params: { run: 'exit 1' } }
+  stages: [{ name: staging }]
+  steps: [{ name: Deploy, type: dummy }]
+",
+        )
+        .await;
+    for _ in 0..2 {
+        let ended = harbour.end_of(&harbour.start("4f2a1c9").await).await;
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+    }
+    harbour.close().await;
+}

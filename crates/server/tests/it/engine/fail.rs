@@ -86,3 +86,53 @@ async fn bad_requests_change_nothing() {
     assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 1);
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_cannot_be_given_its_values_fails_and_holds_up_nobody() {
+    let harbour = Harbour::open().await;
+    harbour
+        .pipeline(
+            "  stages: [{ name: staging, vars: { settings: no json } }]
+  steps:
+    - { name: One, type: script, env: { A: '${{ fromJSON(vars.settings).a }}' }, params: { run: 'true' } }
+  ephemeral_environments: { qa-1: { vars: { settings: '{\"a\": \"b\"}' } } }
+",
+        )
+        .await;
+    // More than there are places: none of them is lost.
+    for number in 0..8 {
+        let ended = harbour.end_of(&harbour.start(&format!("aaa{number}")).await).await;
+        assert_eq!(
+            (&ended["status"], &ended["cause"]),
+            (&json!("failed"), &json!("not_runnable")),
+            "{ended}"
+        );
+    }
+    let (_, good) = harbour.claim("bbb1111").await;
+    assert_eq!(harbour.end_of(&good).await["status"], "succeeded");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deleting_a_pipeline_ends_its_deployments() {
+    let harbour = Harbour::open().await;
+    let never = harbour.file("never");
+    harbour
+        .pipeline(&format!(
+            "  stages: [{{ name: staging }}]
+  steps:
+    - {{ name: One, type: script, params: {{ run: 'while ! test -e {never}; do sleep 0.02; done' }} }}
+"
+        ))
+        .await;
+    let first = harbour.start("aaa1111").await;
+    harbour.until(&first, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
+    let second = harbour.start("bbb2222").await;
+    harbour.until(&second, |it| it["stages"][0]["status"] == "queued").await;
+    assert_eq!(harbour.delete("/pipelines/shop").await.status, 200);
+    for id in [first, second] {
+        let ended = harbour.end_of(&id).await;
+        assert_eq!((&ended["status"], &ended["cause"]), (&json!("cancelled"), &json!("pipeline_deleted")));
+    }
+    harbour.close().await;
+}

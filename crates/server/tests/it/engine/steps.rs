@@ -98,3 +98,25 @@ async fn a_failed_step_is_retried_as_often_as_it_says_and_every_attempt_stays_vi
     assert_eq!(attempts[2]["isolation"], "process");
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_of_a_secret_is_as_secret_as_all_of_it() {
+    let harbour = Harbour::open().await;
+    let value = r#"{"user": "shop", "password": "correct-horse"}"#;
+    assert_eq!(harbour.post("/secrets", &json!({"name": "DB", "value": value})).await.status, 201);
+    harbour
+        .pipeline(
+            "  stages: [{ name: staging }]
+  steps:
+    - name: Deploy
+      type: script
+      env: { PASSWORD: '${{ fromJSON(secrets.DB).password }}' }
+      params: { run: 'echo \"with $PASSWORD\"' }
+",
+        )
+        .await;
+    let id = harbour.start("4f2a1c9").await;
+    assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
+    assert_eq!(harbour.log(&id, "deploy").await, "with ***\n");
+    harbour.close().await;
+}
