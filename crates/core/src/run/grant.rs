@@ -25,12 +25,8 @@ impl Run {
 
     /// The first moment at which a step may be granted.
     pub fn ready_at(&self) -> Option<Timestamp> {
-        let since = |at: usize| {
-            let step = &self.steps[at];
-            // Those that wait for a retry stand among those whose stage has begun, in order of time.
-            step.not_before.or(self.stages[step.stage].started_at).unwrap_or(Timestamp::from_micros(0))
-        };
-        let moments = self.grantable().map(since);
+        let moments = self.grantable().map(|at| self.steps[at].not_before);
+        let moments = moments.map(|at| at.unwrap_or(Timestamp::from_micros(0)));
         if planted(Plant::ReadyAtLast) { moments.max() } else { moments.min() }
     }
 

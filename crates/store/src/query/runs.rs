@@ -40,6 +40,10 @@ statements! {
           AND p.deleted_at IS NULL
           AND r.queued_for IS NOT NULL
         ORDER BY d.created_at LIMIT $1";
+    Org Read NEWER = "SELECT d.id, d.number, r.stages FROM deployments d
+        JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
+        WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.number > $3
+        ORDER BY d.number DESC LIMIT $4";
     Org Read CONTENDERS = "SELECT d.id, d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.finished_at IS NULL
@@ -150,6 +154,23 @@ pub fn contenders(
         }
     }
     Ok(found)
+}
+
+/// The number of the newest rollout of a pipeline after this one that was begun in a stage. Looks at so many at most.
+pub fn newer_in(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    number: i64,
+    stage: &str,
+    limit: i64,
+) -> Result<Option<i64>, StoreError> {
+    for row in db.rows(&NEWER, &[text(pipeline), number.into(), limit.into()])? {
+        let stages: Vec<StageRun> = row.json(2)?;
+        if stages.iter().any(|it| it.name == stage && it.tries > 0) {
+            return row.int(1).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 fn pair(row: &Row) -> Result<(OrgId, DeploymentId), StoreError> {

@@ -77,6 +77,9 @@ impl Read for OnFailure {
 
 impl Read for Requires {
     fn read(at: &Cursor<'_>) -> Option<Self> {
+        let message =
+            "approvals cannot be asked for yet: a deployment waits before this stage until it is cancelled";
+        at.add(Problem::warning("not_active_yet", message));
         let fields = at.fields(&["approvals", "from", "self_approval", "timeout"])?;
         Some(Requires {
             approvals: fields
@@ -113,6 +116,9 @@ impl Read for Approver {
 
 impl Read for Window {
     fn read(at: &Cursor<'_>) -> Option<Self> {
+        let message =
+            "windows are not looked at yet: a deployment waits before this stage until it is cancelled";
+        at.add(Problem::warning("not_active_yet", message));
         let fields = at.fields(&["timezone", "days", "hours", "except"])?;
         let days: BTreeSet<Day> = fields.list("days", "days").into_iter().collect();
         let hours = fields.get("hours").and_then(|at| at.parsed("bad_window", Hours::parse));

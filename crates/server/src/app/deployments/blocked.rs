@@ -116,7 +116,10 @@ pub(super) fn in_run(
         if !labels.is_some_and(|labels| is_for(whole, at, labels)) {
             found.push(BlockedBy {
                 kind: BlockedKind::NoRunner,
-                detail: format!("no runner has what step \"{}\" wants in runs_on", step.step),
+                detail: match labels {
+                    Some(_) => format!("no runner has what step \"{}\" wants in runs_on", step.step),
+                    None => "this server runs no steps, and there is no other runner".to_owned(),
+                },
                 cleared_by: None,
                 clears_at: None,
             });
@@ -129,7 +132,10 @@ fn gated(gate: &Gate, stage: &str) -> BlockedBy {
     let (kind, detail) = match gate {
         Gate::Approvals(count) => (
             BlockedKind::Approval,
-            format!("stage \"{stage}\" needs {count} approvals, which this version cannot ask for yet"),
+            format!(
+                "stage \"{stage}\" needs {count} {}, which this version cannot ask for yet",
+                if *count == 1 { "approval" } else { "approvals" }
+            ),
         ),
         Gate::Window => (
             BlockedKind::Window,

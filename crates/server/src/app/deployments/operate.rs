@@ -11,6 +11,7 @@ use berth_core::run::{Resolution, cancel, resolve, retry};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
+use berth_store::query::runs;
 use berth_store::records::{environment, pipeline};
 
 use super::{changed, find, location};
@@ -19,6 +20,9 @@ use crate::app::rollouts::{self, Asked};
 use crate::app::{Answer, App, Outcome};
 use crate::engine::{Head, Plans, Whole};
 use crate::error::AppError;
+
+/// Later deployments looked at before an older one is retried.
+const NEWER_MAX: i64 = 200;
 
 pub struct NewDeployment {
     /// `None`: the head of the tracked branch.
@@ -112,12 +116,24 @@ impl App {
                 return Err(Refusal::NoSuchStage.into());
             };
             let decision = retry::retry(&whole.run, &whole.plan, &stage, from, tx.now())?;
-            if let Head::Environment { deployment, .. } = &whole.head {
-                let text = format!(
-                    "in an environment a commit is deployed again instead: ask for {} once more in a session",
-                    deployment.commit
-                );
-                return Err(Refusal::InvalidState(text).into());
+            match &whole.head {
+                Head::Environment { deployment, .. } => {
+                    let text = format!(
+                        "in an environment a commit is deployed again instead: ask for {} once more in a session",
+                        deployment.commit
+                    );
+                    return Err(Refusal::InvalidState(text).into());
+                }
+                Head::Stages { rollout, .. } => {
+                    let (pipeline, number) = (rollout.pipeline, rollout.number);
+                    if let Some(newer) = runs::newer_in(tx, pipeline, number, &stage, NEWER_MAX)? {
+                        let text = format!(
+                            "#{newer} has been in this stage since; deploy {} again if that is what you want",
+                            rollout.commit
+                        );
+                        return Err(Refusal::InvalidState(text).into());
+                    }
+                }
             }
             whole.apply(tx, decision)
         })

@@ -194,3 +194,23 @@ async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
     assert_eq!(cancelled.body["data"]["status"], "cancelled", "{}", cancelled.text);
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_older_deployment_is_not_retried_over_a_newer_one() {
+    let harbour = Harbour::open().await;
+    let mended = harbour.file("mended");
+    let run = format!("test -e {mended}");
+    harbour
+        .pipeline(&format!(
+            "  stages: [{{ name: staging }}]\n  steps: [{{ name: Deploy, type: script, params: {{ run: '{run}' }} }}]\n"
+        ))
+        .await;
+    let old = harbour.start("aaa1111").await;
+    assert_eq!(harbour.end_of(&old).await["status"], "failed");
+    std::fs::write(&mended, "").unwrap();
+    assert_eq!(harbour.end_of(&harbour.start("bbb2222").await).await["status"], "succeeded");
+    let retried = harbour.post(&format!("/deployments/{old}/stages/staging/retry"), &json!({})).await;
+    retried.is(409, "invalid_state");
+    assert!(retried.text.contains("#2"), "{}", retried.text);
+    harbour.close().await;
+}
