@@ -5,6 +5,7 @@ pub(crate) mod environment;
 pub(crate) mod exit;
 pub(crate) mod outputs;
 pub(crate) mod place;
+pub(crate) mod removal;
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;

@@ -15,12 +15,13 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use berth_api::runner::SecretText;
 use rustix::fs::{Mode, OFlags, open, statfs};
 
+use super::removal::remove;
 use crate::chance;
 use crate::process::tree::mark;
 use crate::settings::Settings;
@@ -133,13 +134,11 @@ pub(crate) fn remove_attempt(dir: &Path) {
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
         if is_ours && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            remove_dir(&path);
+            remove(&path);
         }
     }
-    remove_dir(dir);
-    if fs::remove_file(&note).is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
-        remove_dir(&note);
-    }
+    remove(dir);
+    remove(&note);
 }
 
 /// Whatever stands there is neither waited for nor followed nor read without end.
@@ -152,29 +151,6 @@ fn read_note(path: &Path) -> Option<PathBuf> {
     let mut text = Vec::new();
     file.take(NOTE_BYTES_MAX).read_to_end(&mut text).ok()?;
     Some(PathBuf::from(OsStr::from_bytes(&text)))
-}
-
-fn remove_dir(dir: &Path) {
-    let Err(error) = fs::remove_dir_all(dir) else { return };
-    if error.kind() == io::ErrorKind::NotFound {
-        return;
-    }
-    // A step may leave directories that it has made read-only.
-    open_up(dir);
-    if let Err(error) = fs::remove_dir_all(dir) {
-        tracing::warn!(dir = %dir.display(), "cannot remove what a step has left: {error}");
-    }
-}
-
-fn open_up(dir: &Path) {
-    if fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).is_err() {
-        return;
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
 }
 
 /// The first that is a tmpfs.
