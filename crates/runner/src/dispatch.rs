@@ -19,7 +19,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let mut backoff = Backoff::new();
     while let Some(free) = shared.wait_for_place() {
         places.workers.retain(|worker| !worker.is_finished());
-        // A place keeps its nonce until it is answered: an answer that got lost is given again.
+        // A question keeps its nonces until it is answered: an answer that got lost is given again.
         places.nonces.truncate(free);
         while places.nonces.len() < free {
             match chance::name() {
@@ -39,6 +39,8 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         match shared.link.acquire(&asked, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
+                // Also one that brought nothing is spent: the server may have granted it and ended the attempt at once.
+                places.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
                     places.give(shared, assignment);
@@ -62,14 +64,13 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 }
 
 struct Places {
-    /// Of places that are free.
+    /// Of a question that is not answered yet.
     nonces: Vec<String>,
     workers: Vec<JoinHandle<()>>,
 }
 
 impl Places {
     fn give(&mut self, shared: &Arc<Shared>, assignment: Assignment) {
-        self.nonces.retain(|nonce| *nonce != assignment.attempt.nonce);
         shared.take_place();
         let (of_worker, attempt) = (shared.clone(), assignment.attempt.clone());
         let worker = std::thread::Builder::new().name("runner-step".into()).spawn(move || {

@@ -32,6 +32,10 @@ struct State {
     kept: BTreeMap<String, Vec<u8>>,
     faults: Vec<String>,
     beats: usize,
+    /// The nonces of every question for work, and whether it was answered.
+    asked: Vec<(Vec<String>, bool)>,
+    /// Every report as it came, also those that were not answered.
+    said: Vec<Report>,
     is_away: bool,
     /// This many log chunks are written, but their answer gets lost.
     lost_answers: usize,
@@ -99,6 +103,23 @@ impl TestLink {
 
     pub(crate) fn wait_for_beats(&self, count: usize) {
         self.wait(&format!("{count} heartbeats"), |state| (state.beats >= count).then_some(()));
+    }
+
+    /// The nonces of each question, and whether it was answered, once `count` of them were.
+    pub(crate) fn wait_for_questions(&self, count: usize, is_answered: bool) -> Vec<(Vec<String>, bool)> {
+        self.wait(&format!("{count} questions"), |state| {
+            let found = state.asked.iter().filter(|(_, answered)| *answered == is_answered).count();
+            (found >= count).then(|| state.asked.clone())
+        })
+    }
+
+    /// What was said about a step, once it was said `count` times, heard or not.
+    pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<Report> {
+        self.wait(&format!("{count} tries to report {step}"), |state| {
+            let said = state.said.iter().filter(|report| report.attempt.step_id == step);
+            let said: Vec<Report> = said.cloned().collect();
+            (said.len() >= count).then_some(said)
+        })
     }
 
     pub(crate) fn wait_for_log(&self, step: &str, part: &str) {
@@ -173,7 +194,13 @@ impl State {
 impl Link for TestLink {
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
         let until = Instant::now() + wait;
-        let mut state = self.answer()?;
+        let mut state = self.lock();
+        let is_away = state.is_away;
+        state.asked.push((asked.nonces.clone(), !is_away));
+        self.changed.notify_all();
+        if is_away {
+            return Err(LinkError::Unavailable("away".into()));
+        }
         loop {
             let mut given = Vec::new();
             for nonce in &asked.nonces {
@@ -237,6 +264,7 @@ impl Link for TestLink {
     }
 
     fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+        self.change(|state| state.said.push(report.clone()));
         let mut state = self.answer()?;
         let order = state.order_for(&report.attempt);
         let step = report.attempt.step_id.clone();
