@@ -119,7 +119,7 @@ fn work(shared: &Arc<Shared>, first: Assignment) {
     }
 }
 
-/// Tells how it ended until the server has heard it, and answers what comes next.
+/// Tells how it ended until the server has heard it, and answers what comes next; nothing does without a `control`.
 fn report(
     shared: &Arc<Shared>,
     assignment: &Assignment,
@@ -129,20 +129,20 @@ fn report(
     log_bytes: u64,
 ) -> Option<Assignment> {
     let is_stale = || control.is_some_and(Control::is_stale);
-    let mut report = Report {
+    // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
+    // grants it may have got lost, and nobody else would execute it.
+    let wants_next = control.is_some() && !shared.is_ending();
+    let report = Report {
         attempt: assignment.attempt.clone(),
         outcome,
         isolation,
         log_bytes,
-        next_nonce: chance::name().ok(),
+        next_nonce: if wants_next { chance::name().ok() } else { None },
         boot: shared.settings.boot.clone(),
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
     while !is_stale() {
-        if shared.is_ending() {
-            report.next_nonce = None;
-        }
         match shared.link.report(&report) {
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;

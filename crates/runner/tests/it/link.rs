@@ -1,7 +1,7 @@
 //! `TestLink`: the server's side of the protocol in memory. It grants what a test gives it, remembers what it is told,
 //! and can be away.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -28,6 +28,8 @@ struct State {
     chains: HashMap<String, VecDeque<Assignment>>,
     logs: BTreeMap<String, Vec<u8>>,
     reports: Vec<Report>,
+    /// Steps whose report was answered.
+    answered: HashSet<String>,
     orders: HashMap<String, (Order, Option<String>)>,
     kept: BTreeMap<String, Vec<u8>>,
     faults: Vec<String>,
@@ -39,6 +41,8 @@ struct State {
     is_away: bool,
     /// This many log chunks are written, but their answer gets lost.
     lost_answers: usize,
+    /// This many reports are heard, but their answer gets lost.
+    lost_reports: usize,
     /// Once a log is this long, the server goes away by itself.
     away_at_log_bytes: Option<usize>,
 }
@@ -79,6 +83,10 @@ impl TestLink {
 
     pub(crate) fn lose_answers(&self, count: usize) {
         self.change(|state| state.lost_answers = count);
+    }
+
+    pub(crate) fn lose_reports(&self, count: usize) {
+        self.change(|state| state.lost_reports = count);
     }
 
     pub(crate) fn is_away(&self) -> bool {
@@ -274,16 +282,27 @@ impl Link for TestLink {
             state.faults.push(fault);
         }
         if state.reports.iter().any(|earlier| earlier.attempt == report.attempt) {
-            state.faults.push(format!("{step} is reported twice"));
-        }
-        state.reports.push(report.clone());
-        let next = match &report.next_nonce {
-            Some(nonce) => {
-                let next = state.chains.get_mut(&step).and_then(VecDeque::pop_front);
-                next.map(|assignment| state.grant(nonce, assignment))
+            // Only who was not answered may say it again.
+            if state.answered.contains(&step) {
+                state.faults.push(format!("{step} is reported twice"));
             }
-            None => None,
-        };
+        } else {
+            state.reports.push(report.clone());
+        }
+        let next = report.next_nonce.as_ref().and_then(|nonce| match state.granted.get(nonce) {
+            Some(earlier) => Some(earlier.clone()),
+            None => {
+                let next = state.chains.get_mut(&step).and_then(VecDeque::pop_front)?;
+                Some(state.grant(nonce, next))
+            }
+        });
+        if state.lost_reports > 0 {
+            state.lost_reports -= 1;
+            drop(state);
+            self.changed.notify_all();
+            return Err(LinkError::Unavailable("the answer got lost".into()));
+        }
+        state.answered.insert(step);
         drop(state);
         self.changed.notify_all();
         Ok(Reported { order, next })

@@ -136,3 +136,19 @@ fn a_question_that_was_answered_is_never_asked_again() {
     }
     assert!(all.len() > answered.len());
 }
+
+#[test]
+fn a_report_that_is_repeated_asks_for_the_same_next_step_also_when_the_runner_ends() {
+    let mut fixture = Fixture::new();
+    fixture.link.give_chain("a", vec![script("b", "true")]);
+    fixture.link.lose_reports(2);
+    fixture.link.give(script("a", "true"));
+    fixture.link.wait_for_tries("a", 1);
+    fixture.stop();
+    let tries = fixture.link.wait_for_tries("a", 2);
+    assert!(tries[0].next_nonce.is_some());
+    assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
+    // The server has granted the next one, so something is said about it too.
+    let next = fixture.link.report_of("b");
+    assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
+}
