@@ -37,7 +37,8 @@ pub struct Settings {
     pub places: usize,
     pub labels: Vec<String>,
     pub sandbox: Sandbox,
-    /// What steps must not read, such as the data directory of a server on the same machine. A step without a sandbox
+    /// Directories and files that steps must not read, such as the data directory of a server on the same machine and its
+    /// key. What is not there at the start is not hidden. A step without a sandbox
     /// can read what its user can.
     pub hidden: Vec<PathBuf>,
     /// Where files with secrets are put: the first of these that is a tmpfs.
