@@ -64,7 +64,7 @@ pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &A
         assignment.attempt.clone(),
         control.clone(),
         &masker,
-        shared.settings.step_log_bytes_max,
+        &shared.settings,
         shared.give_up(),
     );
     let attempt = Attempt {

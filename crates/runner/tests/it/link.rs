@@ -43,6 +43,9 @@ struct State {
     lost_answers: usize,
     /// This many reports are heard, but their answer gets lost.
     lost_reports: usize,
+    /// Every log chunk is answered with this.
+    log_error: Option<LinkError>,
+    log_failures: usize,
     /// Once a log is this long, the server goes away by itself.
     away_at_log_bytes: Option<usize>,
 }
@@ -89,6 +92,10 @@ impl TestLink {
         self.change(|state| state.lost_reports = count);
     }
 
+    pub(crate) fn fail_log(&self, error: Option<LinkError>) {
+        self.change(|state| state.log_error = error);
+    }
+
     pub(crate) fn is_away(&self) -> bool {
         self.lock().is_away
     }
@@ -128,6 +135,10 @@ impl TestLink {
             let said: Vec<Report> = said.cloned().collect();
             (said.len() >= count).then_some(said)
         })
+    }
+
+    pub(crate) fn wait_for_log_failures(&self, count: usize) {
+        self.wait(&format!("{count} chunks not taken"), |state| (state.log_failures >= count).then_some(()));
     }
 
     pub(crate) fn wait_for_log(&self, step: &str, part: &str) {
@@ -246,6 +257,11 @@ impl Link for TestLink {
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
         let mut state = self.answer()?;
+        if let Some(error) = state.log_error.clone() {
+            state.log_failures += 1;
+            self.changed.notify_all();
+            return Err(error);
+        }
         let order = state.order_for(attempt);
         if bytes.len() > berth_runner::LOG_CHUNK_BYTES_MAX {
             state.faults.push(format!("a chunk of {} bytes", bytes.len()));
