@@ -19,7 +19,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
     let mut backoff = Backoff::new();
     while let Some(free) = shared.wait_for_place() {
         places.workers.retain(|worker| !worker.is_finished());
-        // A place keeps its nonce until it is answered: an answer that got lost is given again.
+        // A question keeps its nonces until it is answered: an answer that got lost is given again.
         places.nonces.truncate(free);
         while places.nonces.len() < free {
             match chance::name() {
@@ -39,6 +39,8 @@ pub(crate) fn run(shared: &Arc<Shared>) {
         match shared.link.acquire(&asked, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
+                // Also one that brought nothing is spent: the server may have granted it and ended the attempt at once.
+                places.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
                     places.give(shared, assignment);
@@ -62,14 +64,13 @@ pub(crate) fn run(shared: &Arc<Shared>) {
 }
 
 struct Places {
-    /// Of places that are free.
+    /// Of a question that is not answered yet.
     nonces: Vec<String>,
     workers: Vec<JoinHandle<()>>,
 }
 
 impl Places {
     fn give(&mut self, shared: &Arc<Shared>, assignment: Assignment) {
-        self.nonces.retain(|nonce| *nonce != assignment.attempt.nonce);
         shared.take_place();
         let (of_worker, attempt) = (shared.clone(), assignment.attempt.clone());
         let worker = std::thread::Builder::new().name("runner-step".into()).spawn(move || {
@@ -118,7 +119,7 @@ fn work(shared: &Arc<Shared>, first: Assignment) {
     }
 }
 
-/// Tells how it ended until the server has heard it, and answers what comes next.
+/// Tells how it ended until the server has heard it, and answers what comes next; nothing does without a `control`.
 fn report(
     shared: &Arc<Shared>,
     assignment: &Assignment,
@@ -128,20 +129,20 @@ fn report(
     log_bytes: u64,
 ) -> Option<Assignment> {
     let is_stale = || control.is_some_and(Control::is_stale);
-    let mut report = Report {
+    // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
+    // grants it may have got lost, and nobody else would execute it.
+    let wants_next = control.is_some() && !shared.is_ending();
+    let report = Report {
         attempt: assignment.attempt.clone(),
         outcome,
         isolation,
         log_bytes,
-        next_nonce: chance::name().ok(),
+        next_nonce: if wants_next { chance::name().ok() } else { None },
         boot: shared.settings.boot.clone(),
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
     while !is_stale() {
-        if shared.is_ending() {
-            report.next_nonce = None;
-        }
         match shared.link.report(&report) {
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;

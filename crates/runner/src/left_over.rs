@@ -1,10 +1,11 @@
 //! What an earlier process left behind: nothing is adopted, everything is ended.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::attempt::place::{attempts_dir, remove_attempt};
+use crate::attempt::place::{attempt_of, attempts_dir, remove_attempt};
 use crate::process::tree::kill_marked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,14 +31,12 @@ pub fn kill_left_over(work_dir: &Path) -> io::Result<LeftOver> {
     entry.extend_from_slice(dir.as_os_str().as_encoded_bytes());
     entry.push(b'/');
     let processes = kill_marked(&entry);
-    let mut attempts = 0;
     let entries = match fs::read_dir(&dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         other => Some(other?),
     };
-    for entry in entries.into_iter().flatten() {
-        remove_attempt(&entry?.path());
-        attempts += 1;
-    }
-    Ok(LeftOver { processes, attempts })
+    let found = entries.into_iter().flatten().map(|entry| entry.map(|entry| attempt_of(entry.path())));
+    let attempts = found.collect::<io::Result<BTreeSet<_>>>()?;
+    attempts.iter().for_each(|attempt| remove_attempt(attempt));
+    Ok(LeftOver { processes, attempts: attempts.len() })
 }

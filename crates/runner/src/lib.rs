@@ -32,6 +32,6 @@ pub use left_over::{LeftOver, kill_left_over};
 pub use runner::Runner;
 pub use settings::{
     ACQUIRE_WAIT_MAX, HEARTBEAT_WAIT_MAX, LOG_CHUNK_BYTES_MAX, RUNNER_SELF_STOP, SCRIPT_BYTES_MAX,
-    SHUTDOWN_GRACE, STEP_LOG_BYTES_MAX, STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE, Sandbox, Settings,
-    StartError,
+    SHUTDOWN_GRACE, STEP_LOG_BYTES_MAX, STEP_LOG_PATIENCE, STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE, Sandbox,
+    Settings, StartError,
 };

@@ -2,8 +2,9 @@
 //!
 //! The thread that runs the attempt writes; a second thread sends, so that a server that is slow to answer does not
 //! keep a step from being stopped. A step that is over before a chunk is due never gets that second thread: what it
-//! wrote is sent at its end. While the server is away, bytes are kept up to a limit; what is lost then is counted in
-//! the log itself.
+//! wrote is sent at its end. While the server is away, bytes are kept up to a limit; what is lost then, or what the
+//! server does not take, is counted in the log itself, once that takes anything again. A step that is over does not wait
+//! for its log for ever.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -14,10 +15,12 @@ use berth_core::mask::{Masker, Stream};
 
 use crate::backoff::Backoff;
 use crate::control::{Control, Why};
-use crate::settings::LOG_CHUNK_BYTES_MAX;
+use crate::settings::{LOG_CHUNK_BYTES_MAX, Settings};
 
 /// How long bytes may wait for more before they are sent.
 const HOLD: Duration = Duration::from_millis(50);
+/// How often a server that refuses the log is offered the count of what it missed.
+const OFFER_EVERY: Duration = Duration::from_secs(5);
 const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub(crate) struct Log {
@@ -34,6 +37,7 @@ struct Sent {
     control: Arc<Control>,
     give_up: GiveUp,
     bytes_max: u64,
+    patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -49,9 +53,15 @@ struct State {
     lost: u64,
     is_truncated: bool,
     is_away: bool,
-    is_refused: bool,
-    is_closed: bool,
+    /// Since when the server has said no: all is lost until it takes a line again.
+    refused: Option<Instant>,
+    /// Nobody wants it any more.
+    is_over: bool,
+    /// When the step was over.
+    closed: Option<Instant>,
     ends_line: bool,
+    /// The same for what is sent.
+    sent_ends_line: bool,
 }
 
 impl Log {
@@ -60,7 +70,7 @@ impl Log {
         attempt: AttemptRef,
         control: Arc<Control>,
         masker: &Masker,
-        bytes_max: u64,
+        settings: &Settings,
         give_up: GiveUp,
     ) -> Self {
         let state = State {
@@ -72,16 +82,19 @@ impl Log {
             lost: 0,
             is_truncated: false,
             is_away: false,
-            is_refused: false,
-            is_closed: false,
+            refused: None,
+            is_over: false,
+            closed: None,
             ends_line: true,
+            sent_ends_line: true,
         };
         let sent = Sent {
             link,
             attempt,
             control,
             give_up,
-            bytes_max,
+            bytes_max: settings.step_log_bytes_max,
+            patience: settings.step_log_patience,
             state: Mutex::new(state),
             changed: Condvar::new(),
         };
@@ -91,7 +104,7 @@ impl Log {
     /// Bytes of the step, as they came.
     pub(crate) fn write(&self, bytes: &[u8]) {
         let mut state = self.sent.lock();
-        if state.is_truncated || state.is_refused {
+        if state.is_truncated || state.is_over {
             return;
         }
         let mut masked = Vec::with_capacity(bytes.len());
@@ -115,7 +128,9 @@ impl Log {
         state.stream.push(format!("{begin}{text}\n").as_bytes(), &mut masked);
         state.stream.flush(&mut masked);
         // Past the limit our own lines still have their place: they say how it ended.
-        if !state.is_refused {
+        if state.refused.is_some() {
+            state.lost += masked.len() as u64;
+        } else if !state.is_over {
             state.tell_lost();
             state.put(&masked);
         }
@@ -126,7 +141,7 @@ impl Log {
     /// False: the writer should wait, the server takes the bytes too slowly.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.sent.lock();
-        state.is_away || state.is_refused || state.pending.len() < BUFFER_BYTES_MAX
+        state.is_away || state.refused.is_some() || state.is_over || state.pending.len() < BUFFER_BYTES_MAX
     }
 
     /// When the next chunk is due and nobody is there yet to send it.
@@ -156,8 +171,10 @@ impl Log {
         let mut masked = Vec::new();
         state.stream.flush(&mut masked);
         state.accept(&masked, self.sent.bytes_max);
-        state.tell_lost();
-        state.is_closed = true;
+        if state.refused.is_none() {
+            state.tell_lost();
+        }
+        state.closed = Some(Instant::now());
         drop(state);
         self.sent.changed.notify_all();
         let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -165,8 +182,14 @@ impl Log {
             sender.join().ok();
         }
         let mut state = self.sent.lock();
-        while !state.pending.is_empty() && !state.is_refused {
+        while !state.pending.is_empty() {
             state = self.sent.send_one(state);
+        }
+        if state.lost > 0 && !state.is_over {
+            state = self.sent.offer(state);
+        }
+        if state.lost > 0 {
+            tracing::warn!(step = %self.sent.attempt.step_id, lost = state.lost, "the end of a log is lost");
         }
         state.offset
     }
@@ -174,13 +197,14 @@ impl Log {
 
 impl State {
     fn accept(&mut self, masked: &[u8], bytes_max: u64) {
-        if masked.is_empty() || self.is_truncated || self.is_refused {
+        if masked.is_empty() || self.is_truncated || self.is_over {
             return;
         }
         let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
         let taken = &masked[..masked.len().min(room)];
         // Once something is lost, all is until the server is back: one gap, not many.
-        if self.is_away && (self.lost > 0 || self.pending.len() + taken.len() > BUFFER_BYTES_MAX) {
+        let is_full = self.is_away && (self.lost > 0 || self.pending.len() + taken.len() > BUFFER_BYTES_MAX);
+        if is_full || self.refused.is_some() {
             self.lost += taken.len() as u64;
         } else {
             self.tell_lost();
@@ -189,16 +213,26 @@ impl State {
         self.accepted += taken.len() as u64;
         if taken.len() < masked.len() {
             self.is_truncated = true;
-            self.tell_lost();
-            self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
+            if self.refused.is_none() {
+                self.tell_lost();
+                self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
+            }
         }
     }
 
     fn tell_lost(&mut self) {
         let lost = std::mem::take(&mut self.lost);
         if lost > 0 {
-            self.put_line(&format!("[berth] log gap: {lost} bytes lost"));
+            self.put_line(&gap(lost));
         }
+    }
+
+    /// What was to be sent is not taken: it and all that comes is counted.
+    fn refuse(&mut self, chunk: &[u8]) {
+        self.lost += (chunk.len() + self.pending.len()) as u64;
+        self.pending.clear();
+        self.oldest = None;
+        self.refused = Some(Instant::now());
     }
 
     fn put_line(&mut self, text: &str) {
@@ -220,6 +254,10 @@ impl State {
     }
 }
 
+fn gap(lost: u64) -> String {
+    format!("[berth] log gap: {lost} bytes lost")
+}
+
 impl Sent {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -228,7 +266,11 @@ impl Sent {
     /// The second thread: sends what is due until the log is closed. What is left then is sent by who closed it.
     fn run(&self) {
         let mut state = self.lock();
-        while !state.is_closed && !state.is_refused {
+        while state.closed.is_none() && !state.is_over {
+            if state.refused.is_some_and(|since| since.elapsed() >= OFFER_EVERY) && state.lost > 0 {
+                state = self.offer(state);
+                continue;
+            }
             if state.is_due() {
                 state = self.send_one(state);
                 continue;
@@ -240,10 +282,53 @@ impl Sent {
         }
     }
 
+    /// The step is over, and its log was tried for long enough.
+    fn is_tried_enough(&self) -> bool {
+        self.lock().closed.is_some_and(|closed| closed.elapsed() >= self.patience)
+    }
+
+    fn obey(&self, order: Order) {
+        match order {
+            Order::Continue => {}
+            Order::Cancel => self.control.stop(Why::Cancelled { reason: None }, None),
+            Order::Stale => self.control.stop(Why::Stale, None),
+        }
+    }
+
+    /// Offers the line that says what is missing, once. When it is taken, so is what comes after it.
+    fn offer<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let lost = std::mem::take(&mut state.lost);
+        let begin = if state.sent_ends_line { "" } else { "\n" };
+        let (line, offset) = (format!("{begin}{}\n", gap(lost)), state.offset);
+        state.refused = Some(Instant::now());
+        drop(state);
+        let answer = self.link.append_log(&self.attempt, offset, line.as_bytes());
+        if let Ok(order) = answer {
+            self.obey(order);
+        }
+        let mut state = self.lock();
+        match answer {
+            Ok(Order::Stale) => state.is_over = true,
+            Ok(Order::Continue | Order::Cancel) => {
+                state.refused = None;
+                state.is_away = false;
+                state.offset = offset + line.len() as u64;
+                state.sent_ends_line = true;
+                state.ends_line = true;
+            }
+            Err(_) => state.lost += lost,
+        }
+        state
+    }
+
     /// Before another try; not much longer than anybody wants one.
     fn pause(&self, length: Duration) {
         let until = Instant::now() + length;
-        while Instant::now() < until && !self.control.is_stale() && !(self.give_up)() {
+        while Instant::now() < until
+            && !self.control.is_stale()
+            && !(self.give_up)()
+            && !self.is_tried_enough()
+        {
             std::thread::sleep(HOLD.min(until.saturating_duration_since(Instant::now())));
         }
     }
@@ -256,37 +341,49 @@ impl Sent {
         let offset = state.offset;
         drop(state);
         let mut backoff = Backoff::new();
-        let is_there = loop {
+        let end = loop {
             match self.link.append_log(&self.attempt, offset, &chunk) {
                 Ok(order) => {
-                    match order {
-                        Order::Continue => {}
-                        Order::Cancel => self.control.stop(Why::Cancelled { reason: None }, None),
-                        Order::Stale => self.control.stop(Why::Stale, None),
-                    }
-                    break order != Order::Stale;
+                    self.obey(order);
+                    break if order == Order::Stale { End::Unwanted } else { End::There };
                 }
                 Err(LinkError::Refused(text)) => {
                     tracing::warn!(step = %self.attempt.step_id, "the log is refused: {text}");
-                    break false;
+                    break End::Refused;
                 }
-                Err(LinkError::Unavailable(_)) => {
+                Err(LinkError::Unavailable(text)) => {
                     self.lock().is_away = true;
                     if self.control.is_stale() || (self.give_up)() {
-                        break false;
+                        break End::Unwanted;
+                    }
+                    if self.is_tried_enough() {
+                        tracing::warn!(step = %self.attempt.step_id, "the log is given up: {text}");
+                        break End::Refused;
                     }
                     self.pause(backoff.next());
                 }
             }
         };
         let mut state = self.lock();
-        if is_there {
-            state.is_away = false;
-            state.offset = offset + chunk.len() as u64;
-        } else {
-            state.is_refused = true;
-            state.pending.clear();
+        match end {
+            End::There => {
+                state.is_away = false;
+                state.offset = offset + chunk.len() as u64;
+                state.sent_ends_line = chunk.last().is_none_or(|last| *last == b'\n');
+            }
+            End::Refused => state.refuse(&chunk),
+            End::Unwanted => {
+                state.is_over = true;
+                state.pending.clear();
+            }
         }
         state
     }
+}
+
+/// How sending a chunk ended.
+enum End {
+    There,
+    Refused,
+    Unwanted,
 }

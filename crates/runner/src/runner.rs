@@ -14,6 +14,7 @@ use crate::attempt::place::{Place, attempts_dir};
 use crate::control::{Control, Why};
 use crate::left_over::kill_left_over;
 use crate::log::GiveUp;
+use crate::process::tree::become_subreaper;
 use crate::pulse::{self, Pulse};
 use crate::sandbox::{Cage, Level};
 use crate::settings::{Settings, StartError};
@@ -59,10 +60,7 @@ impl Runner {
     pub fn start(mut settings: Settings, link: Arc<dyn Link>) -> Result<Self, StartError> {
         let lock = prepare(&mut settings)?;
         let level = sandbox::choose(&settings)?;
-        // Orphans come to us, so that they can be found. Without it the sweep of /proc still looks for marks.
-        if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {
-            tracing::warn!("orphans of steps do not come to this process: {error}");
-        }
+        become_subreaper();
         let left = kill_left_over(&settings.work_dir)
             .map_err(|source| StartError::WorkDir { path: settings.work_dir.clone(), source })?;
         if left.processes > 0 || left.attempts > 0 {

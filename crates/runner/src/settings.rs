@@ -13,6 +13,8 @@ pub const STEP_STOP_GRACE: Duration = Duration::from_secs(10);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(8);
 pub const STEP_LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const STEP_OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
+/// How long the log of a step that is over may be tried while the server does not take it.
+pub const STEP_LOG_PATIENCE: Duration = Duration::from_secs(30);
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// The kernel takes no longer argument; a script is one.
 pub const SCRIPT_BYTES_MAX: usize = 128 * 1024 - 1;
@@ -37,13 +39,16 @@ pub struct Settings {
     pub places: usize,
     pub labels: Vec<String>,
     pub sandbox: Sandbox,
-    /// What steps must not read, such as the data directory of a server on the same machine. A step without a sandbox
+    /// Directories and files that steps must not read, such as the data directory of a server on the same machine and its
+    /// key. What is not there at the start is not hidden. A step without a sandbox
     /// can read what its user can.
     pub hidden: Vec<PathBuf>,
     /// Where files with secrets are put: the first of these that is a tmpfs.
     pub secret_places: Vec<PathBuf>,
     pub step_memory_bytes_max: Option<u64>,
     pub step_log_bytes_max: u64,
+    /// After this long the rest of a finished step's log is given up, so that the step's end is heard.
+    pub step_log_patience: Duration,
     /// From TERM to KILL.
     pub stop_grace: Duration,
     /// The same when the runner itself ends.
@@ -66,6 +71,7 @@ impl Settings {
             secret_places: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
             step_memory_bytes_max: None,
             step_log_bytes_max: STEP_LOG_BYTES_MAX,
+            step_log_patience: STEP_LOG_PATIENCE,
             stop_grace: STEP_STOP_GRACE,
             shutdown_grace: SHUTDOWN_GRACE,
             acquire_wait: ACQUIRE_WAIT_MAX,

@@ -5,6 +5,7 @@ pub(crate) mod environment;
 pub(crate) mod exit;
 pub(crate) mod outputs;
 pub(crate) mod place;
+pub(crate) mod removal;
 
 use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
@@ -63,7 +64,7 @@ pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &A
         assignment.attempt.clone(),
         control.clone(),
         &masker,
-        shared.settings.step_log_bytes_max,
+        &shared.settings,
         shared.give_up(),
     );
     let attempt = Attempt {

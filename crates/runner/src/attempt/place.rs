@@ -5,24 +5,31 @@
 //!                            home        HOME
 //!                            tmp         TMPDIR
 //!                            output-…    what BERTH_OUTPUT names
-//!                            secrets     the path of its directory on a tmpfs, when it has one
+//! WORK_DIR/attempts/<random>.secrets     the path of its directory on a tmpfs, when it has one
 //! ```
+//!
+//! The note about the secrets lies beside the step's own directory: what is inside, the step may have replaced.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use berth_api::runner::SecretText;
-use rustix::fs::statfs;
+use rustix::fs::{Mode, OFlags, open, statfs};
 
+use super::removal::remove;
 use crate::chance;
 use crate::process::tree::mark;
 use crate::settings::Settings;
 
 const ATTEMPTS: &str = "attempts";
-const SECRETS: &str = "secrets";
+const NOTE: &str = "secrets";
+/// The kernel takes no longer path.
+const NOTE_BYTES_MAX: u64 = 4 * 1024;
 /// What `statfs` says of a tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
@@ -86,7 +93,7 @@ impl Place {
             }
             let written = (|| {
                 // First where they are, then they themselves: a crash in between leaves nothing unknown.
-                private_file(&self.dir.join(SECRETS), self.secrets.as_os_str().as_encoded_bytes())?;
+                private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
                 private_dir(&self.secrets)?;
                 for (index, (name, value)) in files.iter().enumerate() {
                     let path = self.secrets.join(index.to_string());
@@ -110,41 +117,40 @@ impl Place {
     }
 }
 
-/// Removes an attempt's directory and, before, its secrets.
+fn note_of(dir: &Path) -> PathBuf {
+    dir.with_extension(NOTE)
+}
+
+/// The directory of the attempt that something in the directory of all attempts belongs to.
+pub(crate) fn attempt_of(entry: PathBuf) -> PathBuf {
+    if entry.extension() == Some(OsStr::new(NOTE)) { entry.with_extension("") } else { entry }
+}
+
+/// Removes an attempt's directory and, before, its secrets. The note goes last: it is needed as long as they are there.
 pub(crate) fn remove_attempt(dir: &Path) {
-    if let Ok(path) = fs::read_to_string(dir.join(SECRETS)) {
-        let path = Path::new(&path);
-        // The step could have written the note: only what we would have made is removed.
+    let note = note_of(dir);
+    if let Some(path) = read_note(&note) {
+        // A step without a sandbox could have written the note: only what we would have made is removed.
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
         if is_ours && path.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-            remove_dir(path);
+            remove(&path);
         }
     }
-    remove_dir(dir);
+    remove(dir);
+    remove(&note);
 }
 
-fn remove_dir(dir: &Path) {
-    let Err(error) = fs::remove_dir_all(dir) else { return };
-    if error.kind() == io::ErrorKind::NotFound {
-        return;
+/// Whatever stands there is neither waited for nor followed nor read without end.
+fn read_note(path: &Path) -> Option<PathBuf> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
     }
-    // A step may leave directories that it has made read-only.
-    open_up(dir);
-    if let Err(error) = fs::remove_dir_all(dir) {
-        tracing::warn!(dir = %dir.display(), "cannot remove what a step has left: {error}");
-    }
-}
-
-fn open_up(dir: &Path) {
-    if fs::set_permissions(dir, fs::Permissions::from_mode(0o700)).is_err() {
-        return;
-    }
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
-        }
-    }
+    let mut text = Vec::new();
+    file.take(NOTE_BYTES_MAX).read_to_end(&mut text).ok()?;
+    Some(PathBuf::from(OsStr::from_bytes(&text)))
 }
 
 /// The first that is a tmpfs.

@@ -58,6 +58,11 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
     }
     attempt.isolation.set(cage.isolation());
     process::run(attempt, &cage, command, by).map_err(|error| {
+        // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
+        if attempt.has_run.get() {
+            attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {error}"));
+            return Outcome::Interrupted;
+        }
         let detail = format!("cannot start /bin/sh: {error}");
         match error.kind() {
             ErrorKind::ArgumentListTooLong => {

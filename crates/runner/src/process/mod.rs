@@ -30,6 +30,10 @@ const STOP_TICK: Duration = Duration::from_millis(20);
 const FULL_TICK: Duration = Duration::from_millis(5);
 /// What a finished step still has in flight, such as a `tee` behind its shell, may arrive for this long.
 const SETTLE: Duration = Duration::from_millis(100);
+/// What is still in the pipe when the step is over is read for this long, and at most this much: nobody should write any
+/// more, but a daemon that could not be found may do so for ever.
+const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Orphans that have ended are waited for this often while a step runs.
 const REAP_EVERY: Duration = Duration::from_secs(10);
 
@@ -47,7 +51,8 @@ pub(crate) enum Halt {
     TimedOut,
 }
 
-/// Runs `command` until it has ended and nothing of it is left. `by` is when its time is over.
+/// Runs `command` until it has ended and nothing of it is left. `by` is when its time is over. After an error nothing is
+/// left either: the end of the [`Tree`] sees to that. Whether anything ran, the attempt knows.
 pub(crate) fn run(
     attempt: &Attempt<'_>,
     cage: &Cage<'_>,
@@ -177,13 +182,21 @@ impl Watch<'_> {
 
     /// What is in the pipe when nobody writes any more.
     fn drain(&mut self) {
-        while self.reader.is_some() {
+        let mut until = Instant::now() + DRAIN;
+        let mut bytes = 0;
+        while self.reader.is_some() && bytes < DRAIN_BYTES_MAX && Instant::now() < until {
             if !self.attempt.log.has_room() {
                 std::thread::sleep(FULL_TICK);
-            } else if !self.read() {
-                self.reader = None;
+                // A slow server takes none of the step's time.
+                until += FULL_TICK;
+                continue;
+            }
+            match self.read() {
+                0 => self.reader = None,
+                length => bytes += length,
             }
         }
+        self.reader = None;
     }
 
     fn has_ended(&self) -> bool {
@@ -220,20 +233,23 @@ impl Watch<'_> {
         self.attempt.log.tick();
     }
 
-    /// One piece of output. False when there is none now; the reader is given up at the end.
-    fn read(&mut self) -> bool {
-        let Some(reader) = &mut self.reader else { return false };
-        match reader.read(&mut self.buffer) {
-            Ok(0) => self.reader = None,
-            Ok(length) => {
-                self.attempt.log.write(&self.buffer[..length]);
-                return true;
+    /// One piece of output, and its length. Zero when there is none now; the reader is given up at the end.
+    fn read(&mut self) -> usize {
+        let Some(reader) = &mut self.reader else { return 0 };
+        loop {
+            match reader.read(&mut self.buffer) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return 0,
+                Ok(0) | Err(_) => {
+                    self.reader = None;
+                    return 0;
+                }
+                Ok(length) => {
+                    self.attempt.log.write(&self.buffer[..length]);
+                    return length;
+                }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => return true,
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
-            Err(_) => self.reader = None,
         }
-        false
     }
 }
 

@@ -6,12 +6,14 @@
 
 use std::cell::Cell;
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid, kill_process_group, waitid, waitpid,
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid, kill_process_group,
+    set_child_subreaper, waitid, waitpid,
 };
 
 use super::proc::{Seen, adopted_children, all, own_children};
@@ -19,6 +21,9 @@ use super::proc::{Seen, adopted_children, all, own_children};
 /// Main processes of all attempts of this process. Which children are adopted is a fact about the whole process, so
 /// there is one list, and it is locked while a process is started.
 static MAINS: Mutex<Vec<Main>> = Mutex::new(Vec::new());
+
+/// Orphans come to this process. Like [`MAINS`], a fact about the whole process.
+static IS_SUBREAPER: AtomicBool = AtomicBool::new(false);
 
 /// Between two looks for what is left.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
@@ -38,6 +43,14 @@ pub(crate) struct Tree {
     mark: Vec<u8>,
     /// Nothing is left: found out, not assumed.
     is_over: Cell<bool>,
+}
+
+/// Orphans come to us from now on, so that they can be found. Where that fails, the sweep of `/proc` looks for marks.
+pub(crate) fn become_subreaper() {
+    match set_child_subreaper(Some(getpid())) {
+        Ok(()) => IS_SUBREAPER.store(true, Ordering::Relaxed),
+        Err(error) => tracing::warn!("orphans of steps do not come to this process: {error}"),
+    }
 }
 
 pub(crate) fn mark(attempt: &str) -> Vec<u8> {
@@ -113,6 +126,9 @@ impl Tree {
     /// After the main process has ended and was waited for: is there surely nothing left? Quick, because it runs at
     /// the end of every step: a survivor has become our child, or descends from one.
     fn is_surely_gone(&self) -> bool {
+        if !IS_SUBREAPER.load(Ordering::Relaxed) {
+            return false;
+        }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         if matches!(waitid(WaitId::All, options), Err(Errno::CHILD)) {
             return true;
@@ -201,4 +217,29 @@ pub(crate) fn kill_marked(entry: &[u8]) -> usize {
 
 fn mains() -> MutexGuard<'static, Vec<Main>> {
     MAINS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn where_orphans_do_not_come_to_us_they_are_looked_for() {
+        let mark = mark(&format!("test-{}", std::process::id()));
+        let mut command = Command::new("sh");
+        // Once it has said so, it stands still with its mark.
+        command.args(["-c", "setsid sh -c 'echo ready; kill -STOP $$' &"]).stdout(Stdio::piped());
+        command.env("BERTH_ATTEMPT_ID", format!("test-{}", std::process::id()));
+        let (tree, mut child) = Tree::start(mark.clone(), || command.spawn()).expect("started");
+        child.wait().expect("ended");
+        let mut said = [0; 6];
+        child.stdout.take().expect("output").read_exact(&mut said).expect("ready");
+        let left = || all().into_iter().filter(|seen| !seen.is_dead && seen.has_environment(&mark)).count();
+        assert_eq!(left(), 1, "it has left the group and its parent");
+        tree.end();
+        assert_eq!(left(), 0);
+    }
 }

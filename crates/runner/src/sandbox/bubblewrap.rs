@@ -53,8 +53,12 @@ pub(super) fn arguments(settings: &Settings, place: &Place) -> Vec<OsString> {
         arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
     };
     mount("--bind", &[&place.tmp, Path::new("/tmp")]);
-    for hidden in settings.hidden.iter().chain([&settings.work_dir]).filter(|path| path.is_dir()) {
-        mount("--tmpfs", &[hidden]);
+    for hidden in settings.hidden.iter().chain([&settings.work_dir]) {
+        if hidden.is_dir() {
+            mount("--tmpfs", &[hidden]);
+        } else if hidden.exists() {
+            mount("--ro-bind", &[Path::new("/dev/null"), hidden]);
+        }
     }
     mount("--bind", &[&place.dir, &place.dir]);
     if place.has_secrets() {

@@ -77,7 +77,7 @@ fn rules(settings: &Settings, place: &Place) -> Vec<(PathBuf, BitFlags<AccessFs>
 }
 
 /// A right counts for everything below, and none can be taken back below: so the right to read is given beside the way
-/// to each hidden directory, not on it. A link gets none: where it leads, the right is there already, or must not be.
+/// to what is hidden, not on it. A link gets none: where it leads, the right is there already, or must not be.
 fn readable(dir: &Path, hidden: &[&Path]) -> Vec<PathBuf> {
     if hidden.contains(&dir) {
         return Vec::new();

@@ -123,3 +123,13 @@ fn a_dummy_does_as_it_is_told() {
     assignment.timeout_s = 1;
     assert_eq!(failed(&fixture.run(assignment)).0, FailureCause::TimedOut);
 }
+
+#[test]
+fn a_try_that_cannot_be_started_after_another_one_ran_is_no_step_that_never_started() {
+    let fixture = Fixture::new();
+    // The second try has no directory to begin in.
+    let params = json!({ "run": "rmdir ../workspace; exit 1", "every": "1s", "within": "20s" });
+    assert_eq!(fixture.run(step("a", "wait_for", params)), Outcome::Interrupted);
+    let log = fixture.link.text_of("a");
+    assert!(log.contains("[berth] stopped: the runner cannot go on with it: "), "{log}");
+}

@@ -16,7 +16,7 @@ fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
     std::fs::create_dir_all(attempt.join("workspace")).expect("directory");
     let secrets = std::path::PathBuf::from(format!("/dev/shm/berth-{}", "0123"));
     std::fs::create_dir_all(&secrets).expect("directory");
-    std::fs::write(attempt.join("secrets"), secrets.to_str().expect("text")).expect("file");
+    std::fs::write(attempt.with_extension("secrets"), secrets.to_str().expect("text")).expect("file");
     let (marked, stranger) = (unique_sleep(), unique_sleep());
     // As a crash leaves them: in sessions of their own, one without the mark below one that has it.
     let text = format!("setsid env -i sleep {marked} & setsid sleep {marked} & exec sleep {marked}");
@@ -34,7 +34,7 @@ fn e05_processes_directories_and_secrets_of_an_earlier_runner_are_removed() {
     assert_eq!(sleepers(&marked), Vec::<String>::new());
     assert_eq!(sleepers(&stranger).len(), 1, "others are left alone");
     other.kill().and_then(|()| other.wait()).expect("ended");
-    assert!(!attempt.exists() && !secrets.exists());
+    assert!(!attempt.exists() && !secrets.exists() && !attempt.with_extension("secrets").exists());
     assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 0 });
     assert_eq!(
         kill_left_over(&dir.path().join("none")).expect("looked"),
@@ -51,8 +51,25 @@ fn a_note_about_secrets_cannot_name_a_foreign_directory() {
     for dir in [&attempt, &foreign] {
         std::fs::create_dir_all(dir).expect("directory");
     }
-    std::fs::write(attempt.join("secrets"), foreign.to_str().expect("text")).expect("file");
+    std::fs::write(attempt.with_extension("secrets"), foreign.to_str().expect("text")).expect("file");
     let runner = Runner::start(settings(work), Arc::new(TestLink::default())).expect("runner");
     assert!(!attempt.exists() && foreign.exists());
     runner.stop();
+}
+
+#[test]
+fn a_pipe_or_an_endless_file_in_place_of_the_note_holds_nobody_up() {
+    let dir = tempfile::tempdir().expect("directory");
+    let work = dir.path().join("work");
+    let attempts = work.join("attempts");
+    for id in ["pipe", "endless", "tree"] {
+        std::fs::create_dir_all(attempts.join(id)).expect("directory");
+    }
+    // Inside, where any step can write, and beside, where one without a sandbox can.
+    let text = "mkfifo pipe/secrets pipe.secrets; ln -s /dev/zero endless/secrets; ln -s /dev/zero endless.secrets\n\
+                mkdir -p tree.secrets/a; cp /bin/sh alone.secrets";
+    let made = Command::new("sh").args(["-ec", text]).current_dir(&attempts).status().expect("made");
+    assert!(made.success());
+    assert_eq!(kill_left_over(&work).expect("looked"), LeftOver { processes: 0, attempts: 4 });
+    assert_eq!(std::fs::read_dir(&attempts).expect("attempts").count(), 0);
 }

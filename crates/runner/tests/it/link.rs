@@ -1,7 +1,7 @@
 //! `TestLink`: the server's side of the protocol in memory. It grants what a test gives it, remembers what it is told,
 //! and can be away.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -28,13 +28,24 @@ struct State {
     chains: HashMap<String, VecDeque<Assignment>>,
     logs: BTreeMap<String, Vec<u8>>,
     reports: Vec<Report>,
+    /// Steps whose report was answered.
+    answered: HashSet<String>,
     orders: HashMap<String, (Order, Option<String>)>,
     kept: BTreeMap<String, Vec<u8>>,
     faults: Vec<String>,
     beats: usize,
+    /// The nonces of every question for work, and whether it was answered.
+    asked: Vec<(Vec<String>, bool)>,
+    /// Every report as it came, also those that were not answered.
+    said: Vec<Report>,
     is_away: bool,
     /// This many log chunks are written, but their answer gets lost.
     lost_answers: usize,
+    /// This many reports are heard, but their answer gets lost.
+    lost_reports: usize,
+    /// Every log chunk is answered with this.
+    log_error: Option<LinkError>,
+    log_failures: usize,
     /// Once a log is this long, the server goes away by itself.
     away_at_log_bytes: Option<usize>,
 }
@@ -77,6 +88,14 @@ impl TestLink {
         self.change(|state| state.lost_answers = count);
     }
 
+    pub(crate) fn lose_reports(&self, count: usize) {
+        self.change(|state| state.lost_reports = count);
+    }
+
+    pub(crate) fn fail_log(&self, error: Option<LinkError>) {
+        self.change(|state| state.log_error = error);
+    }
+
     pub(crate) fn is_away(&self) -> bool {
         self.lock().is_away
     }
@@ -99,6 +118,27 @@ impl TestLink {
 
     pub(crate) fn wait_for_beats(&self, count: usize) {
         self.wait(&format!("{count} heartbeats"), |state| (state.beats >= count).then_some(()));
+    }
+
+    /// The nonces of each question, and whether it was answered, once `count` of them were.
+    pub(crate) fn wait_for_questions(&self, count: usize, is_answered: bool) -> Vec<(Vec<String>, bool)> {
+        self.wait(&format!("{count} questions"), |state| {
+            let found = state.asked.iter().filter(|(_, answered)| *answered == is_answered).count();
+            (found >= count).then(|| state.asked.clone())
+        })
+    }
+
+    /// What was said about a step, once it was said `count` times, heard or not.
+    pub(crate) fn wait_for_tries(&self, step: &str, count: usize) -> Vec<Report> {
+        self.wait(&format!("{count} tries to report {step}"), |state| {
+            let said = state.said.iter().filter(|report| report.attempt.step_id == step);
+            let said: Vec<Report> = said.cloned().collect();
+            (said.len() >= count).then_some(said)
+        })
+    }
+
+    pub(crate) fn wait_for_log_failures(&self, count: usize) {
+        self.wait(&format!("{count} chunks not taken"), |state| (state.log_failures >= count).then_some(()));
     }
 
     pub(crate) fn wait_for_log(&self, step: &str, part: &str) {
@@ -173,7 +213,13 @@ impl State {
 impl Link for TestLink {
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
         let until = Instant::now() + wait;
-        let mut state = self.answer()?;
+        let mut state = self.lock();
+        let is_away = state.is_away;
+        state.asked.push((asked.nonces.clone(), !is_away));
+        self.changed.notify_all();
+        if is_away {
+            return Err(LinkError::Unavailable("away".into()));
+        }
         loop {
             let mut given = Vec::new();
             for nonce in &asked.nonces {
@@ -211,6 +257,11 @@ impl Link for TestLink {
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
         let mut state = self.answer()?;
+        if let Some(error) = state.log_error.clone() {
+            state.log_failures += 1;
+            self.changed.notify_all();
+            return Err(error);
+        }
         let order = state.order_for(attempt);
         if bytes.len() > berth_runner::LOG_CHUNK_BYTES_MAX {
             state.faults.push(format!("a chunk of {} bytes", bytes.len()));
@@ -237,6 +288,7 @@ impl Link for TestLink {
     }
 
     fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+        self.change(|state| state.said.push(report.clone()));
         let mut state = self.answer()?;
         let order = state.order_for(&report.attempt);
         let step = report.attempt.step_id.clone();
@@ -246,16 +298,27 @@ impl Link for TestLink {
             state.faults.push(fault);
         }
         if state.reports.iter().any(|earlier| earlier.attempt == report.attempt) {
-            state.faults.push(format!("{step} is reported twice"));
-        }
-        state.reports.push(report.clone());
-        let next = match &report.next_nonce {
-            Some(nonce) => {
-                let next = state.chains.get_mut(&step).and_then(VecDeque::pop_front);
-                next.map(|assignment| state.grant(nonce, assignment))
+            // Only who was not answered may say it again.
+            if state.answered.contains(&step) {
+                state.faults.push(format!("{step} is reported twice"));
             }
-            None => None,
-        };
+        } else {
+            state.reports.push(report.clone());
+        }
+        let next = report.next_nonce.as_ref().and_then(|nonce| match state.granted.get(nonce) {
+            Some(earlier) => Some(earlier.clone()),
+            None => {
+                let next = state.chains.get_mut(&step).and_then(VecDeque::pop_front)?;
+                Some(state.grant(nonce, next))
+            }
+        });
+        if state.lost_reports > 0 {
+            state.lost_reports -= 1;
+            drop(state);
+            self.changed.notify_all();
+            return Err(LinkError::Unavailable("the answer got lost".into()));
+        }
+        state.answered.insert(step);
         drop(state);
         self.changed.notify_all();
         Ok(Reported { order, next })

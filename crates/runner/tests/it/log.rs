@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::runner::{Order, SecretText};
+use berth_api::runner::{LinkError, Order, SecretText};
 
 use crate::fixture::{Fixture, script, succeeded};
 
@@ -107,4 +107,30 @@ fn e08_what_is_lost_while_the_server_is_away_is_counted() {
     let kept = log.bytes().filter(|byte| *byte == b'x').count();
     assert_eq!(kept + lost, 10_000_000, "every byte is there, or counted");
     assert!(log.starts_with("first\n") && log.ends_with("last\n"));
+}
+
+#[test]
+fn a_step_whose_log_cannot_be_written_is_reported_all_the_same() {
+    let fixture = Fixture::with(|settings| settings.step_log_patience = Duration::from_millis(100));
+    fixture.link.fail_log(Some(LinkError::Unavailable("the disk is broken".into())));
+    succeeded(&fixture.run(script("short", "echo lost")));
+    succeeded(&fixture.run(script("long", "echo lost; sleep 0.2; echo lost")));
+    assert_eq!((fixture.link.text_of("short"), fixture.link.report_of("long").log_bytes), (String::new(), 0));
+}
+
+#[test]
+fn what_the_server_refuses_is_counted_where_it_takes_the_log_again() {
+    let fixture = Fixture::new();
+    let run = "printf kept; sleep 0.2; echo lost; while [ ! -e go ]; do sleep 0.02; done; echo lost too";
+    fixture.link.give(script("a", run));
+    fixture.link.wait_for_log("a", "kept");
+    fixture.link.fail_log(Some(LinkError::Refused("the disk is full".into())));
+    fixture.link.wait_for_log_failures(1);
+    fixture.link.fail_log(None);
+    let attempts = std::fs::read_dir(fixture.dir.path().join("work/attempts")).expect("attempts");
+    for attempt in attempts.flatten() {
+        std::fs::write(attempt.path().join("workspace/go"), "").expect("file");
+    }
+    succeeded(&fixture.link.report_of("a").outcome);
+    assert_eq!(fixture.link.text_of("a"), "kept\n[berth] log gap: 14 bytes lost\n");
 }

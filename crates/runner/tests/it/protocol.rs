@@ -62,7 +62,7 @@ fn a_report_is_tried_until_it_is_heard() {
     for entry in std::fs::read_dir(&go).expect("attempts").flatten() {
         std::fs::write(entry.path().join("go"), "").expect("file");
     }
-    std::thread::sleep(Duration::from_millis(300));
+    fixture.link.wait_for_tries("a", 3);
     assert!(!fixture.link.has_report("a"));
     fixture.link.be_away(false);
     succeeded(&fixture.link.report_of("a").outcome);
@@ -102,7 +102,7 @@ fn a_server_that_is_away_at_first_is_asked_again() {
     let fixture = Fixture::new();
     fixture.link.be_away(true);
     fixture.link.give(script("a", "true"));
-    std::thread::sleep(Duration::from_millis(250));
+    fixture.link.wait_for_questions(2, false);
     fixture.link.be_away(false);
     succeeded(&fixture.link.report_of("a").outcome);
 }
@@ -120,4 +120,35 @@ fn an_idle_runner_ends_soon() {
     let began = Instant::now();
     fixture.stop();
     assert!(began.elapsed() < Duration::from_secs(2));
+}
+
+#[test]
+fn a_question_that_was_answered_is_never_asked_again() {
+    let fixture = Fixture::with(|settings| settings.acquire_wait = Duration::from_millis(1));
+    let answered = fixture.link.wait_for_questions(3, true);
+    fixture.link.be_away(true);
+    let all = fixture.link.wait_for_questions(3, false);
+    fixture.link.be_away(false);
+    for pair in all.windows(2) {
+        let [(before, is_answered), (after, _)] = pair else { unreachable!("windows of two") };
+        assert_eq!(before != after, *is_answered, "spent by an answer, kept without one");
+        assert!(!*is_answered || before.iter().all(|nonce| !after.contains(nonce)));
+    }
+    assert!(all.len() > answered.len());
+}
+
+#[test]
+fn a_report_that_is_repeated_asks_for_the_same_next_step_also_when_the_runner_ends() {
+    let mut fixture = Fixture::new();
+    fixture.link.give_chain("a", vec![script("b", "true")]);
+    fixture.link.lose_reports(2);
+    fixture.link.give(script("a", "true"));
+    fixture.link.wait_for_tries("a", 1);
+    fixture.stop();
+    let tries = fixture.link.wait_for_tries("a", 2);
+    assert!(tries[0].next_nonce.is_some());
+    assert!(tries.iter().all(|report| *report == tries[0]), "{tries:?}");
+    // The server has granted the next one, so something is said about it too.
+    let next = fixture.link.report_of("b");
+    assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
 }

@@ -151,3 +151,30 @@ fn with_bubblewrap_a_command_of_the_script_has_time_to_clean_up() {
     let log = fixture.link.text_of("a");
     assert!(log.ends_with("cleaned\n[berth] stopped: enough\n") && !log.contains("no\n"), "{log}");
 }
+
+fn check_hidden_file(sandbox: Sandbox) {
+    let dir = server_dir();
+    let key = dir.path().join("root.key");
+    let beside = dir.path().join("beside");
+    std::fs::write(&beside, "in sight").expect("file");
+    let Some(fixture) = fixture(sandbox, &key) else { return };
+    let run = format!(
+        "cat {key} 2>/dev/null || true; cp {key} copy 2>/dev/null || true; cat copy 2>/dev/null || true\n\
+         rm -f {key} 2>/dev/null || true; (echo x > {key}) 2>/dev/null || true; cat {beside}",
+        key = key.display(),
+        beside = beside.display()
+    );
+    succeeded(&fixture.run(script("a", &run)));
+    assert_eq!(fixture.link.text_of("a"), "in sight");
+    assert_eq!(std::fs::read_to_string(&key).expect("still there"), "key");
+}
+
+#[test]
+fn sb03_a_single_file_can_be_hidden_by_landlock() {
+    check_hidden_file(Sandbox::Landlock);
+}
+
+#[test]
+fn sb03_a_single_file_can_be_hidden_by_bubblewrap() {
+    check_hidden_file(Sandbox::Bubblewrap);
+}

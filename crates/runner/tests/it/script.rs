@@ -206,3 +206,10 @@ fn read_only_directories_do_not_stay_behind() {
     let fixture = Fixture::new();
     succeeded(&fixture.run(script("a", "mkdir -p x/y; touch x/y/z; chmod -R 555 x")));
 }
+
+#[test]
+fn a_step_that_replaces_what_we_would_read_does_not_hold_its_own_end_up() {
+    let fixture = Fixture::with(|settings| settings.places = 1);
+    succeeded(&fixture.run(script("pipe", "mkfifo ../secrets")));
+    succeeded(&fixture.run(script("after", "true")));
+}

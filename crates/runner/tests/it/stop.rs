@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{FailureCause, Order, Outcome};
+use berth_api::runner::{FailureCause, Order, Outcome, SecretText};
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
 
@@ -185,4 +185,19 @@ fn sb04_a_cancel_at_any_instant_leaves_nothing_running() {
         assert_eq!(sleepers(&mark), Vec::<String>::new(), "{id} {outcome:?}");
     }
     eventually("all are reported", || fixture.link.has_report("s199"));
+}
+
+#[test]
+fn a_daemon_that_is_not_found_and_keeps_the_pipe_full_does_not_hold_the_step() {
+    let fixture = Fixture::new();
+    // While another step runs, an orphan without a mark may be that one's, so it is left alone.
+    fixture.link.give(script("other", "echo ready; sleep 1000"));
+    fixture.link.wait_for_log("other", "ready");
+    let run = "for i in 1 2 3; do (env -i setsid yes hunter-0 &); done; sleep 0.1; echo done";
+    let mut assignment = script("a", run);
+    // So much masking takes longer than the writing does: the pipe never runs dry.
+    assignment.masked = (0..500).map(|number| SecretText::new(format!("hunter-{number}-22"))).collect();
+    succeeded(&fixture.run(assignment));
+    fixture.link.order("other", Order::Cancel, None);
+    fixture.link.report_of("other");
 }
