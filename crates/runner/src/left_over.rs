@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::attempt::place::{attempts_dir, remove_attempt};
+use crate::attempt::place::{attempts_dir, remove_attempt, remove_ready};
 use crate::process::tree::kill_marked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,5 +39,6 @@ pub fn kill_left_over(work_dir: &Path) -> io::Result<LeftOver> {
         remove_attempt(&entry?.path());
         attempts += 1;
     }
+    remove_ready(&work_dir);
     Ok(LeftOver { processes, attempts })
 }

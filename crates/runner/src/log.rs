@@ -52,6 +52,15 @@ struct State {
     is_refused: bool,
     is_closed: bool,
     ends_line: bool,
+    sender: Sender,
+}
+
+/// What the thread that sends is doing: it is woken when it has to be, not at every write.
+#[derive(Clone, Copy)]
+enum Sender {
+    Busy,
+    UntilDue,
+    UntilBytes,
 }
 
 impl Log {
@@ -75,6 +84,7 @@ impl Log {
             is_refused: false,
             is_closed: false,
             ends_line: true,
+            sender: Sender::Busy,
         };
         let sent = Sent {
             link,
@@ -139,11 +149,16 @@ impl Log {
     /// Sees to it that what is due is sent.
     pub(crate) fn tick(&self) {
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.sent.lock();
+        let (is_due, is_awaited) = (state.is_due(), state.is_awaited());
+        drop(state);
         if sender.is_some() {
-            self.sent.changed.notify_all();
+            if is_awaited {
+                self.sent.changed.notify_all();
+            }
             return;
         }
-        if self.sent.lock().is_due() {
+        if is_due {
             let sent = self.sent.clone();
             // Without a thread the bytes wait for the end of the step, or are counted as lost.
             *sender = std::thread::Builder::new().name("step-log".into()).spawn(move || sent.run()).ok();
@@ -220,6 +235,17 @@ impl State {
     }
 }
 
+impl State {
+    /// Is this what the sender sleeps for?
+    fn is_awaited(&self) -> bool {
+        match self.sender {
+            Sender::Busy => false,
+            Sender::UntilDue => self.is_due(),
+            Sender::UntilBytes => !self.pending.is_empty(),
+        }
+    }
+}
+
 impl Sent {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -235,8 +261,10 @@ impl Sent {
             }
             let wait =
                 state.oldest.map_or(Duration::from_secs(1), |oldest| HOLD.saturating_sub(oldest.elapsed()));
+            state.sender = if state.oldest.is_some() { Sender::UntilDue } else { Sender::UntilBytes };
             let (woken, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
             state = woken;
+            state.sender = Sender::Busy;
         }
     }
 

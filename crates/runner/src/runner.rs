@@ -17,7 +17,7 @@ use crate::log::GiveUp;
 use crate::pulse::{self, Pulse};
 use crate::sandbox::{Cage, Level};
 use crate::settings::{Settings, StartError};
-use crate::tidy::{self, Tidy};
+use crate::tidy::Tidy;
 use crate::{dispatch, sandbox};
 
 /// How long reports may be tried after the last step has ended, when the runner ends.
@@ -72,8 +72,7 @@ impl Runner {
             tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
         }
         let state = State { running: HashMap::new(), changed_at: Instant::now(), taken: 0, ends_by: None };
-        let (tidy, to_remove) = Tidy::new();
-        let tidying = thread("runner-tidy", move || tidy::run(&to_remove))?;
+        let (tidy, chores) = Tidy::new();
         let shared = Arc::new(Shared {
             settings,
             link,
@@ -83,8 +82,11 @@ impl Runner {
             state: Arc::new(Mutex::new(state)),
             changed: Condvar::new(),
         });
+        let owner = shared.clone();
+        let tidying = thread("runner-tidy", move || owner.tidy.run(&chores, &owner.settings.work_dir))?;
         let beating = shared.clone();
-        let pulse = thread("runner-pulse", move || pulse::run(&beating))?;
+        let pulse =
+            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.tidy.end())?;
         let working = shared.clone();
         let dispatcher = match thread("runner", move || dispatch::run(&working)) {
             Ok(dispatcher) => dispatcher,
