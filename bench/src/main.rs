@@ -1,33 +1,53 @@
 //! Benchmarks. Each makes its own data and server, uses loopback only, and prints its report as Markdown.
 
 mod data;
+mod deploy;
 mod events;
 mod lists;
 mod load;
 mod locks;
+mod logs;
 mod options;
+mod process;
 mod report;
+mod served;
 mod site;
+mod steps;
 
 use std::process::ExitCode;
 
-use options::{Options, USAGE};
+use options::Options;
+
+struct Benchmark {
+    name: &'static str,
+    usage: &'static str,
+    run: fn(&[String]) -> anyhow::Result<()>,
+}
+
+const BENCHMARKS: &[Benchmark] = &[
+    Benchmark { name: "lists", usage: options::USAGE, run: |args| lists::run(&Options::parse(args)?) },
+    Benchmark { name: "events", usage: events::USAGE, run: events::run },
+    Benchmark { name: "locks", usage: locks::USAGE, run: locks::run },
+    Benchmark { name: "steps", usage: steps::USAGE, run: steps::run },
+    Benchmark { name: "logs", usage: logs::USAGE, run: logs::run },
+];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let outcome = match args.split_first() {
-        Some((name, rest)) if name == "lists" && !rest.iter().any(|arg| arg == "--help") => {
-            Options::parse(rest).and_then(|options| lists::run(&options))
-        }
-        Some((name, rest)) if name == "events" && !rest.iter().any(|arg| arg == "--help") => {
-            events::run(rest)
-        }
-        Some((name, rest)) if name == "locks" && !rest.iter().any(|arg| arg == "--help") => locks::run(rest),
-        Some((name, _)) if ["lists", "events", "locks", "--help", "help"].contains(&name.as_str()) => {
-            print!("{USAGE}\n{}\n{}", events::USAGE, locks::USAGE);
+    let usage = BENCHMARKS.iter().map(|benchmark| benchmark.usage).collect::<Vec<_>>().join("\n");
+    let wants_help = args.iter().any(|arg| arg == "--help" || arg == "help");
+    let named = args.first().and_then(|name| BENCHMARKS.iter().find(|known| known.name == name));
+    let outcome = match named {
+        Some(benchmark) if wants_help => {
+            print!("{}", benchmark.usage);
             Ok(())
         }
-        _ => Err(anyhow::anyhow!("name a benchmark\n\n{USAGE}")),
+        Some(benchmark) => (benchmark.run)(&args[1..]),
+        None if wants_help => {
+            print!("{usage}");
+            Ok(())
+        }
+        None => Err(anyhow::anyhow!("name a benchmark\n\n{usage}")),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

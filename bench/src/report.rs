@@ -105,8 +105,16 @@ pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
 }
 
 pub(crate) fn millis(sorted: &[Duration], percent: usize) -> String {
+    match sorted.is_empty() {
+        true => "–".into(),
+        false => format!("{:.2}", percentile(sorted, percent).as_secs_f64() * 1_000.0),
+    }
+}
+
+/// A measured value; of nothing, for ever.
+pub(crate) fn percentile(sorted: &[Duration], percent: usize) -> Duration {
     let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(place).map_or("–".into(), |took| format!("{:.2}", took.as_secs_f64() * 1_000.0))
+    sorted.get(place).copied().unwrap_or(Duration::MAX)
 }
 
 fn times(ratio: f64) -> String {
@@ -138,6 +146,12 @@ pub(crate) fn machine() -> String {
         .find_map(|line| line.strip_prefix("MemTotal:")?.trim().split(' ').next()?.parse().ok());
     let kib: f64 = kib.unwrap_or(0.0);
     format!("{cores} cores and {:.0} GiB of memory", kib / 1024.0 / 1024.0)
+}
+
+/// How busy the machine was in the last minute, this program included.
+pub(crate) fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]

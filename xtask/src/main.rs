@@ -27,6 +27,8 @@ Tasks of this project:
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
   cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look
+  cargo xtask bench steps     measure what a step costs beside a bare process, and how soon the first begins
+  cargo xtask bench logs      measure what a step's output costs, and how soon it is seen; --quick for a quick look
 ";
 
 fn main() -> ExitCode {
@@ -71,9 +73,12 @@ fn sim(args: &[String]) -> Done {
 fn bench(args: &[String]) -> Done {
     // Progress goes to stderr: stdout is the report.
     eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
-    if args.first().is_some_and(|name| name == "locks") {
-        // It measures the program itself, which stands beside the benchmark then.
+    let name = args.first().map(String::as_str).unwrap_or_default();
+    if ["locks", "steps", "logs"].contains(&name) {
+        // They measure the program itself, which stands beside the benchmark then.
         run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth"]))?;
+    }
+    if name == "locks" {
         etcd::prepare();
     }
     run(cargo(["run", "--quiet", "--profile", "bench", "-p", "berth-bench", "--"]).args(args))

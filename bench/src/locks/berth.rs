@@ -1,19 +1,18 @@
-//! Berth's side: the program itself, as an operator starts it, without rate limits.
+//! Berth's side.
 
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
-use super::process::Server;
 use super::{Client, Rows, Service, quoted};
 use crate::load::{Connection, Target};
+use crate::process::Server;
+use crate::served::{self, PIPELINES};
 
 const DEFINITION: &str = include_str!("../pipeline.yaml");
-const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 pub(super) struct Berth {
     server: Server,
@@ -23,22 +22,7 @@ pub(super) struct Berth {
 impl Berth {
     /// With an environment for each client.
     pub(super) async fn start(dir: &Path, clients: usize) -> anyhow::Result<Self> {
-        let program = program()?;
-        let mut init =
-            command(&program, &["init", "--org", "acme", "--email", "ada@acme.test", "--json"], dir);
-        let made = init.output().with_context(|| format!("cannot run {}", program.display()))?;
-        ensure!(made.status.success(), "berth init failed: {}", String::from_utf8_lossy(&made.stderr));
-        let made: Value = serde_json::from_slice(&made.stdout).context("berth init does not print JSON")?;
-        let token = made["apiToken"].as_str().context("berth init prints no token")?.to_owned();
-
-        let args = ["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"];
-        let mut server = Server::start(command(&program, &args, dir).env("BERTH_LOG__LEVEL", "warn"))?;
-        let mut line = String::new();
-        let stdout = server.child.stdout.take().context("berth serve has no output")?;
-        BufReader::new(stdout).read_line(&mut line)?;
-        let address =
-            line.trim().strip_prefix("berth is serving at http://").context("berth did not start")?;
-        let target = Target { address: address.parse()?, token };
+        let (server, target) = served::start(dir, &[])?;
         create_pipeline(&target, clients).await?;
         Ok(Self { server, target })
     }
@@ -56,27 +40,6 @@ impl Berth {
         ensure!(claims == counted as u64, "{counted} pairs were counted, {claims} claims have happened");
         Ok(())
     }
-}
-
-/// It stands beside the benchmark, built with the same profile.
-fn program() -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe()?.with_file_name("berth");
-    ensure!(
-        program.is_file(),
-        "{} is missing; `cargo xtask bench locks` builds it with optimisation",
-        program.display()
-    );
-    Ok(program)
-}
-
-/// With no settings of the person who measures.
-fn command(program: &Path, args: &[&str], dir: &Path) -> Command {
-    let mut command = Command::new(program);
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
-        command.env_remove(name);
-    }
-    command.args(args).arg("--data-dir").arg(dir);
-    command
 }
 
 async fn create_pipeline(target: &Target, environments: usize) -> anyhow::Result<()> {

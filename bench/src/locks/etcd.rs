@@ -10,9 +10,9 @@ use anyhow::{Context as _, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::process::{Server, free_address};
 use super::{Client, Service, quoted};
 use crate::load::{Connection, Target};
+use crate::process::{Server, free_address};
 
 const START_MAX: Duration = Duration::from_secs(20);
 const ASK_EVERY: Duration = Duration::from_millis(20);

@@ -7,7 +7,6 @@
 
 mod berth;
 mod etcd;
-mod process;
 mod report;
 
 use std::path::PathBuf;
@@ -16,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 
 use crate::load::{Connection, Target};
+use crate::process;
 use berth::Berth;
 use etcd::Etcd;
 

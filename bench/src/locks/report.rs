@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use super::{Round, Rows};
-use crate::report::{grouped, machine, median, millis, rate};
+use crate::report::{grouped, machine, median, millis, percentile, rate};
 
 /// At least so many times etcd's pairs.
 const PAIRS_TIMES_MIN: f64 = 4.0;
@@ -36,11 +36,6 @@ impl Ratio {
     fn p99(row: &Rows) -> Option<Self> {
         Self::of(row, |round| percentile(&round.latencies, 99).as_secs_f64())
     }
-}
-
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let place = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
-    sorted.get(place).copied().unwrap_or(Duration::MAX)
 }
 
 pub(super) fn render(rounds: usize, length: Duration, rows: &[Rows]) -> String {

@@ -114,7 +114,7 @@ fn work(shared: &Arc<Shared>, first: Assignment) {
         next = report(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
         shared.finish(&assignment.attempt);
         if let Some(place) = place {
-            place.remove();
+            shared.tidy.remove(&place);
         }
     }
 }

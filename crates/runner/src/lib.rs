@@ -27,6 +27,7 @@ mod pulse;
 mod runner;
 mod sandbox;
 mod settings;
+mod tidy;
 
 pub use left_over::{LeftOver, kill_left_over};
 pub use runner::Runner;

@@ -62,6 +62,15 @@ struct State {
     ends_line: bool,
     /// The same for what is sent.
     sent_ends_line: bool,
+    sender: Sender,
+}
+
+/// What the thread that sends is doing: it is woken when it has to be, not at every write.
+#[derive(Clone, Copy)]
+enum Sender {
+    Busy,
+    UntilDue,
+    UntilBytes,
 }
 
 impl Log {
@@ -87,6 +96,7 @@ impl Log {
             closed: None,
             ends_line: true,
             sent_ends_line: true,
+            sender: Sender::Busy,
         };
         let sent = Sent {
             link,
@@ -154,11 +164,16 @@ impl Log {
     /// Sees to it that what is due is sent.
     pub(crate) fn tick(&self) {
         let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = self.sent.lock();
+        let (is_due, is_awaited) = (state.is_due(), state.is_awaited());
+        drop(state);
         if sender.is_some() {
-            self.sent.changed.notify_all();
+            if is_awaited {
+                self.sent.changed.notify_all();
+            }
             return;
         }
-        if self.sent.lock().is_due() {
+        if is_due {
             let sent = self.sent.clone();
             // Without a thread the bytes wait for the end of the step, or are counted as lost.
             *sender = std::thread::Builder::new().name("step-log".into()).spawn(move || sent.run()).ok();
@@ -252,6 +267,15 @@ impl State {
         let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HOLD);
         !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX)
     }
+
+    /// Is this what the sender sleeps for?
+    fn is_awaited(&self) -> bool {
+        match self.sender {
+            Sender::Busy => false,
+            Sender::UntilDue => self.is_due(),
+            Sender::UntilBytes => !self.pending.is_empty(),
+        }
+    }
 }
 
 fn gap(lost: u64) -> String {
@@ -277,8 +301,10 @@ impl Sent {
             }
             let wait =
                 state.oldest.map_or(Duration::from_secs(1), |oldest| HOLD.saturating_sub(oldest.elapsed()));
+            state.sender = if state.oldest.is_some() { Sender::UntilDue } else { Sender::UntilBytes };
             let (woken, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
             state = woken;
+            state.sender = Sender::Busy;
         }
     }
 

@@ -18,6 +18,7 @@ use crate::process::tree::become_subreaper;
 use crate::pulse::{self, Pulse};
 use crate::sandbox::{Cage, Level};
 use crate::settings::{Settings, StartError};
+use crate::tidy::Tidy;
 use crate::{dispatch, sandbox};
 
 /// How long reports may be tried after the last step has ended, when the runner ends.
@@ -29,6 +30,7 @@ pub struct Runner {
     shared: Arc<Shared>,
     dispatcher: JoinHandle<()>,
     pulse: JoinHandle<()>,
+    tidy: JoinHandle<()>,
     _lock: File,
 }
 
@@ -36,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) link: Arc<dyn Link>,
     pub(crate) pulse: Pulse,
+    pub(crate) tidy: Tidy,
     level: Level,
     state: Arc<Mutex<State>>,
     changed: Condvar,
@@ -67,25 +70,31 @@ impl Runner {
             tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
         }
         let state = State { running: HashMap::new(), changed_at: Instant::now(), taken: 0, ends_by: None };
+        let (tidy, chores) = Tidy::new();
         let shared = Arc::new(Shared {
             settings,
             link,
             pulse: Pulse::new(),
+            tidy,
             level,
             state: Arc::new(Mutex::new(state)),
             changed: Condvar::new(),
         });
+        let owner = shared.clone();
+        let tidying = thread("runner-tidy", move || owner.tidy.run(&chores, &owner.settings.work_dir))?;
         let beating = shared.clone();
-        let pulse = thread("runner-pulse", move || pulse::run(&beating))?;
+        let pulse =
+            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.tidy.end())?;
         let working = shared.clone();
         let dispatcher = match thread("runner", move || dispatch::run(&working)) {
             Ok(dispatcher) => dispatcher,
             Err(error) => {
                 shared.end();
+                shared.tidy.end();
                 return Err(error);
             }
         };
-        Ok(Self { shared, dispatcher, pulse, _lock: lock })
+        Ok(Self { shared, dispatcher, pulse, tidy: tidying, _lock: lock })
     }
 
     /// How far steps are kept apart here.
@@ -96,11 +105,15 @@ impl Runner {
     /// Tells every step to stop, waits for all of them at most for the grace, and reports them as interrupted.
     pub fn stop(self) {
         self.shared.end();
-        for thread in [self.dispatcher, self.pulse] {
+        let join = |thread: JoinHandle<()>| {
             if thread.join().is_err() {
                 tracing::error!("a thread of the runner has panicked");
             }
-        }
+        };
+        join(self.dispatcher);
+        join(self.pulse);
+        self.shared.tidy.end();
+        join(self.tidy);
     }
 }
 

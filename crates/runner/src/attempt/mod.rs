@@ -171,7 +171,7 @@ impl Attempt<'_> {
     /// Workspace and environment of its processes, made at the first call.
     pub(crate) fn place(&self) -> Result<&Place, Outcome> {
         if self.place.get().is_none() {
-            let place = Place::create(self.settings()).map_err(|error| Outcome::NeverStarted {
+            let place = self.shared.tidy.place(self.settings()).map_err(|error| Outcome::NeverStarted {
                 detail: format!("cannot prepare the workspace: {error}"),
             })?;
             let place = self.place.get_or_init(|| place);

@@ -1,4 +1,4 @@
-//! The directories of one attempt: made fresh, removed with it.
+//! The directories of one attempt: made fresh, removed with it. They may be made ahead, in `WORK_DIR/ready`.
 //!
 //! ```text
 //! WORK_DIR/attempts/<random>/workspace   the checkout; where its processes begin
@@ -30,6 +30,7 @@ const ATTEMPTS: &str = "attempts";
 const NOTE: &str = "secrets";
 /// The kernel takes no longer path.
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
+const READY: &str = "ready";
 /// What `statfs` says of a tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
@@ -50,27 +51,64 @@ pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
     work_dir.join(ATTEMPTS)
 }
 
+fn ready_dir(work_dir: &Path) -> PathBuf {
+    work_dir.join(READY)
+}
+
+/// Nobody will ask for them any more.
+pub(crate) fn remove_ready(work_dir: &Path) {
+    remove(&ready_dir(work_dir));
+}
+
+/// The name of an attempt's directory, and of the file in it that `BERTH_OUTPUT` names.
+pub(crate) struct Made {
+    id: String,
+    output: String,
+}
+
+/// Empty directories for an attempt that nobody has asked for yet.
+pub(crate) fn make_ready(work_dir: &Path) -> io::Result<Made> {
+    let ready = ready_dir(work_dir);
+    DirBuilder::new().recursive(true).mode(0o700).create(&ready)?;
+    make_in(&ready)
+}
+
+fn make_in(parent: &Path) -> io::Result<Made> {
+    let made = Made { id: chance::name()?, output: format!("output-{}", &chance::name()?[..8]) };
+    let dir = parent.join(&made.id);
+    for dir in [&dir, &dir.join("workspace"), &dir.join("home"), &dir.join("tmp")] {
+        private_dir(dir)?;
+    }
+    private_file(&dir.join(&made.output), b"")?;
+    Ok(made)
+}
+
 impl Place {
     pub(crate) fn create(settings: &Settings) -> io::Result<Self> {
-        let id = chance::name()?;
+        let made = make_in(&attempts_dir(&settings.work_dir))?;
+        Ok(Self::of(settings, made))
+    }
+
+    /// From directories that were made ahead.
+    pub(crate) fn take(settings: &Settings, made: Made) -> io::Result<Self> {
+        let from = ready_dir(&settings.work_dir).join(&made.id);
+        fs::rename(from, attempts_dir(&settings.work_dir).join(&made.id))?;
+        Ok(Self::of(settings, made))
+    }
+
+    fn of(settings: &Settings, Made { id, output }: Made) -> Self {
         let dir = attempts_dir(&settings.work_dir).join(&id);
-        let place = Self {
+        let secrets = secret_place(&settings.secret_places);
+        Self {
             workspace: dir.join("workspace"),
             home: dir.join("home"),
             tmp: dir.join("tmp"),
-            output: dir.join(format!("output-{}", &chance::name()?[..8])),
-            secrets: PathBuf::new(),
+            output: dir.join(output),
+            secrets: secrets.map(|dir| dir.join(format!("berth-{id}"))).unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
             dir,
             id,
-        };
-        for dir in [&place.dir, &place.workspace, &place.home, &place.tmp] {
-            private_dir(dir)?;
         }
-        private_file(&place.output, b"")?;
-        let secrets = secret_place(&settings.secret_places);
-        let secrets = secrets.map(|dir| dir.join(format!("berth-{}", place.id))).unwrap_or_default();
-        Ok(Self { secrets, ..place })
     }
 
     /// The mark of its processes.

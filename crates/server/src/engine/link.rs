@@ -146,8 +146,12 @@ impl Link for Embedded {
 
     fn report(&self, report: &Report) -> Result<Reported, LinkError> {
         let attempt = named(&report.attempt).ok_or_else(unknown)?;
-        if let Err(error) = self.app.logs.seal(&key(&attempt)) {
-            tracing::error!(%error, deployment = %attempt.deployment, "a log could not be sealed");
+        let log = key(&attempt);
+        // What was printed is on the disk before its end is.
+        if report.log_bytes > 0
+            && let Err(error) = self.app.logs.flush(&log)
+        {
+            tracing::error!(%error, deployment = %attempt.deployment, "a log could not be flushed");
         }
         let next = report.next_nonce.clone().filter(|_| !self.app.shutdown.is_cancelled());
         let said = Said {
@@ -158,6 +162,7 @@ impl Link for Embedded {
             next: next.map(|nonce| Next { nonce, boot: report.boot.clone(), labels: report.labels.clone() }),
         };
         let (order, granted) = store_report(&self.app, said).map_err(unavailable)?;
+        self.app.logs.seal_later(&log);
         let next = match &granted {
             Some(granted) => self.assigned(granted).map_err(unavailable)?,
             None => None,

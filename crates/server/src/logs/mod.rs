@@ -1,9 +1,10 @@
 //! What steps print: one append-only file for each attempt, readable from any byte and any line.
 //!
 //! While an attempt runs, its log is a plain file; length and line index are in memory. When it has ended the log is
-//! sealed: compressed in blocks, with its index behind them. Until the sealed form is in place the plain file stays,
-//! so a crash at any moment leaves one that can be read. Nothing ever holds more than a few blocks of a log in memory.
+//! sealed: compressed in blocks, with its index behind them. No step waits for that. Until the sealed form is in place
+//! the plain file stays, so a crash at any moment leaves one that can be read, and the next start seals it. Nothing ever holds more than a few blocks of a log in memory.
 
+mod ended;
 mod group;
 mod index;
 mod open;

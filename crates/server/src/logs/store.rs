@@ -1,13 +1,14 @@
 //! The table of logs: who asks for a log by its key gets the same one as everybody else.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_core::id::{DeploymentId, OrgId};
 use tokio::sync::watch;
 
+use super::ended::Ended;
 use super::open::{Files, News, OpenLog, Readable, found};
 use super::read::Log;
 use super::sealed::{Sealed, read_plain};
@@ -21,6 +22,7 @@ struct Inner {
     dir: PathBuf,
     table: Mutex<Table>,
     open_max: usize,
+    ended: Ended,
 }
 
 /// What somebody wants of a log.
@@ -44,7 +46,7 @@ impl LogStore {
     }
 
     pub(super) fn with_places(dir: PathBuf, open_max: usize) -> Self {
-        Self(Arc::new(Inner { dir, table: Mutex::default(), open_max }))
+        Self(Arc::new(Inner { dir, table: Mutex::default(), open_max, ended: Ended::default() }))
     }
 
     /// Bytes from `offset` on. Not flushed: see [`LogStore::flush`].
@@ -75,6 +77,15 @@ impl LogStore {
     /// Ends a log: compressed, durable, never changed again. Sealing twice is sealing once.
     pub fn seal(&self, key: &LogKey) -> Result<Sealed, LogError> {
         self.log(key, Need::Write)?.seal()
+    }
+
+    /// Logs that wait to be sealed.
+    pub(super) fn ended(&self) -> &Ended {
+        &self.0.ended
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.0.dir
     }
 
     /// The log as it is now; `None` if nothing was ever appended.

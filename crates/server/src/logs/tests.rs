@@ -360,6 +360,26 @@ async fn a_follower_is_woken_by_bytes_and_by_the_end() {
     assert_eq!(watch.line_count().unwrap(), 200);
 }
 
+#[tokio::test]
+async fn what_has_ended_is_sealed_later_and_a_crash_before_is_made_up_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let before = store_in(dir.path());
+    assert_eq!(before.unsealed().unwrap(), []);
+    before.append(&key(1), 0, b"one\n").unwrap();
+    before.append(&key(2), 0, b"two\n").unwrap();
+    before.seal_later(&key(2));
+    before.has_ended().await;
+    before.seal_ended();
+    assert!(before.open(&key(2)).unwrap().unwrap().sealed().is_some());
+    before.seal_later(&key(1));
+    let after = store_in(dir.path());
+    assert_eq!(after.unsealed().unwrap(), [key(1)]);
+    after.unsealed().unwrap().iter().for_each(|left| after.seal_later(left));
+    after.seal_ended();
+    assert_eq!(after.unsealed().unwrap(), []);
+    assert_eq!(after.open(&key(1)).unwrap().unwrap().read_bytes(0, 9).unwrap(), b"one\n");
+}
+
 #[test]
 fn a_removed_deployment_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 //! What is so stands in the store. The loops here only decide when to look: on a nudge, and at least every second.
 
 mod expire;
+mod seal;
 mod sweep;
 mod sync;
 
@@ -34,6 +35,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("stop", &app, stops),
         keep_on("begin", &app, begins),
         keep_on("flush logs", &app, flushes),
+        keep_on("seal logs", &app, seal::seals),
         keep_on("sync", &app, sync::syncs),
     );
     // The last of what its steps said.

@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-pub(super) struct Server {
-    pub(super) child: Child,
+pub(crate) struct Server {
+    pub(crate) child: Child,
 }
 
 impl Server {
     /// With its standard output to read from.
-    pub(super) fn start(command: &mut Command) -> anyhow::Result<Self> {
+    pub(crate) fn start(command: &mut Command) -> anyhow::Result<Self> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
         let program = command.get_program().to_string_lossy().into_owned();
         Ok(Self { child: started.with_context(|| format!("cannot start {program}"))? })
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 }
@@ -31,16 +31,31 @@ impl Drop for Server {
 }
 
 /// An address nobody listens on, for programs that cannot choose one themselves.
-pub(super) fn free_address() -> anyhow::Result<SocketAddr> {
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen on loopback")?;
     Ok(listener.local_addr()?)
 }
 
 /// User and system time of a process so far.
-pub(super) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
+pub(crate) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
     let path = format!("/proc/{process}/stat");
     let stat = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
     ticks(&stat).map(|ticks| Duration::from_millis(10 * ticks)).with_context(|| format!("{path}: {stat}"))
+}
+
+/// The most memory a process has had at once, in bytes.
+pub(crate) fn peak_memory(process: u32) -> anyhow::Result<u64> {
+    let path = format!("/proc/{process}/status");
+    let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+}
+
+/// Counts the most memory from now on.
+pub(crate) fn forget_peak_memory(process: u32) -> anyhow::Result<()> {
+    const PEAK: &str = "5";
+    let path = format!("/proc/{process}/clear_refs");
+    std::fs::write(&path, PEAK).with_context(|| format!("cannot write {path}"))
 }
 
 /// Hundredths of a second, which is what Linux tells on every usual machine.
@@ -60,5 +75,10 @@ mod tests {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 100 0 0";
         assert_eq!(ticks(stat), Some(300));
         assert!(cpu_time(std::process::id()).is_ok());
+    }
+
+    #[test]
+    fn the_peak_of_this_process_is_known() {
+        assert!(peak_memory(std::process::id()).unwrap() > 64 * 1024);
     }
 }

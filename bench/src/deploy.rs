@@ -1,0 +1,87 @@
+//! Deployments into an environment of a pipeline without repository: asked for, waited for, and their times read.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context as _, ensure};
+use berth_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::served::{Api, ORGANIZATION, PIPELINES};
+
+/// A deployment that takes longer hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(300);
+const ENVIRONMENT: &str = "qa";
+
+/// A pipeline whose one environment runs these script steps, one after the other.
+pub(crate) struct Pipeline {
+    sessions: String,
+}
+
+pub(crate) struct Deployed {
+    /// When the request was about to be sent.
+    pub(crate) sent: SystemTime,
+    pub(crate) id: String,
+    session: String,
+}
+
+impl Pipeline {
+    pub(crate) async fn create(api: &mut Api, slug: &str, steps: Vec<Value>) -> anyhow::Result<Self> {
+        let definition = json!({ "version": 1, "pipeline": {
+            "name": slug, "steps": steps, "ephemeral_environments": { ENVIRONMENT: {} },
+        }});
+        api.post(PIPELINES, &json!({ "slug": slug, "definition": definition.to_string() })).await?;
+        Ok(Self { sessions: format!("{PIPELINES}/{slug}/ephemeral-environments/{ENVIRONMENT}/sessions") })
+    }
+
+    /// Claims the environment with a commit.
+    pub(crate) async fn deploy(&self, api: &mut Api) -> anyhow::Result<Deployed> {
+        let sent = SystemTime::now();
+        let session = api.post(&self.sessions, &json!({ "commitId": "9fceb02" })).await?;
+        Ok(Deployed { sent, id: text(&session, "deploymentId")?, session: text(&session, "sessionId")? })
+    }
+
+    /// The deployment when it has succeeded; looks for that this often. The environment is free then.
+    pub(crate) async fn finish(
+        &self,
+        api: &mut Api,
+        deployed: &Deployed,
+        look_every: Duration,
+    ) -> anyhow::Result<Value> {
+        let (path, began) = (format!("{ORGANIZATION}/deployments/{}", deployed.id), Instant::now());
+        let found = loop {
+            tokio::time::sleep(look_every).await;
+            let found = api.get(&path).await?;
+            if !found["finishedAt"].is_null() {
+                break found;
+            }
+            ensure!(began.elapsed() < HANGS_AFTER, "a deployment hangs: {found}");
+        };
+        ensure!(found["status"] == "succeeded", "a deployment has not succeeded: {found}");
+        api.delete(&format!("{}/{}", self.sessions, deployed.session)).await?;
+        Ok(found)
+    }
+}
+
+pub(crate) fn script(id: &str, run: &str) -> Value {
+    json!({ "name": id, "id": id, "type": "script", "params": { "run": run } })
+}
+
+pub(crate) fn log_path(deployment: &str, step: &str) -> String {
+    format!("{ORGANIZATION}/deployments/{deployment}/steps/{step}/logs")
+}
+
+/// The first attempt of its first step.
+pub(crate) fn first_attempt(deployment: &Value) -> &Value {
+    &deployment["stages"][0]["steps"][0]["attempts"][0]
+}
+
+/// From one time of an answer to another; the wire shows whole milliseconds.
+pub(crate) fn between(from: &Value, to: &Value) -> anyhow::Result<Duration> {
+    let time = |value: &Value| Timestamp::parse(value.as_str().unwrap_or_default()).context("no time");
+    let micros = time(to)?.as_micros() - time(from)?.as_micros();
+    Ok(Duration::from_micros(u64::try_from(micros).context("an end before its beginning")?))
+}
+
+fn text(value: &Value, name: &str) -> anyhow::Result<String> {
+    Ok(value[name].as_str().with_context(|| format!("no {name} in {value}"))?.to_owned())
+}

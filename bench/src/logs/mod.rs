@@ -1,0 +1,145 @@
+//! `logs`: what it costs that a step's output is masked, kept and shown; how soon a reader sees a line; and what the
+//! server does when a step prints without end.
+//!
+//! The step is side by side with the same command writing into a file. Only ratios within a round are compared.
+
+mod live;
+mod report;
+mod stress;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::{Value, json};
+
+use crate::deploy::{Pipeline, between, first_attempt, script};
+use crate::served::{self, Api, ORGANIZATION};
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench logs [options]
+
+  --lines N        lines of the step that is compared with a file [default: 100000]
+  --rounds N       rounds; both sides are measured once in each [default: 7]
+  --live N         lines whose way to a reader is timed [default: 300]
+  --bytes N        length of the longest output [default: 1000000000]
+  --quick          the same as --rounds 5 --live 100 --bytes 100000000
+  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --check          fail unless the step takes at most twice as long as a file, and a line arrives within 100 ms
+";
+
+/// What masking looks for.
+const SECRETS: &[(&str, &str)] =
+    &[("TOKEN", "k7Q2-mPz9-Xw41-Lr83-vTn6"), ("PASSWORD", "correct-Horse-7-battery-Staple")];
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+struct Options {
+    lines: usize,
+    rounds: usize,
+    live: usize,
+    bytes: u64,
+    dir: PathBuf,
+    check: bool,
+}
+
+fn options(args: &[String]) -> anyhow::Result<Options> {
+    let (mut lines, mut rounds, mut live, mut bytes) = (100_000, 7, 300, 1_000_000_000);
+    let (mut dir, mut check) = (std::env::temp_dir(), false);
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
+        match name.as_str() {
+            "--lines" => lines = value()?.parse().context("--lines must be a whole number")?,
+            "--rounds" => rounds = value()?.parse().context("--rounds must be a whole number")?,
+            "--live" => live = value()?.parse().context("--live must be a whole number")?,
+            "--bytes" => bytes = value()?.parse().context("--bytes must be a whole number")?,
+            "--quick" => (rounds, live, bytes) = (5, 100, 100_000_000),
+            "--dir" => dir = value()?.into(),
+            "--check" => check = true,
+            other => bail!("there is no option {other}\n\n{USAGE}"),
+        }
+    }
+    ensure!((1..=10_000_000).contains(&lines), "--lines must be 1 to 10000000");
+    ensure!((1..=100).contains(&rounds), "--rounds must be 1 to 100");
+    ensure!((1..=10_000).contains(&live), "--live must be 1 to 10000");
+    ensure!((1_000_000..=1_000_000_000).contains(&bytes), "--bytes must be 1000000 to 1000000000");
+    Ok(Options { lines, rounds, live, bytes, dir, check })
+}
+
+/// One round: the step, the same command into a file, and the same into nothing.
+struct Round {
+    step: Duration,
+    file: Duration,
+    alone: Duration,
+}
+
+struct Measured {
+    command: String,
+    rounds: Vec<Round>,
+    /// From a line's own time to its arrival, sorted.
+    delays: Vec<Duration>,
+    stress: Vec<stress::Stressed>,
+}
+
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let measured = runtime.block_on(measure(&options, temp.path()))?;
+    print!("{}", report::render(&measured));
+    if options.check { report::check(&measured) } else { Ok(()) }
+}
+
+async fn measure(options: &Options, dir: &Path) -> anyhow::Result<Measured> {
+    let (server, target) = served::start(&dir.join("berth"), &["--sandbox", "off"])?;
+    let mut api = Api::open(&target).await?;
+    for (name, value) in SECRETS {
+        api.post(&format!("{ORGANIZATION}/secrets"), &json!({ "name": name, "value": value })).await?;
+    }
+    let command = format!("seq 1 {}", options.lines);
+    let rounds = rounds(options, &mut api, &command, &dir.join("out")).await?;
+    eprintln!("{} lines on their way to a reader", options.live);
+    let delays = live::delays(&mut api, &target, options.live).await?;
+    let stress = stress::all(&mut api, &target, &server, options.bytes).await?;
+    Ok(Measured { command, rounds, delays, stress })
+}
+
+/// A step that has secrets, so that its output is masked.
+fn masked(id: &str, run: &str) -> Value {
+    let mut step = script(id, run);
+    let env =
+        SECRETS.iter().map(|(name, _)| ((*name).to_owned(), json!(format!("${{{{ secrets.{name} }}}}"))));
+    step["env"] = Value::Object(env.collect());
+    step
+}
+
+async fn rounds(options: &Options, api: &mut Api, command: &str, out: &Path) -> anyhow::Result<Vec<Round>> {
+    let pipeline = Pipeline::create(api, "lines", vec![masked("print", command)]).await?;
+    let mut rounds = Vec::new();
+    // The first round finds everything cold and does not count.
+    for number in 0..=options.rounds {
+        if number > 0 {
+            eprintln!("round {number} of {}", options.rounds);
+        }
+        let (alone, file) = (bare(command, Path::new("/dev/null"))?, bare(command, out)?);
+        let deployed = pipeline.deploy(api).await?;
+        let found = pipeline.finish(api, &deployed, LOOK_EVERY).await?;
+        let attempt = first_attempt(&found);
+        let (printed, wanted) = (&attempt["logBytes"], std::fs::metadata(out)?.len());
+        ensure!(*printed == wanted, "the log has {printed} bytes, the file {wanted}");
+        rounds.push(Round { step: between(&attempt["startedAt"], &attempt["finishedAt"])?, file, alone });
+    }
+    Ok(rounds.split_off(1))
+}
+
+/// The command as a step runs it, without Berth.
+fn bare(command: &str, into: &Path) -> anyhow::Result<Duration> {
+    let file = File::create(into)?;
+    let began = Instant::now();
+    let status =
+        Command::new("/bin/sh").args(["-e", "-c", command]).stdin(Stdio::null()).stdout(file).status()?;
+    ensure!(status.success(), "{command} has failed");
+    Ok(began.elapsed())
+}

@@ -1,0 +1,93 @@
+//! The tables, and the goals that `--check` holds.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::ensure;
+
+use super::{Measured, Round};
+use crate::report::{grouped, load, machine, median, millis, percentile};
+
+/// At most so many times the same command into a file.
+const TIMES_MAX: f64 = 2.0;
+/// From a line's own time to its arrival at a reader, at p99.
+const DELAY_MAX: Duration = Duration::from_millis(100);
+
+fn ms(length: Duration) -> f64 {
+    length.as_secs_f64() * 1_000.0
+}
+
+/// Round by round, against the file of the same round.
+fn ratios(rounds: &[Round]) -> Vec<f64> {
+    rounds.iter().map(|round| ms(round.step) / ms(round.file)).collect()
+}
+
+pub(super) fn render(measured: &Measured) -> String {
+    let (mut out, rounds) = (String::new(), &measured.rounds);
+    let _ = writeln!(
+        out,
+        "A step `{}` with two secrets to mask, {} rounds; everything shares {}, load {}.\n",
+        measured.command,
+        rounds.len(),
+        machine(),
+        load(),
+    );
+    let _ = writeln!(out, "| | ms |\n|---|--:|");
+    for (what, length) in [
+        ("the command alone, into nothing", &(|round: &Round| round.alone) as &dyn Fn(&Round) -> Duration),
+        ("into a file", &|round| round.file),
+        ("as a step", &|round| round.step),
+    ] {
+        let _ = writeln!(out, "| {what} | {:.1} |", median(rounds.iter().map(|round| ms(length(round)))));
+    }
+    let ratios = ratios(rounds);
+    let _ = writeln!(
+        out,
+        "\nThe step takes {:.2} times as long as the file ({:.2} to {:.2}). Goal: at most {TIMES_MAX} times.",
+        median(ratios.iter().copied()),
+        ratios.iter().copied().fold(f64::INFINITY, f64::min),
+        ratios.iter().copied().fold(0.0, f64::max),
+    );
+    let delays = &measured.delays;
+    let _ = writeln!(
+        out,
+        "\nFrom the time that a line holds to its arrival at a reader, {} lines: p50 {} ms, p99 {} ms, slowest {} ms. \
+         Goal: at most {} ms at p99.\n",
+        delays.len(),
+        millis(delays, 50),
+        millis(delays, 99),
+        millis(delays, 100),
+        DELAY_MAX.as_millis(),
+    );
+    let _ = writeln!(
+        out,
+        "| a step prints | bytes | seconds | MB/s | server's memory at most | small GET p50 ms | p99 ms |"
+    );
+    let _ = writeln!(out, "|---|--:|--:|--:|--:|--:|--:|");
+    for it in &measured.stress {
+        let seconds = it.took.as_secs_f64();
+        let _ = writeln!(
+            out,
+            "| {} | {} | {seconds:.1} | {:.1} | {} MB | {} | {} |",
+            it.what,
+            grouped(usize::try_from(it.bytes).unwrap_or(usize::MAX)),
+            it.bytes as f64 / 1e6 / seconds,
+            it.peak / 1_000_000,
+            millis(&it.asked, 50),
+            millis(&it.asked, 99),
+        );
+    }
+    out
+}
+
+/// Fails with every goal that is missed.
+pub(super) fn check(measured: &Measured) -> anyhow::Result<()> {
+    let times = median(ratios(&measured.rounds).into_iter());
+    let delay = percentile(&measured.delays, 99);
+    ensure!(
+        times <= TIMES_MAX && delay <= DELAY_MAX,
+        "a step takes {times:.2} times as long as a file, at most {TIMES_MAX}; a line arrives after {delay:?} at p99, \
+         at most {DELAY_MAX:?}"
+    );
+    Ok(())
+}

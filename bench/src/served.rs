@@ -1,0 +1,107 @@
+//! The program itself, as an operator starts it, in a process of its own, without rate limits; and a client of its API.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+
+use crate::load::{Connection, Target};
+use crate::process::Server;
+
+pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
+pub(crate) const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
+
+/// Makes a data directory, and starts a server on it with these arguments besides.
+pub(crate) fn start(dir: &Path, args: &[&str]) -> anyhow::Result<(Server, Target)> {
+    let program = program()?;
+    let mut init = command(&program, &["init", "--org", "acme", "--email", "ada@acme.test", "--json"], dir);
+    let made = init.output().with_context(|| format!("cannot run {}", program.display()))?;
+    ensure!(made.status.success(), "berth init failed: {}", String::from_utf8_lossy(&made.stderr));
+    let made: Value = serde_json::from_slice(&made.stdout).context("berth init does not print JSON")?;
+    let token = made["apiToken"].as_str().context("berth init prints no token")?.to_owned();
+
+    let all = [&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"], args].concat();
+    let mut server = Server::start(command(&program, &all, dir).env("BERTH_LOG__LEVEL", "warn"))?;
+    let mut line = String::new();
+    let stdout = server.child.stdout.take().context("berth serve has no output")?;
+    BufReader::new(stdout).read_line(&mut line)?;
+    let address = line.trim().strip_prefix("berth is serving at http://").context("berth did not start")?;
+    let target = Target { address: address.parse()?, token };
+    Ok((server, target))
+}
+
+/// It stands beside the benchmark, built with the same profile.
+fn program() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe()?.with_file_name("berth");
+    ensure!(
+        program.is_file(),
+        "{} is missing; `cargo xtask bench` builds it with optimisation",
+        program.display()
+    );
+    Ok(program)
+}
+
+/// With no settings of the person who measures.
+fn command(program: &Path, args: &[&str], dir: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
+        command.env_remove(name);
+    }
+    command.args(args).arg("--data-dir").arg(dir);
+    command
+}
+
+/// Asks and reads JSON, one request after the other.
+pub(crate) struct Api {
+    connection: Connection,
+    target: Target,
+}
+
+impl Api {
+    pub(crate) async fn open(target: &Target) -> anyhow::Result<Self> {
+        Ok(Self { connection: Connection::open(target).await?, target: target.clone() })
+    }
+
+    /// `data` of the answer.
+    pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Value> {
+        data("GET", path, self.connection.get(path).await?)
+    }
+
+    /// As it is.
+    pub(crate) async fn get_text(&mut self, path: &str) -> anyhow::Result<String> {
+        let (status, body) = self.connection.get(path).await?;
+        let body = String::from_utf8_lossy(body).into_owned();
+        ensure!(status == 200, "GET {path} was answered {status}: {body}");
+        Ok(body)
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send("POST", path, &body.to_string()).await
+    }
+
+    pub(crate) async fn delete(&mut self, path: &str) -> anyhow::Result<Value> {
+        self.send("DELETE", path, "").await
+    }
+
+    async fn send(&mut self, method: &str, path: &str, body: &str) -> anyhow::Result<Value> {
+        let Target { address, token } = &self.target;
+        let mut request = Vec::new();
+        write!(
+            request,
+            "{method} {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {token}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )?;
+        data(method, path, self.connection.ask(&request).await?)
+    }
+}
+
+fn data(method: &str, path: &str, (status, body): (u16, &[u8])) -> anyhow::Result<Value> {
+    if !(200..300).contains(&status) {
+        bail!("{method} {path} was answered {status}: {}", String::from_utf8_lossy(body));
+    }
+    let mut answer: Value = serde_json::from_slice(body).context("an answer that is not JSON")?;
+    Ok(answer["data"].take())
+}
