@@ -73,7 +73,7 @@ pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
 
 async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
     let plans = app.engine.plans().clone();
-    let (org, deployment) = (lost.org, lost.deployment);
+    let Live { org, deployment, step, number, .. } = lost;
     let named = Named::from(lost);
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
         let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(()) };

@@ -6,12 +6,16 @@
 //! server does not take, is counted in the log itself, once that takes anything again. A step that is over does not wait
 //! for its log for ever.
 
+mod state;
+
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{AttemptRef, Link, LinkError, Order};
-use berth_core::mask::{Masker, Stream};
+use berth_core::mask::Masker;
+
+use state::{Sender, State, gap};
 
 use crate::backoff::Backoff;
 use crate::control::{Control, Why};
@@ -40,37 +44,6 @@ struct Sent {
     patience: Duration,
     state: Mutex<State>,
     changed: Condvar,
-}
-
-struct State {
-    stream: Stream,
-    /// Masked, in order, not yet sent; the first one stands at `offset`.
-    pending: Vec<u8>,
-    oldest: Option<Instant>,
-    offset: u64,
-    /// All that was accepted, without markers.
-    accepted: u64,
-    lost: u64,
-    is_truncated: bool,
-    is_away: bool,
-    /// Since when the server has said no: all is lost until it takes a line again.
-    refused: Option<Instant>,
-    /// Nobody wants it any more.
-    is_over: bool,
-    /// When the step was over.
-    closed: Option<Instant>,
-    ends_line: bool,
-    /// The same for what is sent.
-    sent_ends_line: bool,
-    sender: Sender,
-}
-
-/// What the thread that sends is doing: it is woken when it has to be, not at every write.
-#[derive(Clone, Copy)]
-enum Sender {
-    Busy,
-    UntilDue,
-    UntilBytes,
 }
 
 impl Log {
@@ -208,78 +181,6 @@ impl Log {
         }
         state.offset
     }
-}
-
-impl State {
-    fn accept(&mut self, masked: &[u8], bytes_max: u64) {
-        if masked.is_empty() || self.is_truncated || self.is_over {
-            return;
-        }
-        let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
-        let taken = &masked[..masked.len().min(room)];
-        // Once something is lost, all is until the server is back: one gap, not many.
-        let is_full = self.is_away && (self.lost > 0 || self.pending.len() + taken.len() > BUFFER_BYTES_MAX);
-        if is_full || self.refused.is_some() {
-            self.lost += taken.len() as u64;
-        } else {
-            self.tell_lost();
-            self.put(taken);
-        }
-        self.accepted += taken.len() as u64;
-        if taken.len() < masked.len() {
-            self.is_truncated = true;
-            if self.refused.is_none() {
-                self.tell_lost();
-                self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
-            }
-        }
-    }
-
-    fn tell_lost(&mut self) {
-        let lost = std::mem::take(&mut self.lost);
-        if lost > 0 {
-            self.put_line(&gap(lost));
-        }
-    }
-
-    /// What was to be sent is not taken: it and all that comes is counted.
-    fn refuse(&mut self, chunk: &[u8]) {
-        self.lost += (chunk.len() + self.pending.len()) as u64;
-        self.pending.clear();
-        self.oldest = None;
-        self.refused = Some(Instant::now());
-    }
-
-    fn put_line(&mut self, text: &str) {
-        let begin = if self.ends_line { "" } else { "\n" };
-        self.put(format!("{begin}{text}\n").as_bytes());
-    }
-
-    fn put(&mut self, bytes: &[u8]) {
-        if let Some(last) = bytes.last() {
-            self.ends_line = *last == b'\n';
-            self.oldest.get_or_insert_with(Instant::now);
-            self.pending.extend_from_slice(bytes);
-        }
-    }
-
-    fn is_due(&self) -> bool {
-        let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HOLD);
-        !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX)
-    }
-
-    /// Is this what the sender sleeps for?
-    fn is_awaited(&self) -> bool {
-        match self.sender {
-            Sender::Busy => false,
-            Sender::UntilDue => self.is_due(),
-            Sender::UntilBytes => !self.pending.is_empty(),
-        }
-    }
-}
-
-fn gap(lost: u64) -> String {
-    format!("[berth] log gap: {lost} bytes lost")
 }
 
 impl Sent {
