@@ -2,7 +2,8 @@
 //!
 //! Raw and trimmed; each line of one with several; base64 in both alphabets and at each of the three alignments it can
 //! have inside a longer text; hexadecimal in both cases; URL-encoded, JSON-escaped, shell-quoted; the body of a PEM
-//! file in one piece.
+//! file in one piece. A long value, such as a whole file, is looked for as it is and in base64 only: nobody prints it in
+//! another way, and every byte of a form costs memory.
 
 use std::collections::BTreeSet;
 
@@ -12,48 +13,79 @@ use serde_json::Value;
 const FORM_BYTES_MIN: usize = 4;
 const LINE_CHARS_MIN: usize = 6;
 
+/// A longer value has fewer forms.
+const FULL_BYTES_MAX: usize = 4 * 1024;
+/// Of all forms together, where those that begin alike share their beginning, as they do in the machine that looks for
+/// them.
+const ALL_BYTES_MAX: usize = 4 * 1024 * 1024;
+
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
-/// Every form of every value, each once.
+/// Every form of every value, each once, in order. When they are too many, the values themselves come first.
 pub(super) fn of_all(values: &[&str]) -> Vec<Vec<u8>> {
-    let mut forms = BTreeSet::new();
-    for value in values {
-        of(value, &mut forms);
+    let mut forms = Forms { all: BTreeSet::new(), left: ALL_BYTES_MAX };
+    for kind in [plain, by_lines, encoded] {
+        values.iter().for_each(|value| kind(value, &mut forms));
     }
-    forms.into_iter().collect()
+    forms.all.into_iter().collect()
 }
 
-fn of(value: &str, forms: &mut BTreeSet<Vec<u8>>) {
-    let trimmed = value.trim();
-    for text in [value, trimmed] {
-        let mut add = |form: Vec<u8>| {
-            if form.len() >= FORM_BYTES_MIN {
-                forms.insert(form);
-            }
-        };
-        add(text.as_bytes().to_vec());
-        for alphabet in [STANDARD, URL_SAFE] {
-            base64(text.as_bytes(), alphabet).into_iter().for_each(&mut add);
+struct Forms {
+    all: BTreeSet<Vec<u8>>,
+    left: usize,
+}
+
+impl Forms {
+    fn add(&mut self, form: Vec<u8>) {
+        if form.len() < FORM_BYTES_MIN {
+            return;
         }
+        let common = |other: &Vec<u8>| form.iter().zip(other).take_while(|(one, other)| one == other).count();
+        let before = self.all.range::<Vec<u8>, _>(..=&form).next_back().map_or(0, common);
+        let after = self.all.range::<Vec<u8>, _>(&form..).next().map_or(0, common);
+        if let Some(left) = self.left.checked_sub(form.len() - before.max(after)) {
+            self.left = left;
+            self.all.insert(form);
+        }
+    }
+}
+
+fn plain(value: &str, forms: &mut Forms) {
+    forms.add(value.trim().as_bytes().to_vec());
+    forms.add(value.as_bytes().to_vec());
+}
+
+fn by_lines(value: &str, forms: &mut Forms) {
+    let lines: Vec<&str> = value.trim().lines().map(str::trim).collect();
+    if lines.len() > 1 {
+        let is_armour = |line: &str| line.starts_with("-----");
+        let body = || lines.iter().filter(|line| !is_armour(line));
+        let long = body().filter(|line| line.chars().count() >= LINE_CHARS_MIN);
+        long.for_each(|line| forms.add(line.as_bytes().to_vec()));
+        if lines.iter().any(|line| is_armour(line)) {
+            let joined: String = body().copied().collect();
+            if joined.len() >= LINE_CHARS_MIN {
+                forms.add(joined.into_bytes());
+            }
+        }
+    }
+}
+
+fn encoded(value: &str, forms: &mut Forms) {
+    let is_long = value.len() > FULL_BYTES_MAX;
+    for text in [value, value.trim()] {
+        let mut add = |form| forms.add(form);
+        base64(text.as_bytes(), STANDARD).into_iter().for_each(&mut add);
+        if is_long {
+            continue;
+        }
+        base64(text.as_bytes(), URL_SAFE).into_iter().for_each(&mut add);
         add(text.bytes().flat_map(|byte| hex(byte, b"0123456789abcdef")).collect());
         add(text.bytes().flat_map(|byte| hex(byte, b"0123456789ABCDEF")).collect());
         url_encoded(text).into_iter().for_each(&mut add);
         json_escaped(text).into_iter().for_each(&mut add);
         shell_quoted(text).into_iter().for_each(&mut add);
-    }
-    let lines: Vec<&str> = trimmed.lines().map(str::trim).collect();
-    if lines.len() > 1 {
-        let is_armour = |line: &str| line.starts_with("-----");
-        let body = || lines.iter().filter(|line| !is_armour(line));
-        let long = body().filter(|line| line.chars().count() >= LINE_CHARS_MIN);
-        forms.extend(long.map(|line| line.as_bytes().to_vec()));
-        if lines.iter().any(|line| is_armour(line)) {
-            let joined: String = body().copied().collect();
-            if joined.len() >= LINE_CHARS_MIN {
-                forms.insert(joined.into_bytes());
-            }
-        }
     }
 }
 
@@ -187,5 +219,42 @@ mod tests {
         let forms = of_all(&[key]);
         assert!(!forms.contains(&b"-----BEGIN KEY-----".to_vec()), "armour is no secret");
         assert!(!forms.contains(&b"ab==".to_vec()), "a line of four characters is no secret");
+    }
+
+    /// Lines of characters that hardly repeat.
+    fn file(mut seed: u64, bytes: usize) -> String {
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b'!' + u8::try_from((seed >> 33) % 90).unwrap_or(0))
+        };
+        (1..=bytes).map(|at| if at % 70 == 0 { '\n' } else { next() }).collect()
+    }
+
+    #[test]
+    fn a_long_value_is_known_as_it_is_by_its_lines_and_in_base64() {
+        let value = file(1, 5_000);
+        has(&value, &value);
+        has(&value, value.lines().nth(40).expect("a line"));
+        let encoded = base64(value.as_bytes(), STANDARD).remove(0);
+        has(&value, std::str::from_utf8(&encoded).expect("text"));
+        let hex: Vec<u8> = value.bytes().flat_map(|byte| hex(byte, b"0123456789abcdef")).collect();
+        let forms = of_all(&[&value]);
+        assert!(!forms.contains(&hex));
+        assert!(forms.iter().map(Vec::len).sum::<usize>() < 20 * value.len());
+    }
+
+    #[test]
+    fn forms_of_many_long_values_are_bounded_and_the_values_come_first() {
+        let values: Vec<String> = (0..40).map(|seed| file(seed, 60_000)).collect();
+        let refs: Vec<&str> = values.iter().map(String::as_str).collect();
+        let forms = of_all(&refs);
+        assert!(refs.iter().all(|value| forms.binary_search(&value.trim().as_bytes().to_vec()).is_ok()));
+        let mut before: &[u8] = b"";
+        let mut bytes = 0;
+        for form in &forms {
+            bytes += form.len() - form.iter().zip(before).take_while(|(one, other)| one == other).count();
+            before = form;
+        }
+        assert!(bytes <= ALL_BYTES_MAX, "{bytes}");
     }
 }

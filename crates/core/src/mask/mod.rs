@@ -61,11 +61,12 @@ impl Masker {
         let (long, short): (Vec<&str>, Vec<&str>) = given.partition(|value| is_maskable(value));
         let patterns = forms::of_all(&long);
         let found_by = if patterns.is_empty() { None } else { Finder::new(&patterns).map(Arc::new) };
-        let unmaskable = if found_by.is_none() { short.len() + long.len() } else { short.len() };
+        let left_out = if found_by.is_none() { long.len() } else { left_out(&long, &patterns) };
+        let unmaskable = short.len() + left_out;
         Self { found_by, unmaskable }
     }
 
-    /// How many values are so short or so common that they are left as they are.
+    /// How many values are so short or so common, or so many, that they are left as they are.
     pub fn unmaskable(&self) -> usize {
         self.unmaskable
     }
@@ -91,6 +92,12 @@ impl Masker {
         finder.walk(finder.start, text.as_bytes(), 0, &mut found);
         !found.is_empty()
     }
+}
+
+/// How many values found no room among the patterns, which are in order.
+fn left_out(values: &[&str], patterns: &[Vec<u8>]) -> usize {
+    let has_room = |value: &str| patterns.binary_search_by(|found| found[..].cmp(value.as_bytes())).is_ok();
+    values.iter().filter(|value| !has_room(value.trim())).count()
 }
 
 impl Stream {
@@ -313,6 +320,14 @@ mod tests {
         assert_eq!(masker.unmaskable(), 3);
         assert_eq!(masker.mask("abc abcd"), "abc ***");
         assert!(masker.finds_in("xabcdx") && !masker.finds_in("abc"));
+    }
+
+    #[test]
+    fn values_for_which_there_is_no_room_are_counted() {
+        let values: Vec<String> =
+            (b'a'..=b'f').map(|c| char::from(c).to_string().repeat(1_000_000)).collect();
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        assert_eq!(left_out(&values, &forms::of_all(&values)), 2, "four of them fit");
     }
 
     #[test]

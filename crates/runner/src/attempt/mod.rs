@@ -96,9 +96,9 @@ impl Attempt<'_> {
         }
         match self.masker.unmaskable() {
             0 => {}
-            count => self
-                .log
-                .line(&format!("[berth] {count} secret values are too short or too common to be masked")),
+            count => self.log.line(&format!(
+                "[berth] {count} secret values are too short, too common or too many to be masked"
+            )),
         }
         let kind = builtin::BUILTINS.iter().find(|kind| kind.name() == self.assignment.kind);
         let Some(kind) = kind else {

@@ -17,7 +17,7 @@ fn se05_secrets_are_masked_however_they_are_written() {
     succeeded(&fixture.run(assignment));
     assert_eq!(
         fixture.link.text_of("a"),
-        "[berth] 1 secret values are too short or too common to be masked\n***\n***K\n***\n***\nplain\n"
+        "[berth] 1 secret values are too short, too common or too many to be masked\n***\n***K\n***\n***\nplain\n"
     );
 }
 
