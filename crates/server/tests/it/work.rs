@@ -266,11 +266,17 @@ async fn in_a_stopped_pipeline_nothing_starts_until_it_is_resumed() {
 async fn what_runs_when_the_server_stops_is_interrupted_and_nothing_stays_running() {
     let world = World::new().await;
     let mut yard = Yard::new(&world).await;
-    let body = "  steps:\n    - {name: Deploy, type: dummy, on_lost: fail, params: {outcome: hang, stop_after: 1h}}\n";
-    yard.pipeline(&world, "shop", body).await;
+    let begun = world.dir.path().join("begun");
+    let run = format!("touch {}; sleep 1000", begun.display());
+    let body =
+        format!("  steps:\n    - {{name: Deploy, type: script, on_lost: fail, params: {{run: '{run}'}}}}\n");
+    yard.pipeline(&world, "shop", &body).await;
     let running = yard.go_to_work();
     let id = yard.deploy("shop").await;
     yard.begun().await;
+    while !begun.exists() {
+        tokio::task::yield_now().await;
+    }
     let asked = Instant::now();
     running.end().await;
     assert!(asked.elapsed() < Duration::from_secs(10), "it took {:?}", asked.elapsed());
