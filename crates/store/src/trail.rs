@@ -17,19 +17,19 @@ use crate::value::{Value, text, to_json};
 
 statements! {
     // A head that was moved by somebody else is a bug, never overwritten.
-    Instance Upkeep MOVE_HEAD = "INSERT INTO event_heads (org_id, sequence, hash) VALUES ($1, $2, $3)
-        ON CONFLICT (org_id) DO UPDATE SET sequence = excluded.sequence, hash = excluded.hash
+    Instance Upkeep MOVE_HEAD = "INSERT INTO event_heads (org_id, sequence, hash, indexed) VALUES ($1, $2, $3, $5)
+        ON CONFLICT (org_id) DO UPDATE SET sequence = excluded.sequence, hash = excluded.hash,
+          indexed = excluded.indexed
         WHERE event_heads.sequence = $4";
     Org Upkeep APPEND = "INSERT INTO events
         (org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    Org Upkeep INDEX = "INSERT INTO event_index (org_id, term, sequence) VALUES ($1, $2, $3)
-        ON CONFLICT (org_id, term, sequence) DO NOTHING";
-    // Most events are found by four things.
-    Org Upkeep INDEX_FOUR = "INSERT INTO event_index (org_id, term, sequence)
-        VALUES ($1, $2, $6), ($1, $3, $6), ($1, $4, $6), ($1, $5, $6)
+    Instance Upkeep INDEX = "INSERT INTO event_index (org_id, term, sequence) VALUES ($1, $2, $3)
         ON CONFLICT (org_id, term, sequence) DO NOTHING";
 }
+
+/// Events that are not in the index yet; whoever looks for some reads these one by one. One more, and all are indexed.
+const TAIL_MAX: usize = 128;
 
 /// Where the histories end that a connection writes. What one commit moves is written once, with the commit.
 #[derive(Debug, Default)]
@@ -46,6 +46,10 @@ struct Known {
     /// As it stands in the database.
     stored: i64,
     head: Head,
+    /// Everything up to here is in the index.
+    indexed: i64,
+    /// What the events after that are found by.
+    tail: Vec<(i64, Vec<String>)>,
 }
 
 impl Heads {
@@ -53,15 +57,17 @@ impl Heads {
         self.known.get(&org).map(|known| known.head.clone())
     }
 
-    /// `stored`: what the database had when this head was not known yet.
-    fn move_to(&mut self, org: OrgId, before: Head, head: Head) {
-        let stored = before.sequence;
-        let known = self.known.entry(org).or_insert_with(|| Known { stored, head: before.clone() });
+    fn learn(&mut self, org: OrgId, head: Head, indexed: i64, tail: Vec<(i64, Vec<String>)>) {
+        self.known.insert(org, Known { stored: head.sequence, head, indexed, tail });
+    }
+
+    fn move_to(&mut self, org: OrgId, head: Head, terms: Vec<String>) {
+        let Some(known) = self.known.get_mut(&org) else { return };
         if known.head.sequence == known.stored {
             self.moved.push(org);
         }
-        known.head = head;
-        self.undo.push((org, before));
+        known.tail.push((head.sequence, terms));
+        self.undo.push((org, std::mem::replace(&mut known.head, head)));
     }
 
     /// A job begins: what came before it stays, whatever becomes of it.
@@ -72,6 +78,7 @@ impl Heads {
     pub(crate) fn undo_job(&mut self) {
         for (org, head) in self.undo.drain(..).rev() {
             if let Some(known) = self.known.get_mut(&org) {
+                known.tail.retain(|(sequence, _)| *sequence <= head.sequence);
                 known.head = head;
             }
         }
@@ -91,10 +98,27 @@ pub(crate) fn write_heads(conn: &mut dyn Conn) -> Result<(), StoreError> {
         let Some(known) = conn.heads().known.get_mut(&org) else { continue };
         let Head { sequence, hash } = known.head.clone();
         let stored = std::mem::replace(&mut known.stored, sequence);
-        let params = [text(org), sequence.into(), hash.into(), stored.into()];
+        let is_long = known.tail.len() > TAIL_MAX;
+        let tail = if is_long { std::mem::take(&mut known.tail) } else { Vec::new() };
+        known.indexed = if is_long { sequence } else { known.indexed };
+        let params = [text(org), sequence.into(), hash.into(), stored.into(), known.indexed.into()];
         if conn.execute(&MOVE_HEAD, &params)? != 1 {
             return Err(StoreError::Bug(format!("the history of {org} was moved by somebody else")));
         }
+        index(conn, org, tail)?;
+    }
+    Ok(())
+}
+
+/// In the order in which they lie, so that each page of the index is touched once.
+fn index(conn: &mut dyn Conn, org: OrgId, tail: Vec<(i64, Vec<String>)>) -> Result<(), StoreError> {
+    let found = tail.into_iter().flat_map(|(at, terms)| terms.into_iter().map(move |term| (term, at)));
+    let mut rows: Vec<(String, i64)> = found.collect();
+    rows.sort_unstable();
+    let mut params = [text(org), Value::Null, Value::Null];
+    for (term, sequence) in rows {
+        (params[1], params[2]) = (term.into(), sequence.into());
+        conn.execute(&INDEX, &params)?;
     }
     Ok(())
 }
@@ -129,9 +153,9 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreErr
     let org = event.org;
     let before = match tx.heads().of(org) {
         Some(head) => head,
-        None => events::head(tx)?,
+        None => learn(tx, org)?,
     };
-    let head = chain::seal(before.clone(), std::slice::from_mut(&mut event))?;
+    let head = chain::seal(before, std::slice::from_mut(&mut event))?;
     let sequence = head.sequence;
     let params = [
         sequence.into(),
@@ -146,18 +170,15 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreErr
         event.hash.as_str().into(),
     ];
     tx.execute_one(&APPEND, &params)?;
-    tx.heads().move_to(org, before, head);
-    let terms = terms(&event.kind, &event.actor, &event.subjects);
-    for few in terms.chunks(4) {
-        let mut params: Vec<Value> = few.iter().map(|term| term.as_str().into()).collect();
-        params.push(sequence.into());
-        if few.len() == 4 {
-            tx.execute(&INDEX_FOUR, &params)?;
-            continue;
-        }
-        for term in few {
-            tx.execute(&INDEX, &[term.as_str().into(), sequence.into()])?;
-        }
-    }
+    tx.heads().move_to(org, head, terms(&event.kind, &event.actor, &event.subjects));
     Ok(event)
+}
+
+/// Where the history stands in the database.
+fn learn(tx: &mut Tx<'_>, org: OrgId) -> Result<Head, StoreError> {
+    let (head, indexed) = (events::head(tx)?, events::indexed(tx)?);
+    let tail = events::after(tx, indexed, head.sequence, i64::MAX)?;
+    let found = |event: &Event| (event.sequence, terms(&event.kind, &event.actor, &event.subjects));
+    tx.heads().learn(org, head.clone(), indexed, tail.iter().map(found).collect());
+    Ok(head)
 }

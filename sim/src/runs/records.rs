@@ -2,6 +2,7 @@
 //! over from a decision that it does not say has changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 use berth_core::run::{Attempt, Run, RunChange, StageRun, StepRun};
@@ -54,7 +55,7 @@ impl Records {
             stages: run.stages.clone(),
         });
         for at in &change.steps {
-            self.steps.insert(*at, run.steps[*at].clone());
+            self.steps.insert(*at, StepRun::clone(&run.steps[*at]));
         }
         for attempt in &change.attempts {
             self.write(attempt)?;
@@ -112,7 +113,7 @@ impl Records {
         let head = self.head.as_ref()?;
         let steps = self.steps.values().map(|step| {
             let live = self.last(step.id).filter(|it| it.end.is_none()).cloned();
-            StepRun { live, ..step.clone() }
+            Arc::new(StepRun { live, ..step.clone() })
         });
         Some(Run {
             deployment: head.deployment,

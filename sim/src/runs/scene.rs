@@ -1,6 +1,7 @@
 //! A run and its surroundings: puts commands to the rules, commits what they decide, and can forget everything else.
 
 use std::fmt;
+use std::sync::Arc;
 
 use berth_core::decision::{Change, Decision, Record, Refusal};
 use berth_core::deployment::report::Order;
@@ -88,7 +89,7 @@ impl Scene {
         });
         let Some(mut change) = told.change else { unreachable!("a run that begins is written") };
         for step in &mut change.run.steps {
-            step.tries = tries;
+            Arc::make_mut(step).tries = tries;
         }
         let mut records = Records::with_tries(tries);
         records.apply(&change)?;

@@ -9,6 +9,7 @@ use crate::id::{DeploymentId, PipelineId, StepRunId};
 use crate::time::Timestamp;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What an earlier deployment of the same commit and definition built.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,7 +46,7 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
         });
         for (index, step) in planned.steps.iter().enumerate() {
             let id = StepRunId::from_parts(moment.now, drawn(moment, steps.len()));
-            steps.push(StepRun {
+            steps.push(Arc::new(StepRun {
                 id,
                 stage,
                 index,
@@ -62,7 +63,7 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
                 failure: None,
                 started_at: None,
                 finished_at: None,
-            });
+            }));
         }
     }
     let run = Run { deployment: cmd.deployment, pipeline: cmd.pipeline, version: 0, stages, steps };

@@ -1,6 +1,7 @@
 //! A decision about a run in the making: a copy of it, which of its parts changed, and what there is to tell.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::plan::Plan;
 use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun, StepStatus};
@@ -62,7 +63,7 @@ impl<'a> Draft<'a> {
         if !planted(Plant::StepNotWritten) {
             self.steps.insert(at);
         }
-        &mut self.run.steps[at]
+        Arc::make_mut(&mut self.run.steps[at])
     }
 
     pub(super) fn all_changed(&mut self) {

@@ -1,6 +1,7 @@
 //! What a step of a plan knows when its turn comes.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -54,7 +55,8 @@ pub fn secrets_used(step: &PlannedStep) -> BTreeSet<SecretName> {
 
 /// A step that was skipped or failed has no outputs, whatever an earlier attempt left.
 fn succeeded(run: &Run, stage: Option<usize>) -> impl Iterator<Item = &StepRun> {
-    run.steps.iter().filter(move |step| Some(step.stage) == stage && step.status == StepStatus::Succeeded)
+    let is_it = move |step: &&StepRun| Some(step.stage) == stage && step.status == StepStatus::Succeeded;
+    run.steps.iter().map(Arc::as_ref).filter(is_it)
 }
 
 fn outputs(outputs: &BTreeMap<String, String>) -> impl Iterator<Item = (String, Value)> {

@@ -1,6 +1,7 @@
 //! The run of a deployment: how far each stage and each step has come.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +18,9 @@ pub struct Run {
     /// Rises by one with every change.
     pub version: i64,
     pub stages: Vec<StageRun>,
-    /// In the order of the plan: those of the first stage first.
-    pub steps: Vec<StepRun>,
+    /// In the order of the plan: those of the first stage first. Shared, because every decision is about a copy of the
+    /// run and changes one or two.
+    pub steps: Vec<Arc<StepRun>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

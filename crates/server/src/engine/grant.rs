@@ -109,11 +109,14 @@ fn again(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
 fn grant_of(app: &App, org: OrgId, id: DeploymentId, asking: &Asking<'_>) -> Result<Given, AppError> {
     let (plans, vault, nonces) = (app.engine.plans().clone(), app.vault.clone(), asking.nonces.to_vec());
     let (boot, labels) = (asking.boot.to_owned(), asking.labels.to_vec());
-    app.store.transact_blocking(Context::system(Some(org)), move |tx| {
-        let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok(Given::default()) };
+    let (given, run) = app.store.transact_blocking(Context::system(Some(org)), move |tx| {
+        let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok((Given::default(), None)) };
         let asking = Asking { boot: &boot, nonces: &nonces, labels: &labels };
-        grant_in(tx, &mut whole, &vault, &asking)
-    })
+        let given = grant_in(tx, &mut whole, &vault, &asking)?;
+        Ok::<_, AppError>((given, Some(whole.run)))
+    })?;
+    run.into_iter().for_each(|run| app.engine.plans().committed(run));
+    Ok(given)
 }
 
 /// As many steps of one deployment as may begin and find a place. The same nonce again is the same step again.
@@ -125,7 +128,7 @@ pub(super) fn grant_in(
 ) -> Result<Given, AppError> {
     let mut given = Given::default();
     for nonce in asking.nonces {
-        let has = |step: &StepRun| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
+        let has = |step: &Arc<StepRun>| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
         let (at, attempt) = match whole.run.steps.iter().position(has) {
             Some(at) => (at, whole.run.steps[at].live.clone()),
             None => {

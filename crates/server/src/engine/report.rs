@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_core::deployment::report::Order;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
-use berth_core::run::{Outcome, report};
+use berth_core::run::{Outcome, Run, report};
 use berth_store::query::runs::Live;
 use berth_store::records::run;
 use berth_store::{Context, Read, Tx};
@@ -52,10 +52,10 @@ pub(super) struct Next {
 pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Granted>), AppError> {
     let (plans, vault) = (app.engine.plans().clone(), app.vault.clone());
     let context = Context::system(Some(said.attempt.org));
-    let (order, granted, look) = app.store.transact_blocking(context, move |tx| {
+    let told = app.store.transact_blocking(context, move |tx| {
         let it = &said.attempt;
         let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
-            return Ok((Order::Stale, None, Look::Nobody));
+            return Ok(None);
         };
         let order = told(tx, &mut whole, it, said.outcome)?;
         run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
@@ -67,8 +67,11 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
             }
             None => None,
         };
-        Ok::<_, AppError>((order, granted, Look::after(&whole)))
+        Ok::<_, AppError>(Some((order, granted, whole.run)))
     })?;
+    let Some((order, granted, run)) = told else { return Ok((Order::Stale, None)) };
+    let look = Look::after(&run);
+    app.engine.plans().committed(run);
     match look {
         Look::Everybody => app.nudge(),
         Look::Runners => app.engine.ring(),
@@ -88,8 +91,7 @@ enum Look {
 }
 
 impl Look {
-    fn after(whole: &Whole) -> Self {
-        let run = &whole.run;
+    fn after(run: &Run) -> Self {
         if run.status().is_final() || run.queued_for().is_some() || !run.is_alive() {
             return Look::Everybody;
         }

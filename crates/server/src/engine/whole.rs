@@ -14,7 +14,7 @@ use berth_core::rollout::{self, Rollout};
 use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report};
 use berth_store::query::deployments::{self, Either};
 use berth_store::records::plan::BuildKey;
-use berth_store::records::{environment, pipeline, plan, run};
+use berth_store::records::{environment, pipeline, plan};
 use berth_store::{Read, Tx};
 
 use super::plans::Plans;
@@ -45,7 +45,7 @@ impl Whole {
         plans: &Plans,
         id: DeploymentId,
     ) -> Result<Option<Self>, AppError> {
-        let Some(run) = run::by_id(db, id)? else { return Ok(None) };
+        let Some(run) = plans.run(db, id)? else { return Ok(None) };
         let Some(head) = Head::load(db, id)? else { return Ok(None) };
         Ok(Some(Self { run, plan: plans.get(db, id)?, head }))
     }

@@ -36,6 +36,10 @@ statements! {
         FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4";
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
     Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
+    Org Read INDEXED = "SELECT indexed FROM event_heads WHERE org_id = $1";
+    // Those that are not in the index yet.
+    Org Read TAIL = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
+        FROM events WHERE org_id = $1 AND sequence > $2 AND sequence < $3 ORDER BY sequence DESC";
 }
 
 /// All that is given must hold.
@@ -110,23 +114,53 @@ pub fn list(
         From::Offset(offset) => (i64::MAX, *offset),
         From::After(sequence) => (sequence.parse().unwrap_or(0), 0),
     };
-    let mut params: Vec<Value> = vec![
-        before.into(),
-        filter.since.map_or(i64::MIN, Timestamp::as_micros).into(),
-        filter.until.map_or(i64::MAX, Timestamp::as_micros).into(),
-        (limit + 1).into(),
-        offset.into(),
-    ];
+    let page = |limit: i64, offset: i64| -> Vec<Value> {
+        vec![
+            before.into(),
+            filter.since.map_or(i64::MIN, Timestamp::as_micros).into(),
+            filter.until.map_or(i64::MAX, Timestamp::as_micros).into(),
+            limit.into(),
+            offset.into(),
+        ]
+    };
     let terms = filter.terms();
-    let rows = if terms.is_empty() {
-        db.rows(&NEWEST, &params)?
+    let found = if terms.is_empty() {
+        db.rows(&NEWEST, &page(limit + 1, offset))?.iter().map(read).collect::<Result<_, _>>()?
     } else {
-        let mut terms = terms.into_iter();
-        params.extend((0..5).map(|_| Value::from(terms.next())));
-        db.rows(&NEWEST_ABOUT, &params)?
+        let mut found = tail(db, filter, before)?;
+        let in_tail = i64::try_from(found.len()).unwrap_or(i64::MAX);
+        found.drain(..usize::try_from(offset.min(in_tail)).unwrap_or(0));
+        let left = limit + 1 - i64::try_from(found.len()).unwrap_or(i64::MAX);
+        if left > 0 {
+            let mut params = page(left, (offset - in_tail).max(0));
+            let mut terms = terms.into_iter();
+            params.extend((0..5).map(|_| Value::from(terms.next())));
+            for row in db.rows(&NEWEST_ABOUT, &params)? {
+                found.push(read(&row)?);
+            }
+        }
+        found
     };
     let total = if with_total && filter.is_empty() { Some(head(db)?.sequence) } else { None };
-    Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+    Ok(Slice::cut(found, limit, total))
+}
+
+/// Those of the last events that match, newest first.
+fn tail(db: &mut impl Read, filter: &Filter, before: i64) -> Result<Vec<Event>, StoreError> {
+    let indexed = indexed(db)?;
+    let mut found = Vec::new();
+    for row in db.rows(&TAIL, &[indexed.into(), before.into()])? {
+        let event = read(&row)?;
+        if filter.matches(&event) {
+            found.push(event);
+        }
+    }
+    Ok(found)
+}
+
+/// Every event up to this one is in the index.
+pub(crate) fn indexed(db: &mut impl Read) -> Result<i64, StoreError> {
+    db.row(&INDEXED, &[])?.map_or(Ok(0), |row| row.int(0))
 }
 
 /// The last event's number and hash, as they were noted when it was recorded.

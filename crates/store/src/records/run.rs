@@ -1,6 +1,7 @@
 //! Runs: how far deployments have come.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StageRun, StepRun, StepStatus};
@@ -13,6 +14,7 @@ use crate::value::{Row, Value, text, to_json};
 statements! {
     Org Read HEAD = "SELECT pipeline_id, stages, version FROM runs
         WHERE org_id = $1 AND deployment_id = $2 {for_update}";
+    Org Read VERSION = "SELECT version FROM runs WHERE org_id = $1 AND deployment_id = $2 {for_update}";
     Org Read STEPS = "SELECT stage, position, id, step, status, tries, failures, not_before, outputs, artifacts,
           failure, started_at, finished_at, losses, false_starts FROM step_runs
         WHERE org_id = $1 AND deployment_id = $2 ORDER BY stage, position";
@@ -44,6 +46,11 @@ statements! {
           AND ended_at IS NULL";
 }
 
+/// Rises with every change of the run: whoever has read this version has read it all.
+pub fn version(db: &mut impl Read, id: DeploymentId) -> Result<Option<i64>, StoreError> {
+    db.row(&VERSION, &[text(id)])?.map(|row| row.int(0)).transpose()
+}
+
 pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, StoreError> {
     let Some(head) = db.row(&HEAD, &[text(id)])? else { return Ok(None) };
     let mut live: BTreeMap<StepRunId, Attempt> = BTreeMap::new();
@@ -52,7 +59,8 @@ pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, StoreE
         live.insert(attempt.step, attempt);
     }
     let rows = db.rows(&STEPS, &[text(id)])?;
-    let steps = rows.iter().map(|row| step(row, &mut live)).collect::<Result<_, StoreError>>()?;
+    let steps =
+        rows.iter().map(|row| step(row, &mut live).map(Arc::new)).collect::<Result<_, StoreError>>()?;
     Ok(Some(Run {
         deployment: id,
         pipeline: head.parse(0)?,

@@ -126,7 +126,7 @@ fn commit_batch(
     conn: &mut SqliteConn<'_>,
     clock: &mut Clock,
     publisher: &Publisher,
-    jobs: impl Iterator<Item = Job>,
+    jobs: impl ExactSizeIterator<Item = Job>,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
@@ -138,12 +138,13 @@ fn commit_batch(
         );
         failure = instance::put_off(conn, step).err();
     }
+    let is_alone = jobs.len() == 1 && step.is_none();
     for job in jobs {
         if failure.is_some() {
             // Not run at all: dropping the job tells its caller that the store is unavailable.
             continue;
         }
-        match run_job(conn, clock.tick(), job) {
+        match run_job(conn, clock.tick(), job, is_alone) {
             Ok((answer, recorded)) => {
                 answers.push(answer);
                 events.extend(recorded);
@@ -179,8 +180,16 @@ fn commit_batch(
 
 type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
-fn run_job(conn: &mut SqliteConn<'_>, now: Timestamp, job: Job) -> Result<(Answer, Vec<Event>), StoreError> {
-    conn.batch("SAVEPOINT job")?;
+/// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
+fn run_job(
+    conn: &mut SqliteConn<'_>,
+    now: Timestamp,
+    job: Job,
+    is_alone: bool,
+) -> Result<(Answer, Vec<Event>), StoreError> {
+    if !is_alone {
+        conn.batch("SAVEPOINT job")?;
+    }
     conn.heads.begin_job();
     let ran = job(conn, now);
     if let Some(broken) = conn.broken.take() {
@@ -194,9 +203,13 @@ fn run_job(conn: &mut SqliteConn<'_>, now: Timestamp, job: Job) -> Result<(Answe
     }
     if !ran.keep {
         conn.heads.undo_job();
-        conn.batch("ROLLBACK TO job")?;
+        for text in if is_alone { ["ROLLBACK", "BEGIN IMMEDIATE"].as_slice() } else { &["ROLLBACK TO job"] } {
+            conn.batch(text)?;
+        }
     }
-    conn.batch("RELEASE job")?;
+    if !is_alone {
+        conn.batch("RELEASE job")?;
+    }
     Ok((ran.answer, ran.events))
 }
 

@@ -61,7 +61,7 @@ impl<'a> Seen<'a> {
     /// Each step before and after, with its position.
     fn steps(&self) -> impl Iterator<Item = (usize, &'a StepRun, &'a StepRun)> {
         let pairs = self.before.steps.iter().zip(&self.after.steps);
-        pairs.enumerate().map(|(at, (before, after))| (at, before, after))
+        pairs.enumerate().map(|(at, (before, after))| (at, before.as_ref(), after.as_ref()))
     }
 
     fn is_refused(&self) -> bool {

@@ -45,7 +45,7 @@ fn check_quiet(run: &Run) -> Checked {
     ensure!(run.ready_at().is_none(), "E4", "the run is {status:?} and something is ready");
     ensure!(run.queued_for().is_none(), "E4", "the run is {status:?} and waits for a stage");
     use StepStatus::{Cancelled, Failed, Skipped, Succeeded};
-    let is_over = |step: &&StepRun| matches!(step.status, Succeeded | Failed | Cancelled | Skipped);
+    let is_over = |step: &StepRun| matches!(step.status, Succeeded | Failed | Cancelled | Skipped);
     let left = run.steps.iter().find(|step| !is_over(step));
     ensure!(left.is_none(), "E4", "the run is {status:?} and a step is not over: {left:?}");
     Ok(())
