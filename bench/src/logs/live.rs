@@ -22,6 +22,8 @@ pub(super) async fn delays(api: &mut Api, target: &Target, count: usize) -> anyh
     let pipeline = Pipeline::create(api, "live", vec![masked("print", &run)]).await?;
     let deployed = pipeline.deploy(api).await?;
     let mut delays = follow(target, &log_path(&deployed.id, "print")).await?;
+    // The server closes a connection that was idle for so long.
+    *api = Api::open(target).await?;
     pipeline.finish(api, &deployed, LOOK_EVERY).await?;
     ensure!(delays.len() == count, "{} of {count} lines have arrived", delays.len());
     delays.sort_unstable();

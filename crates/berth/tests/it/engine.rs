@@ -1,7 +1,8 @@
 //! Killed in the middle of deployments, again and again: every one reaches its true end, or says that nobody knows and
 //! waits for a person; no step runs twice unless it may, and nothing stays running.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -10,6 +11,8 @@ use crate::harness::{Home, Server, until};
 use crate::random::Random;
 
 const KILLS: usize = 12;
+/// On either side of so many of a round's commits the server ends by itself.
+const COMMITS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
 const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
@@ -44,50 +47,107 @@ fn definition(ledger: &Path) -> String {
 #[test]
 fn deployments_survive_kills_and_nothing_runs_that_should_not() {
     let mut random = Random::from_env("ENGINE_SEED");
-    let home = Home::new();
-    let outside = tempfile::tempdir().expect("a directory");
-    let ledger = outside.path().join("ledger");
-    let server = start(&home);
-    let body = json!({"slug": "shop", "definition": definition(&ledger)});
-    let made = server.api.post("/api/v1/organizations/acme/pipelines", &body);
-    assert_eq!(made.status, 201, "{}", made.text());
-    let sessions = KINDS.map(|(_, environment)| {
-        let path = format!("{PIPELINE}/ephemeral-environments/{environment}/sessions");
-        text(&server.api.post(&path, &json!({})).json()["data"]["sessionId"])
-    });
-    let mut server = Some(server);
+    let yard = Yard::new();
     let mut lost = 0;
     for round in 0..KILLS {
-        let mut running = server.take().expect("a server");
-        let asked: Vec<String> = KINDS
-            .iter()
-            .zip(&sessions)
-            .map(|((_, environment), session)| {
-                let path =
-                    format!("{PIPELINE}/ephemeral-environments/{environment}/sessions/{session}/deploy");
-                let asked = running.api.post(&path, &json!({"commitId": format!("aaa{round}")}));
-                assert_eq!(asked.status, 202, "{}", asked.text());
-                text(&asked.json()["data"]["id"])
-            })
-            .collect();
+        let mut server = yard.start();
+        let asked = yard.deploy(&server, round);
         std::thread::sleep(Duration::from_millis(random.within(0..260)));
-        running.process.kill();
-        drop(running);
-        let again = start(&home);
-        for ((on_lost, _), id) in KINDS.iter().zip(&asked) {
-            lost += usize::from(settle(&again, on_lost, id, round));
-        }
-        assert_eq!(left_running(&home), Vec::<String>::new(), "round {round}");
-        server = Some(again);
+        server.process.kill();
+        drop(server);
+        lost += yard.settle(&asked, round);
     }
     assert!(lost > 0, "no kill ever met a running step");
-    check_ledger(&ledger);
-    server.expect("a server").stop();
+    check_ledger(&yard.ledger);
+}
+
+#[test]
+fn the_end_of_the_server_on_either_side_of_a_commit_loses_nothing_and_repeats_nothing() {
+    let yard = Yard::new();
+    for (round, (side, commit)) in points().enumerate() {
+        let point = yard.outside.path().join(format!("point-{round}"));
+        let mut command = yard.command();
+        let server = Server::start(command.env("TEST_FAIL_AT_COMMIT", &point), &yard.home.token);
+        let asked = yard.deploy(&server, round);
+        let draft = point.with_extension("draft");
+        std::fs::write(&draft, format!("{side} {commit}")).expect("written");
+        std::fs::rename(draft, point).expect("armed");
+        let ended = server.process.wait(PATIENCE);
+        assert_eq!(ended.code, None, "it ended by itself {side} commit {commit}: {}", ended.stderr);
+        yard.settle(&asked, round);
+    }
+    check_ledger(&yard.ledger);
+}
+
+fn points() -> impl Iterator<Item = (&'static str, usize)> {
+    ["before", "after"].into_iter().flat_map(|side| (1..=COMMITS).map(move |commit| (side, commit)))
+}
+
+/// A server's home with the pipeline, a session in each environment, and a ledger outside that the steps write.
+struct Yard {
+    home: Home,
+    outside: tempfile::TempDir,
+    ledger: PathBuf,
+    sessions: [String; KINDS.len()],
+}
+
+impl Yard {
+    fn new() -> Self {
+        let home = Home::new();
+        let outside = tempfile::tempdir().expect("a directory");
+        let ledger = outside.path().join("ledger");
+        let server = start(&home);
+        let body = json!({"slug": "shop", "definition": definition(&ledger)});
+        let made = server.api.post("/api/v1/organizations/acme/pipelines", &body);
+        assert_eq!(made.status, 201, "{}", made.text());
+        let sessions = KINDS.map(|(_, environment)| {
+            let path = format!("{PIPELINE}/ephemeral-environments/{environment}/sessions");
+            text(&server.api.post(&path, &json!({})).json()["data"]["sessionId"])
+        });
+        server.stop();
+        Self { home, outside, ledger, sessions }
+    }
+
+    fn command(&self) -> Command {
+        command(&self.home)
+    }
+
+    fn start(&self) -> Server {
+        start(&self.home)
+    }
+
+    /// A deployment in each environment.
+    fn deploy(&self, server: &Server, round: usize) -> Vec<String> {
+        let asked = KINDS.iter().zip(&self.sessions).map(|((_, environment), session)| {
+            let path = format!("{PIPELINE}/ephemeral-environments/{environment}/sessions/{session}/deploy");
+            let asked = server.api.post(&path, &json!({"commitId": format!("aaa{round}")}));
+            assert_eq!(asked.status, 202, "{}", asked.text());
+            text(&asked.json()["data"]["id"])
+        });
+        asked.collect()
+    }
+
+    /// Starts again and brings every deployment to its end. How many attempts were lost.
+    fn settle(&self, asked: &[String], round: usize) -> usize {
+        let again = self.start();
+        let mut lost = 0;
+        for ((on_lost, _), id) in KINDS.iter().zip(asked) {
+            lost += usize::from(settle(&again, on_lost, id, round));
+        }
+        assert_eq!(left_running(&self.home), Vec::<String>::new(), "round {round}");
+        again.stop();
+        lost
+    }
+}
+
+fn command(home: &Home) -> Command {
+    let mut command = home.serve_command();
+    command.args(["--sandbox", "off"]).env("BERTH_LOG__LEVEL", "warn");
+    command
 }
 
 fn start(home: &Home) -> Server {
-    let mut command = home.serve_command();
-    Server::start(command.args(["--sandbox", "off"]).env("BERTH_LOG__LEVEL", "warn"), &home.token)
+    Server::start(&mut command(home), &home.token)
 }
 
 fn text(value: &Value) -> String {

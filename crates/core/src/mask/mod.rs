@@ -45,6 +45,8 @@ pub struct Stream {
 struct Finder {
     machine: Machine,
     start: StateID,
+    /// The bytes that patterns begin with: at the start nothing else leads anywhere.
+    first: [bool; 256],
     /// How many of the last bytes may be the beginning of a value, by state.
     depth: HashMap<StateID, usize>,
 }
@@ -188,7 +190,12 @@ impl Finder {
             Machine::Dfa(dfa) => depths(dfa, patterns)?,
             Machine::Nfa(nfa) => depths(nfa, patterns)?,
         };
-        Some(Self { machine, start, depth })
+        let mut first = [false; 256];
+        patterns
+            .iter()
+            .filter_map(|pattern| pattern.first())
+            .for_each(|byte| first[usize::from(*byte)] = true);
+        Some(Self { machine, start, first, depth })
     }
 
     /// Walks over `bytes`, the first of which stands at `offset`, and adds what is covered.
@@ -200,9 +207,38 @@ impl Finder {
         covered: &mut Vec<(usize, usize)>,
     ) -> StateID {
         match &self.machine {
-            Machine::Dfa(dfa) => walk(dfa, state, bytes, offset, covered),
-            Machine::Nfa(nfa) => walk(nfa, state, bytes, offset, covered),
+            Machine::Dfa(dfa) => self.walk_on(dfa, state, bytes, offset, covered),
+            Machine::Nfa(nfa) => self.walk_on(nfa, state, bytes, offset, covered),
         }
+    }
+
+    fn walk_on<A: Automaton>(
+        &self,
+        machine: &A,
+        mut state: StateID,
+        bytes: &[u8],
+        offset: usize,
+        covered: &mut Vec<(usize, usize)>,
+    ) -> StateID {
+        let mut at = 0;
+        while at < bytes.len() {
+            if state == self.start {
+                let Some(skipped) = bytes[at..].iter().position(|byte| self.first[usize::from(*byte)]) else {
+                    return state;
+                };
+                at += skipped;
+            }
+            state = machine.next_state(Anchored::No, state, bytes[at]);
+            at += 1;
+            if machine.is_special(state) && machine.is_match(state) {
+                let patterns = (0..machine.match_len(state)).map(|index| machine.match_pattern(state, index));
+                let longest = patterns.map(|pattern| machine.pattern_len(pattern)).max().unwrap_or(0);
+                let end = offset + at;
+                // What began before the bytes at hand was held back, so it cannot begin before the first of them.
+                cover(covered, end.saturating_sub(longest), end);
+            }
+        }
+        state
     }
 }
 
@@ -218,25 +254,6 @@ fn depths<A: Automaton>(machine: &A, patterns: &[Vec<u8>]) -> Option<(StateID, H
         }
     }
     Some((start, depth))
-}
-
-fn walk<A: Automaton>(
-    machine: &A,
-    mut state: StateID,
-    bytes: &[u8],
-    offset: usize,
-    covered: &mut Vec<(usize, usize)>,
-) -> StateID {
-    for (end, byte) in (offset + 1..).zip(bytes) {
-        state = machine.next_state(Anchored::No, state, *byte);
-        if machine.is_special(state) && machine.is_match(state) {
-            let patterns = (0..machine.match_len(state)).map(|index| machine.match_pattern(state, index));
-            let longest = patterns.map(|pattern| machine.pattern_len(pattern)).max().unwrap_or(0);
-            // What began before the bytes at hand was held back, so it cannot begin before the first of them.
-            cover(covered, end.saturating_sub(longest), end);
-        }
-    }
-    state
 }
 
 /// Ends only grow, so a new part can only join the last ones.

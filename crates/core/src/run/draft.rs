@@ -16,9 +16,20 @@ use crate::time::Timestamp;
 pub struct RunChange {
     /// All of it, so that whoever decides further need not load it again.
     pub run: Run,
+    /// The version that was changed; none for a new run.
+    pub since: i64,
     /// Positions in `run.steps`.
     pub steps: BTreeSet<usize>,
     pub attempts: Vec<Attempt>,
+}
+
+impl RunChange {
+    /// What was decided next, before this was written.
+    pub fn then(&mut self, next: RunChange) {
+        self.run = next.run;
+        self.steps.extend(next.steps);
+        self.attempts.extend(next.attempts);
+    }
 }
 
 pub(super) struct Draft<'a> {
@@ -44,10 +55,11 @@ impl<'a> Draft<'a> {
         if !self.is_changed {
             return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
         }
+        let since = self.run.version;
         if !planted(Plant::VersionNotRaised) {
             self.run.version += 1;
         }
-        let change = RunChange { run: self.run, steps: self.steps, attempts: self.attempts };
+        let change = RunChange { run: self.run, since, steps: self.steps, attempts: self.attempts };
         let changes = vec![Change::Put(Record::Run(Box::new(change)))];
         Decision { changes, events: self.events, effects: Vec::new(), answer }
     }

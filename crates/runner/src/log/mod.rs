@@ -8,6 +8,7 @@
 
 mod state;
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ impl Log {
     ) -> Self {
         let state = State {
             stream: masker.stream(),
-            pending: Vec::new(),
+            pending: VecDeque::new(),
             oldest: None,
             offset: 0,
             accepted: 0,
@@ -263,7 +264,10 @@ impl Sent {
     /// Sends one chunk, again and again until it is there or nobody wants it any more.
     fn send_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let length = state.pending.len().min(LOG_CHUNK_BYTES_MAX);
-        let chunk: Vec<u8> = state.pending.drain(..length).collect();
+        let (front, back) = state.pending.as_slices();
+        let in_front = length.min(front.len());
+        let chunk = [&front[..in_front], &back[..length - in_front]].concat();
+        state.pending.drain(..length);
         state.oldest = (!state.pending.is_empty()).then(Instant::now);
         let offset = state.offset;
         drop(state);

@@ -1,5 +1,6 @@
 //! What has been written and not been sent yet, and what is missing.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use berth_core::mask::Stream;
@@ -10,7 +11,7 @@ use crate::settings::LOG_CHUNK_BYTES_MAX;
 pub(super) struct State {
     pub(super) stream: Stream,
     /// Masked, in order, not yet sent; the first one stands at `offset`.
-    pub(super) pending: Vec<u8>,
+    pub(super) pending: VecDeque<u8>,
     pub(super) oldest: Option<Instant>,
     pub(super) offset: u64,
     /// All that was accepted, without markers.
@@ -87,7 +88,7 @@ impl State {
         if let Some(last) = bytes.last() {
             self.ends_line = *last == b'\n';
             self.oldest.get_or_insert_with(Instant::now);
-            self.pending.extend_from_slice(bytes);
+            self.pending.extend(bytes);
         }
     }
 

@@ -15,7 +15,7 @@ use super::follow::Right;
 use super::{Answer, App};
 use crate::access::Authorized;
 use crate::error::AppError;
-use crate::logs::{Group, GroupState, Line, Log, LogError, LogKey, Query};
+use crate::logs::{Group, GroupState, Line, Log, LogError, LogKey, LogStream, Query};
 use crate::streams::Place;
 
 /// Read and sent at once of a log that is downloaded.
@@ -31,6 +31,7 @@ pub struct LogAsked {
     pub stage: Option<String>,
     /// The latest, if not given.
     pub attempt: Option<u32>,
+    pub stream: LogStream,
 }
 
 /// Which part of it.
@@ -125,7 +126,7 @@ impl App {
             // A step that has not begun will begin with its first attempt.
             let number = attempt.map_or(1, |attempt| attempt.number);
             Ok(LogFound {
-                key: LogKey { org, deployment, step: step.id, attempt: number },
+                key: LogKey { org, deployment, step: step.id, attempt: number, stream: asked.stream },
                 has_begun: attempt.is_some(),
                 has_ended: attempt.map_or(step.is_final, |attempt| attempt.has_ended),
             })

@@ -21,7 +21,7 @@ use super::report::{Named, Next, Said, order, renew, store_report};
 use crate::app::App;
 use crate::error::AppError;
 use crate::git::{GitError, Sha};
-use crate::logs::{Appended, LogError, LogKey};
+use crate::logs::{Appended, LogError, LogKey, LogStream};
 
 /// However often the bell rings, orders are not looked up more often than this.
 const ORDERS_PAUSE: Duration = Duration::from_millis(10);
@@ -131,7 +131,8 @@ impl Link for Embedded {
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
         let it = named(attempt).ok_or_else(unknown)?;
-        match self.app.logs.append(&key(&it), offset, bytes) {
+        let (key, offset) = self.app.engine.late.place(&self.app, &it, offset).map_err(unavailable)?;
+        match self.app.logs.append(&key, offset, bytes) {
             Ok(Appended::Written { .. }) => Ok(Order::Continue),
             Ok(Appended::Gap { length }) => {
                 Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
@@ -163,6 +164,7 @@ impl Link for Embedded {
         };
         let (order, granted) = store_report(&self.app, said).map_err(unavailable)?;
         self.app.logs.seal_later(&log);
+        self.app.engine.late.forget(&self.app, &log);
         let next = match &granted {
             Some(granted) => self.assigned(granted).map_err(unavailable)?,
             None => None,
@@ -234,8 +236,9 @@ fn named(it: &AttemptRef) -> Option<Named> {
     })
 }
 
-fn key(it: &Named) -> LogKey {
-    LogKey { org: it.org, deployment: it.deployment, step: it.step, attempt: it.number }
+pub(super) fn key(it: &Named) -> LogKey {
+    let Named { org, deployment, step, number, .. } = *it;
+    LogKey { org, deployment, step, attempt: number, stream: LogStream::Step }
 }
 
 fn unknown() -> LinkError {

@@ -16,7 +16,7 @@ use super::report::{Named, told};
 use super::whole::Whole;
 use crate::app::App;
 use crate::error::AppError;
-use crate::logs::LogKey;
+use crate::logs::{LogKey, LogStream};
 
 const RUNNER_LOST: Duration = Duration::from_secs(RUNNER_LOST_S.unsigned_abs());
 /// Attempts looked at in one go; more than all the runners of an installation execute.
@@ -80,7 +80,7 @@ async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
         told(tx, &mut whole, &named, Outcome::Lost).map(drop)
     });
     done.await?;
-    app.logs.seal_later(&LogKey { org, deployment, step, attempt: number });
+    app.logs.seal_later(&LogKey { org, deployment, step, attempt: number, stream: LogStream::Step });
     app.nudge();
     Ok(())
 }

@@ -5,6 +5,7 @@ mod assign;
 mod begin;
 mod bell;
 mod grant;
+mod late;
 mod link;
 mod lost;
 mod plans;
@@ -27,6 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use bell::Bell;
+use late::Late;
 use unfit::Unfit;
 
 use crate::credential::random_base62;
@@ -47,6 +49,7 @@ pub(crate) struct Engine {
     nudge: watch::Sender<()>,
     watches: Mutex<Watches>,
     unfit: Unfit,
+    late: Late,
     /// Where plans are made: what people ask to look at does not hold it up.
     planning: Gate,
 }
@@ -60,6 +63,7 @@ impl Engine {
             nudge: watch::Sender::new(()),
             watches: Mutex::default(),
             unfit: Unfit::default(),
+            late: Late::default(),
             planning: Gate::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
         }
     }

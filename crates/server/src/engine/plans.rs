@@ -1,10 +1,10 @@
-//! Plans and runs at hand. A plan never changes once made, so a copy in memory is as good as the row. A run is as good as
-//! long as it has the version of its row, which is looked up every time.
+//! Plans and runs at hand. A plan never changes once made, nor does a deployment leave its environment, so a copy in memory
+//! is as good as the row. A run is as good as long as it has the version of its row, which is looked up every time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use berth_core::id::DeploymentId;
+use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::run::{Plan, Run};
 use berth_store::Read;
 use berth_store::records::{plan, run};
@@ -18,6 +18,7 @@ const KNOWN_MAX: usize = 128;
 pub(crate) struct Plans {
     plans: Arc<Mutex<HashMap<DeploymentId, Arc<Plan>>>>,
     runs: Arc<Mutex<HashMap<DeploymentId, Run>>>,
+    environments: Arc<Mutex<HashMap<DeploymentId, EnvironmentId>>>,
 }
 
 impl Plans {
@@ -38,6 +39,15 @@ impl Plans {
             Some(known) if run::version(db, id)? == Some(known.version) => Ok(Some(known)),
             _ => Ok(run::by_id(db, id)?),
         }
+    }
+
+    /// Where a deployment was seen before.
+    pub(super) fn environment_of(&self, id: DeploymentId) -> Option<EnvironmentId> {
+        held(&self.environments).get(&id).copied()
+    }
+
+    pub(super) fn seen_in(&self, environment: EnvironmentId, id: DeploymentId) {
+        keep(&mut held(&self.environments), id, environment);
     }
 
     /// Only what was committed: what is undone has a version that somebody else will have too.

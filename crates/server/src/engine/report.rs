@@ -57,6 +57,7 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
         let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
             return Ok(None);
         };
+        whole.hold();
         let order = told(tx, &mut whole, it, said.outcome)?;
         run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
         let granted = match said.next {
@@ -67,6 +68,7 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
             }
             None => None,
         };
+        whole.write(tx)?;
         Ok::<_, AppError>(Some((order, granted, whole.run)))
     })?;
     let Some((order, granted, run)) = told else { return Ok((Order::Stale, None)) };
@@ -122,6 +124,20 @@ pub(super) fn order(
     let order = whole.order(it.step, &it.nonce);
     let reason = (order != Order::Continue).then(|| reason(&whole));
     Ok((order, reason.flatten()))
+}
+
+/// Who holds the environment of an attempt that may do nothing there any more, in words.
+pub(super) fn taken_over(db: &mut impl Read, plans: &Plans, it: &Named) -> Result<Option<String>, AppError> {
+    let Some(whole) = Whole::load(db, plans, it.deployment)? else { return Ok(None) };
+    Ok(match &whole.head {
+        // A reset goes on under its own number.
+        Head::Environment { lock, deployment }
+            if deployment.fence < lock.environment.fence && !whole.may_grant() =>
+        {
+            Some(reason(&whole).unwrap_or_else(|| "the environment has another holder".into()))
+        }
+        Head::Environment { .. } | Head::Stages { .. } => None,
+    })
 }
 
 /// In words for the last line of a log.

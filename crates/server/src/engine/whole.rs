@@ -11,7 +11,9 @@ use berth_core::environment::{Condition, Lock};
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::pipeline::state;
 use berth_core::rollout::{self, Rollout};
-use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report};
+use berth_core::run::{
+    Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
+};
 use berth_store::query::deployments::{self, Either};
 use berth_store::records::plan::BuildKey;
 use berth_store::records::{environment, pipeline, plan};
@@ -24,7 +26,13 @@ pub(crate) struct Whole {
     pub(crate) run: Run,
     pub(crate) plan: Arc<Plan>,
     pub(crate) head: Head,
+    /// What was decided and is not written yet.
+    held: Option<Held>,
 }
+
+/// Several decisions about a run in one transaction are written once, by [`Whole::write`].
+#[derive(Default)]
+struct Held(Option<Box<RunChange>>);
 
 pub(crate) enum Head {
     /// In an environment: the lock decides whether it may go on.
@@ -46,8 +54,8 @@ impl Whole {
         id: DeploymentId,
     ) -> Result<Option<Self>, AppError> {
         let Some(run) = plans.run(db, id)? else { return Ok(None) };
-        let Some(head) = Head::load(db, id)? else { return Ok(None) };
-        Ok(Some(Self { run, plan: plans.get(db, id)?, head }))
+        let Some(head) = Head::load_known(db, plans, id)? else { return Ok(None) };
+        Ok(Some(Self { run, plan: plans.get(db, id)?, head, held: None }))
     }
 
     /// A run is laid out, and what follows at once, follows: a run without steps has ended already.
@@ -65,7 +73,7 @@ impl Whole {
         let run = laid_out.ok_or_else(|| AppError::bug("a run that was not laid out"))?;
         let mut before = run.clone();
         before.stages.iter_mut().for_each(|stage| stage.status = StageStatus::Pending);
-        let mut whole = Self { run, plan: Arc::new(plan), head };
+        let mut whole = Self { run, plan: Arc::new(plan), head, held: None };
         whole.note_build(tx, &before)?;
         whole.follow(tx)
     }
@@ -92,10 +100,13 @@ impl Whole {
 
     /// Writes what a rule decided about the run, and everything that follows from it.
     pub(crate) fn apply<A>(&mut self, tx: &mut Tx<'_>, mut decision: Decision<A>) -> Result<A, AppError> {
-        let next = decision.changes.iter_mut().find_map(|change| match change {
+        let next = decision.changes.iter().find_map(|change| match change {
             Change::Put(Record::Run(it)) => Some(it.run.clone()),
             Change::Put(_) => None,
         });
+        if let Some(held) = &mut self.held {
+            decision.changes = held.take(decision.changes);
+        }
         let answer = tx.commit(decision)?;
         if let Some(next) = next {
             let before = std::mem::replace(&mut self.run, next);
@@ -103,6 +114,18 @@ impl Whole {
             self.follow(tx)?;
         }
         Ok(answer)
+    }
+
+    /// From here on changes of the run are held back.
+    pub(super) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// Writes what was held back.
+    pub(super) fn write(&mut self, tx: &mut Tx<'_>) -> Result<(), AppError> {
+        let Some(change) = self.held.take().and_then(|held| held.0) else { return Ok(()) };
+        let changes = vec![Change::Put(Record::Run(change))];
+        Ok(tx.commit(Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () })?)
     }
 
     /// The head was told to stop: so is the run. Nothing if that has happened already.
@@ -181,12 +204,42 @@ impl Whole {
     }
 }
 
+impl Held {
+    /// Keeps what is about the run, and gives back the rest.
+    fn take(&mut self, changes: Vec<Change>) -> Vec<Change> {
+        let mut rest = Vec::new();
+        for change in changes {
+            match (change, &mut self.0) {
+                (Change::Put(Record::Run(next)), Some(held)) => held.then(*next),
+                (Change::Put(Record::Run(next)), none) => *none = Some(next),
+                (other, _) => rest.push(other),
+            }
+        }
+        rest
+    }
+}
+
 fn is_in_doubt(run: &Run) -> bool {
     let is_lost = |step: &StepRun| step.failure.as_ref().is_some_and(|failure| failure.cause == Cause::Lost);
     run.steps.iter().any(|step| step.status == StepStatus::Failed && is_lost(step))
 }
 
 impl Head {
+    /// A deployment that has not ended is among those of its environment, which are read anyway.
+    fn load_known(db: &mut impl Read, plans: &Plans, id: DeploymentId) -> Result<Option<Self>, AppError> {
+        if let Some(environment) = plans.environment_of(id)
+            && let Some(lock) = environment::by_id(db, environment)?
+            && let Some(deployment) = lock.deployment(id).cloned()
+        {
+            return Ok(Some(Head::Environment { lock: Box::new(lock), deployment: Box::new(deployment) }));
+        }
+        let head = Self::load(db, id)?;
+        if let Some(Head::Environment { deployment, .. }) = &head {
+            plans.seen_in(deployment.environment, id);
+        }
+        Ok(head)
+    }
+
     pub(crate) fn load(db: &mut impl Read, id: DeploymentId) -> Result<Option<Self>, AppError> {
         Ok(match deployments::by_id(db, id)? {
             None => None,

@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use tokio::sync::Notify;
 
 use super::open::found;
-use super::{LogError, LogKey, LogStore};
+use super::store::AFTER_FENCE;
+use super::{LogError, LogKey, LogStore, LogStream};
 
 /// Beyond it, a log stays as it is until the next start.
 const ENDED_MAX: usize = 65_536;
@@ -69,11 +70,16 @@ fn entries(dir: &Path) -> Result<Vec<String>, LogError> {
 
 /// Of a plain log; other forms have one more ending.
 fn key(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
+    let (stream, name) = match name.strip_prefix(AFTER_FENCE) {
+        Some(rest) => (LogStream::AfterFence, rest),
+        None => (LogStream::Step, name),
+    };
     let (step, attempt) = name.split_once('.')?;
     Some(LogKey {
         org: org.parse().ok()?,
         deployment: deployment.parse().ok()?,
         step: step.parse().ok()?,
         attempt: attempt.parse().ok()?,
+        stream,
     })
 }

@@ -52,6 +52,16 @@ pub struct LogKey {
     pub deployment: DeploymentId,
     pub step: StepRunId,
     pub attempt: u32,
+    pub stream: LogStream,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum LogStream {
+    /// What it printed while it might.
+    #[default]
+    Step,
+    /// What it still printed after somebody had taken its environment over.
+    AfterFence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,7 +12,10 @@ use super::ended::Ended;
 use super::open::{Files, News, OpenLog, Readable, found};
 use super::read::Log;
 use super::sealed::{Sealed, read_plain};
-use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey};
+use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
+
+/// Before the name of a log of late bytes.
+pub(super) const AFTER_FENCE: &str = "after-";
 
 /// All calls block on the disk, shortly; none waits for another log.
 #[derive(Clone)]
@@ -162,7 +165,8 @@ impl LogStore {
 
     fn files(&self, key: &LogKey) -> Files {
         let dir = self.0.dir.join(key.org.to_string()).join(key.deployment.to_string());
-        let name = format!("{}.{}", key.step, key.attempt);
+        let before = if key.stream == LogStream::AfterFence { AFTER_FENCE } else { "" };
+        let name = format!("{before}{}.{}", key.step, key.attempt);
         Files { packed: dir.join(format!("{name}.zst")), plain: dir.join(name) }
     }
 }

@@ -17,6 +17,7 @@ fn key(attempt: u32) -> LogKey {
         deployment: DeploymentId::from_parts(at, [2; 10]),
         step: StepRunId::from_parts(at, [3; 10]),
         attempt,
+        stream: LogStream::Step,
     }
 }
 

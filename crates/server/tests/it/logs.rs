@@ -320,7 +320,7 @@ async fn a_log_with_a_gap_says_so() {
 
 /// Marks a sealed log as one whose disk failed.
 fn damage(case: &Case, offset: u64) {
-    let LogKey { org, deployment, step, attempt } = case.key;
+    let LogKey { org, deployment, step, attempt, .. } = case.key;
     let file = format!("logs/{org}/{deployment}/{step}.{attempt}.zst");
     let file = case.world.dir.path().join(file);
     let mut bytes = std::fs::read(&file).unwrap();

@@ -3,7 +3,7 @@
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::run::{StageKind, StageRun, StageStatus};
 use berth_core::time::Timestamp;
-use berth_server::logs::LogKey;
+use berth_server::logs::{LogKey, LogStream};
 use rusqlite::{Connection, params};
 
 use super::history::org;
@@ -52,7 +52,7 @@ impl Steps {
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'running', 0, 0, 0, 0)",
             params![self.org.to_string(), self.deployment.to_string(), stage, self.count, id.to_string(), step],
         );
-        LogKey { org: self.org, deployment: self.deployment, step: id, attempt: 1 }
+        LogKey { org: self.org, deployment: self.deployment, step: id, attempt: 1, stream: LogStream::Step }
     }
 
     pub(crate) fn begin(&self, key: &LogKey) {

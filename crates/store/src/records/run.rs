@@ -26,7 +26,7 @@ statements! {
           version)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
     Org Write UPDATE_HEAD = "UPDATE runs SET stages = $3, ready_at = $4, queued_for = $5, version = $6
-        WHERE org_id = $1 AND deployment_id = $2 AND version + 1 = $6";
+        WHERE org_id = $1 AND deployment_id = $2 AND version = $7";
     Org Write INSERT_STEP = "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries,
           failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
@@ -143,12 +143,13 @@ pub fn attempts(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Told>, Store
 pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError> {
     let run = &change.run;
     let (stages, ready_at) = (to_json(&run.stages)?, run.ready_at());
-    let is_new = run.version == 1;
+    let is_new = change.since == 0;
     let queued_for = run.queued_for().map(|(_, stage)| stage);
     let rest = [stages.into(), ready_at.into(), queued_for.into(), run.version.into()];
     let mut params = vec![text(run.deployment)];
     params.extend(is_new.then(|| text(run.pipeline)));
     params.extend(rest);
+    params.extend((!is_new).then(|| change.since.into()));
     tx.execute_one(if is_new { &INSERT_HEAD } else { &UPDATE_HEAD }, &params)?;
     for &at in &change.steps {
         put_step(tx, run, &run.steps[at], is_new)?;

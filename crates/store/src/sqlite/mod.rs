@@ -2,6 +2,7 @@
 
 mod clock;
 mod conn;
+mod fail;
 mod reader;
 #[cfg(test)]
 mod tests;

@@ -13,6 +13,7 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
+use super::fail::{FailPoint, Side};
 use super::{Ahead, Clock, SqliteConn, connect};
 use crate::error::StoreError;
 use crate::feed::Publisher;
@@ -106,8 +107,9 @@ fn run(
 ) {
     let mut conn = SqliteConn::on(db);
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
+    let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
-        if let Err(error) = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..)) {
+        if let Err(error) = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..), &mut fail) {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
             let _ = broke.send(Some(error));
@@ -127,6 +129,7 @@ fn commit_batch(
     clock: &mut Clock,
     publisher: &Publisher,
     jobs: impl ExactSizeIterator<Item = Job>,
+    fail: &mut FailPoint,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
@@ -154,7 +157,9 @@ fn commit_batch(
     }
     failure = failure.or_else(|| trail::write_heads(conn).err());
     if failure.is_none() {
+        fail.pass(Side::Before);
         failure = conn.batch("COMMIT").err();
+        fail.pass(Side::After);
     }
     if failure.is_none() && step.is_some() {
         clock.stepped();

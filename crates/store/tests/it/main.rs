@@ -5,6 +5,7 @@
 mod chain;
 mod differential;
 mod feed;
+mod found;
 mod lists;
 mod once;
 mod postgres;

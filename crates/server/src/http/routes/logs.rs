@@ -19,7 +19,7 @@ use crate::error::AppError;
 use crate::http::guard::{Allowed, check_same_origin};
 use crate::http::query::Params;
 use crate::limits::OFFSET_MAX;
-use crate::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, Query};
+use crate::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, Query};
 
 /// Lines found by one search, if nobody asks for more.
 const MATCHES_DEFAULT: i64 = 200;
@@ -31,6 +31,7 @@ const RAW_POLICY: &str = "sandbox; default-src 'none'";
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", tag = "deployments",
     params(("stage" = Option<String>, Query, description = "name of the stage, where steps of several have this id"),
            ("attempt" = Option<i64>, Query, minimum = 1, description = "the latest, if not given"),
+           ("stream" = Option<String>, Query, description = "`step`, or `after_fence`: what it still printed after its environment was taken over"),
            ("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
            ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),
            ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "so many of the last lines, in place of fromLine and toLine"),
@@ -50,7 +51,12 @@ pub(crate) async fn view_log(
 ) -> Result<Response, AppError> {
     let attempt =
         params.whole("attempt", 1, i64::from(u32::MAX))?.and_then(|number| u32::try_from(number).ok());
-    let asked = LogAsked { deployment, step, stage: params.text("stage")?, attempt };
+    let stream = match params.text("stream")?.as_deref() {
+        None | Some("step") => LogStream::Step,
+        Some("after_fence") => LogStream::AfterFence,
+        Some(_) => return Err(AppError::invalid_parameter("stream", "must be step or after_fence")),
+    };
+    let asked = LogAsked { deployment, step, stage: params.text("stage")?, attempt, stream };
     let raw = params.parsed::<bool>("raw")?.unwrap_or(false);
     let (offset, last) = (number(&params, "offset", 0, OFFSET_MAX)?, last_byte(&headers)?);
     let part = part(&params, offset)?;

@@ -15,7 +15,8 @@ const WRITER: &str = "  tracks: main
       type: script
       params:
         run: |
-          trap 'echo \"late $BERTH_FENCE\" >> LEDGER; exit 0' TERM
+          echo 'on my way'
+          trap 'echo \"late $BERTH_FENCE\" | tee -a LEDGER; exit 0' TERM
           while ! test -e GATE$BERTH_FENCE; do echo \"$BERTH_FENCE\" >> LEDGER; sleep 0.01; done
 ";
 
@@ -26,7 +27,7 @@ async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
     harbour.pipeline(&WRITER.replace("LEDGER", &ledger).replace("GATE", &gate)).await;
     let (session, old) = harbour.claim("aaa1111").await;
     harbour.until(&old, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
-    while harbour.written("ledger").is_empty() {
+    while harbour.written("ledger").is_empty() || !harbour.log(&old, "deploy").await.contains("on my way") {
         tokio::task::yield_now().await;
     }
     let taken = json!({"commitId": "bbb2222", "reason": "urgent"});
@@ -43,7 +44,11 @@ async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
     let lost = harbour.see(&format!("{ENV}/sessions/{session}")).await;
     assert_eq!(lost["overridden"], true);
     let log = harbour.log(&old, "deploy").await;
-    assert!(log.contains("stopped: taken over by ada"), "{log}");
+    let last = log.lines().last().unwrap_or_default();
+    assert!(log.contains("on my way") && last.contains("stopped: taken over by ada"), "{log}");
+    // What it printed after that is not in its log, and not lost.
+    let late = harbour.see(&format!("/deployments/{old}/steps/deploy/logs?stream=after_fence")).await;
+    assert!(!log.contains("late 1") && late["entries"][0]["text"] == "late 1", "{log} {late}");
     harbour.close().await;
 }
 

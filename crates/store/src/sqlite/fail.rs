@@ -1,0 +1,48 @@
+//! Ends the process at a chosen commit, so that tests can see what survives that. Only in builds for development.
+//!
+//! `TEST_FAIL_AT_COMMIT` names a file. Once it is there, its text, such as `before 3` or `after 3`, says at which of the
+//! commits from then on, and on which side of it.
+
+use std::path::PathBuf;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Before,
+    After,
+}
+
+#[derive(Default)]
+pub(super) struct FailPoint {
+    file: Option<PathBuf>,
+    armed: Option<(Side, u32)>,
+}
+
+impl FailPoint {
+    pub(super) fn from_env() -> Self {
+        let file = std::env::var_os("TEST_FAIL_AT_COMMIT").filter(|_| cfg!(debug_assertions));
+        Self { file: file.map(PathBuf::from), armed: None }
+    }
+
+    /// A commit is about to happen, or has.
+    pub(super) fn pass(&mut self, side: Side) {
+        let Some(file) = &self.file else { return };
+        if self.armed.is_none() && side == Side::Before {
+            self.armed = std::fs::read_to_string(file).ok().and_then(|text| read(&text));
+        }
+        match &mut self.armed {
+            Some((chosen, 1)) if *chosen == side => std::process::abort(),
+            Some((_, left)) if side == Side::After => *left = left.saturating_sub(1).max(1),
+            _ => {}
+        }
+    }
+}
+
+fn read(text: &str) -> Option<(Side, u32)> {
+    let (side, count) = text.trim().split_once(' ')?;
+    let side = match side {
+        "before" => Side::Before,
+        "after" => Side::After,
+        _ => return None,
+    };
+    Some((side, count.parse().ok().filter(|count| *count > 0)?))
+}
