@@ -13,6 +13,7 @@ use berth_store::query::runs;
 use berth_store::records::secret;
 use berth_store::{Context, Tx};
 
+use super::gates;
 use super::lost::LIVE_MAX;
 use super::whole::{Head, Whole};
 use crate::app::App;
@@ -129,7 +130,7 @@ pub(super) fn grant_in(
         let (at, attempt) = match whole.run.steps.iter().position(has) {
             Some(at) => (at, whole.run.steps[at].live.clone()),
             None => {
-                if !whole.may_grant() {
+                if !whole.may_grant() || !gates::may_begin(tx, whole)? {
                     break;
                 }
                 let fits = |at: &usize| is_for(whole, *at, asking.labels);

@@ -2,11 +2,12 @@
 
 use berth_core::deployment::report::{self, Outcome};
 use berth_core::rollout;
-use berth_core::run::enter::{Entry, enter, entry, overtaken};
+use berth_core::run::enter::{Entry, Waits, enter, entry, overtaken};
 use berth_store::query::runs;
 use berth_store::records::environment;
 use berth_store::{Context, Tx};
 
+use super::gates::{self, Asked};
 use super::plans::Plans;
 use super::whole::{Head, Whole};
 use crate::app::App;
@@ -69,19 +70,29 @@ fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: berth_core::id::DeploymentId) -
     let Some((index, stage)) = whole.run.queued_for() else { return Ok(false) };
     let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(false) };
     let others = runs::contenders(tx, rollout.pipeline, stage, id)?;
-    match entry(rollout.number, &others) {
+    let waits = Waits { number: rollout.number, is_kept: gates::is_kept(tx, &whole, stage)? };
+    match entry(waits, &others) {
         Entry::Behind(_) => Ok(false),
-        Entry::Free if !whole.plan.stages[index].gates.is_empty() => Ok(false),
-        Entry::Free => {
-            let decision = enter(&whole.run, &whole.plan, tx.now());
-            whole.apply(tx, decision)?;
-            Ok(true)
-        }
+        Entry::Free => match gates::asked(tx, &whole, index)? {
+            Asked::Not { rule, before } => {
+                gates::ask(tx, &mut whole, index, rule, before)?;
+                Ok(true)
+            }
+            Asked::Waits(_) => Ok(false),
+            Asked::Enough if gates::shut_until(&whole, index, tx.now()).is_some() => Ok(false),
+            Asked::Enough => {
+                let decision = enter(&whole.run, &whole.plan, tx.now());
+                whole.apply(tx, decision)?;
+                Ok(true)
+            }
+        },
         Entry::SupersededBy(newer) => {
-            let head = rollout::supersede(rollout, newer, tx.now());
             let run = overtaken(&whole.run, &whole.plan, tx.now());
-            tx.commit(head)?;
-            tx.commit(run)?;
+            if let Head::Stages { rollout, .. } = &mut whole.head {
+                let head = rollout::supersede(rollout, newer, tx.now());
+                **rollout = tx.commit(head)?;
+            }
+            whole.apply(tx, run)?;
             Ok(true)
         }
     }
