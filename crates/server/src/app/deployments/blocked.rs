@@ -142,14 +142,9 @@ fn gated(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Vec<BlockedB
     let name = &whole.run.stages[stage].name;
     let mut found = Vec::new();
     match gates::asked(db, whole, stage)? {
-        Asked::Enough => {}
+        // They are asked when the stage's turn comes, by whoever looks next.
+        Asked::Enough | Asked::Not { .. } => {}
         Asked::Waits(approval) => found.push(unapproved(&format!("stage \"{name}\""), &approval)),
-        Asked::Not { rule, .. } => found.push(BlockedBy {
-            kind: BlockedKind::Approval,
-            detail: format!("stage \"{name}\" needs {}; nobody has been asked yet", approvals_of(&rule)),
-            cleared_by: Some(people(&rule)),
-            clears_at: None,
-        }),
     }
     if let Some(until) = gates::shut_until(whole, stage, db.now()) {
         found.push(BlockedBy {
