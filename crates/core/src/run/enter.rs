@@ -33,6 +33,14 @@ impl Run {
         let found = self.stages.iter().position(|stage| stage.status == StageStatus::Queued)?;
         Some((found, self.stages[found].name.as_str()))
     }
+
+    /// The stage that was entered and in which nothing has begun since.
+    pub fn unbegun(&self) -> Option<usize> {
+        let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running)?;
+        let since = self.stages[stage].started_at;
+        let has_begun = self.steps.iter().any(|step| step.stage == stage && step.started_at >= since);
+        (!has_begun).then_some(stage)
+    }
 }
 
 /// A deployment that waits for a stage.

@@ -149,6 +149,32 @@ fn windows_are_checked() {
             4:23: error: `timezone` is missing [missing_field]
         "#]],
     );
+    check_pipeline(
+        "stages: [{ name: a, window: { timezone: UTC, days: [mon], except: [2026-01-01/9999-12-31] } }]",
+        &expect![[r#"
+            4:69: error: these dates leave no day on which the window would open; end the last range earlier [bad_window]
+        "#]],
+    );
+}
+
+#[test]
+fn a_rule_that_nobody_can_fulfil_is_told() {
+    check_pipeline(
+        "stage_defaults: { requires: { approvals: 3, from: [a@acme.test, b@acme.test, A@acme.test] } }",
+        &expect![[r#"
+            4:44: error: 3 approvals are asked for, but `from` names 2; name more people, or ask for fewer [unfulfillable]
+        "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a, requires: { approvals: 3, from: [a@acme.test, admin] } }]",
+        &expect![[""]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A, type: approval, params: { approvals: 2, from: [a@acme.test] } }",
+        &expect![[r#"
+            5:42: error: 2 approvals are asked for, but `from` names 1; name more people, or ask for fewer [unfulfillable]
+        "#]],
+    );
 }
 
 #[test]

@@ -28,7 +28,7 @@ fn facts() -> Facts {
 }
 
 /// `all`, or the name of an environment.
-fn made(lines: &str, target: &str) -> Result<Plan, String> {
+pub(crate) fn made(lines: &str, target: &str) -> Result<Plan, String> {
     let source = pipeline(lines);
     let parsed = parse(&source);
     let definition = parsed.definition.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));

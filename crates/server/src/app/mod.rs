@@ -2,6 +2,7 @@
 
 mod answer;
 mod approvals;
+mod approvers;
 mod declared;
 mod deployments;
 mod environments;

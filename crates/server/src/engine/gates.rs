@@ -6,7 +6,7 @@ use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId};
 use berth_core::pipeline::model::Requires;
 use berth_core::rollout;
-use berth_core::run::{RunStatus, StageStatus, bound_to, enter, held};
+use berth_core::run::{RunStatus, bound_to, enter, held};
 use berth_core::time::Timestamp;
 use berth_store::query::{approvals, runs};
 use berth_store::records::approval as records;
@@ -59,11 +59,7 @@ pub(crate) fn shut_until(whole: &Whole, stage: usize, now: Timestamp) -> Option<
 
 /// The stage that was entered and in which nothing has begun yet, if it has gates.
 pub(crate) fn unbegun(whole: &Whole) -> Option<usize> {
-    let run = &whole.run;
-    let stage = run.stages.iter().position(|stage| stage.status == StageStatus::Running)?;
-    let since = run.stages[stage].started_at;
-    let has_begun = run.steps.iter().any(|step| step.stage == stage && step.started_at >= since);
-    (!whole.plan.stages[stage].gates.is_empty() && !has_begun).then_some(stage)
+    whole.run.unbegun().filter(|stage| !whole.plan.stages[*stage].gates.is_empty())
 }
 
 /// The last look before the first step of a stage: what let it in may not hold any more. What has begun goes on.
@@ -85,14 +81,14 @@ pub(crate) fn is_kept(db: &mut impl Read, whole: &Whole, stage: &str) -> Result<
     Ok(latest.as_ref().is_some_and(counts))
 }
 
-/// People are asked about a stage. What they were asked before lapses.
+/// People are asked about the stage it waits for. What they were asked before lapses.
 pub(super) fn ask(
     tx: &mut Tx<'_>,
     whole: &mut Whole,
-    stage: usize,
     rule: Requires,
     before: Option<Box<Approval>>,
 ) -> Result<(), AppError> {
+    let Some((stage, _)) = whole.run.queued_for() else { return Ok(()) };
     if let Some(before) = before {
         let decision = approval::lapse(&before, Lapse::Changed, tx.now());
         tx.commit(decision)?;

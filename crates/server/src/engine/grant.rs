@@ -136,7 +136,8 @@ pub(super) fn grant_in(
                 let fits = |at: &usize| is_for(whole, *at, asking.labels);
                 let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
                 let (step, runner) = (whole.run.steps[at].id, asking.boot.to_owned());
-                let cmd = GrantStep { step, runner, nonce: nonce.clone() };
+                let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
+                let cmd = GrantStep { step, runner, nonce, passes_gates };
                 match grant(&whole.run, &whole.plan, &cmd, tx.now()) {
                     Ok(decision) => (at, Some(whole.apply(tx, decision)?)),
                     Err(Refusal::InvalidState(_)) => break,
