@@ -192,7 +192,9 @@ fn bound(whole: &Whole, stage: usize, step: Option<usize>) -> String {
 pub(crate) fn follow(tx: &mut Tx<'_>, whole: &mut Whole, said: &Approval) -> Result<(), AppError> {
     let now = tx.now();
     let failure = match said.status {
-        Status::Pending | Status::Lapsed(_) => return Ok(()),
+        Status::Pending => return Ok(()),
+        // A step that still waits asks again; a stage does when it is looked at.
+        Status::Lapsed(_) => return settle(tx, whole),
         Status::Approved => {
             let Some(step) = said.step else { return Ok(()) };
             let decision = held::approved(&whole.run, &whole.plan, step, now);

@@ -36,7 +36,7 @@ statements! {
     Org Read OPEN = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
           requested_at, expires_at, ended_at, version
         FROM approvals WHERE org_id = $1 AND deployment_id = $2 AND status = 'pending' ORDER BY id";
-    Org Read WAS_APPROVED = "SELECT 1 FROM approvals
+    Org Read WAS_APPROVED = "SELECT id FROM approvals
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND step_id IS NULL AND status = 'approved' LIMIT 1";
     Instance Read DUE = "SELECT org_id, id FROM approvals
         WHERE status = 'pending' AND expires_at IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
