@@ -96,8 +96,9 @@ impl PlannedStage {
 impl Plan {
     /// Whether anybody is ever asked.
     pub fn has_approvals(&self) -> bool {
+        let is_rule = |gate: &Gate| matches!(gate, Gate::Approval(_) | Gate::Approvals(_));
         let asks =
-            |stage: &PlannedStage| stage.rule().is_some() || stage.steps.iter().any(PlannedStep::is_approval);
+            |it: &PlannedStage| it.gates.iter().any(is_rule) || it.steps.iter().any(PlannedStep::is_approval);
         self.stages.iter().any(asks)
     }
 }

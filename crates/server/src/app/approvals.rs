@@ -6,6 +6,7 @@ use berth_core::approval::{Approval, Ballot, Choice, Lapse, Status, lapse, vote}
 use berth_core::decision::Refusal;
 use berth_core::name::Reason;
 use berth_core::pipeline::model::Approver;
+use berth_core::pipeline::seconds::Seconds;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::From;
@@ -134,7 +135,7 @@ fn shown(db: &mut impl Read, it: &Approval) -> Result<wire::Approval, AppError> 
             approvals: it.rule.approvals,
             from: it.rule.from.iter().map(Approver::to_string).collect(),
             self_approval: it.rule.self_approval,
-            timeout_seconds: it.rule.timeout.map(|timeout| timeout.as_secs()),
+            timeout_seconds: it.rule.timeout.map(Seconds::as_secs),
         },
         given: it.given(),
         votes: votes.collect(),

@@ -51,6 +51,8 @@ pub(super) fn in_full(
         wait_at_gate(&mut body);
         variants.push(format!("r{}", whole.run.version));
         variants.extend(answers(db, &whole)?);
+        let is_shut = body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::Window);
+        variants.extend(is_shut.then(|| "shut".to_owned()));
         if let Head::Stages { is_paused: true, .. } = whole.head {
             variants.push("stopped".into());
         }
