@@ -226,6 +226,8 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
     dictionary("sessions", &[&held.session]);
     dictionary("tickets", &[&held.ticket]);
     dictionary("deployments", &[&held.deployment]);
+    // Nobody is asked here; a well-formed id gets further than noise.
+    dictionary("approvals", &["apr_00000000000000000000000000"]);
     dictionary("steps", &["deploy"]);
     dictionary("stages", &[ENVIRONMENT, "staging"]);
     dictionary("codes", &["not_found", "invalid_request"]);
@@ -238,6 +240,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          \"path.sessionId\" = {{ dictionary = \"sessions\", probability = 0.8 }}\n\
          \"path.ticketId\" = {{ dictionary = \"tickets\", probability = 0.8 }}\n\
          \"path.deploymentId\" = {{ dictionary = \"deployments\", probability = 0.8 }}\n\
+         \"path.approvalId\" = {{ dictionary = \"approvals\", probability = 0.8 }}\n\
          \"path.stepId\" = {{ dictionary = \"steps\", probability = 0.8 }}\n\
          \"path.stage\" = {{ dictionary = \"stages\", probability = 0.8 }}\n\
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\

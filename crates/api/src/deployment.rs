@@ -33,6 +33,8 @@ pub struct Deployment {
     pub trigger: Trigger,
     /// Why somebody asked for it.
     pub reason: Option<String>,
+    /// Somebody chose to wait for nobody: it passes windows, approvals and pauses.
+    pub bypass: Option<Bypass>,
     pub actor: Actor,
     pub status: DeploymentStatus,
     /// Why it failed or was cancelled.
@@ -49,6 +51,14 @@ pub struct Deployment {
 }
 
 impl Replay for Deployment {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DeploymentBypass)]
+pub struct Bypass {
+    pub by: Actor,
+    pub reason: String,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -138,7 +148,7 @@ pub struct Step {
     pub needs: Vec<String>,
     pub started_at: Option<String>,
     pub finished_at: Option<String>,
-    /// A retry waits until then.
+    /// A retry waits until then, and a soak lasts until then.
     pub not_before: Option<String>,
     pub cause: Option<String>,
     pub detail: Option<String>,
@@ -216,6 +226,8 @@ pub enum BlockedKind {
     UnknownOutcome,
     Approval,
     Window,
+    /// Time has to pass.
+    Soak,
 }
 
 /// What to deploy through the stages.
@@ -230,6 +242,16 @@ pub struct New {
     pub reference: Option<String>,
     /// At most 1,000 characters.
     pub reason: Option<String>,
+    /// Passes windows, approvals and pauses. Needs `gates:bypass`.
+    pub bypass: Option<BypassNew>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = DeploymentBypassNew)]
+pub struct BypassNew {
+    /// Why nobody can be waited for. Everybody sees it.
+    pub reason: String,
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]

@@ -45,6 +45,8 @@ codes! {
         "You are known, but your role does not allow this. `requiredPermission` names what is missing; an admin of the organization can give you a role that has it.";
     NotSessionHolder, 403, "not_session_holder", "Somebody else holds this session",
         "Only the holder of a session may do this. `holder` says who that is; they can hand it over to you.";
+    NotEligible, 403, "not_eligible", "Your answer does not count here",
+        "The approval is for other people, or it bars those who wrote, started or retried what is to be approved. `detail` says which; somebody else has to answer.";
     NotFound, 404, "not_found", "Not found",
         "There is no such thing here, or it belongs to an organization your token is not for.";
     MethodNotAllowed, 405, "method_not_allowed", "Method not allowed",
@@ -59,6 +61,10 @@ codes! {
         "Somebody holds this environment. `holder`, `since`, `context` and `expiresAt` say who, since when, why and until when. Wait in line with `\"queue\": true`, or take it over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",
         "The session has ended: released, expired, or taken over. `sessionStatus` says which, `overriddenBy` who took over. Claim the environment again.";
+    ApprovalEnded, 409, "approval_ended", "The approval has ended",
+        "It was approved, rejected, expired, or has lapsed because what it was for has changed or is over. `detail` says which, and what to do.";
+    AlreadyVoted, 409, "already_voted", "You have answered already",
+        "A person answers once, whichever account or token they use. Somebody else has to answer.";
     IdempotencyInProgress, 409, "idempotency_in_progress", "The same request is still running",
         "A request with this `Idempotency-Key` is being answered right now. Repeat it in a moment.";
     PreconditionFailed, 412, "precondition_failed", "It has changed since you read it",

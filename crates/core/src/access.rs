@@ -111,6 +111,9 @@ actions! {
     DrainOverride, "drain:override", Admin, "deploy before the work of a former session is known to have stopped";
     DeploymentsRead, "deployments:read", Viewer, "see deployments";
     DeploymentsOperate, "deployments:operate", Deployer, "start, cancel, retry and resolve deployments";
+    GatesBypass, "gates:bypass", Admin, "deploy past windows, approvals and pauses, with a reason";
+    ApprovalsRead, "approvals:read", Viewer, "see approvals, and who has answered";
+    ApprovalsDecide, "approvals:decide", Deployer, "approve and reject, where the rule counts them";
     SecretsRead, "secrets:read", Viewer, "see names and use of secrets, never values";
     SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
     EventsRead, "events:read", Viewer, "read the audit history";

@@ -1,5 +1,6 @@
 //! What a rule answers: a decision, or a refusal. Neither has happened yet when the rule returns.
 
+use crate::approval::Approval;
 use crate::deployment::Deployment;
 use crate::environment::fence::Fence;
 use crate::environment::{Environment, Holder, Locked, NotActive, Session, Ticket};
@@ -43,6 +44,7 @@ pub enum Record {
     Deployment(Box<Deployment>),
     Rollout(Box<Rollout>),
     Run(Box<RunChange>),
+    Approval(Box<Approval>),
 }
 
 /// Something to do outside the database, kept in the outbox until it is done.
@@ -64,6 +66,14 @@ pub enum Refusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
+    /// An approval that waits for nobody any more.
+    #[error("{0}")]
+    ApprovalEnded(String),
+    #[error("{0}")]
+    AlreadyVoted(String),
+    /// The rule does not count this person.
+    #[error("{0}")]
+    NotEligible(String),
     /// What was asked for is not repeated: a path may hold anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,

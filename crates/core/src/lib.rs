@@ -4,6 +4,7 @@
 //! `clippy.toml` bans the calls that would break this, and `Cargo.toml` keeps the dependencies few.
 
 pub mod access;
+pub mod approval;
 pub mod decision;
 pub mod deployment;
 pub mod environment;
@@ -20,4 +21,5 @@ pub mod run;
 pub mod secret;
 pub mod step;
 pub mod time;
+pub mod window;
 pub mod world;

@@ -1,12 +1,14 @@
 //! A rollout: a deployment that goes through the stages of its pipeline. Its run says how far it has come; this is its
 //! head, which lists and other deployments look at.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::decision::{Change, Decision, Record};
 use crate::deployment::{Cancel, Failure};
 use crate::event::{Actor, EventKind, NewEvent, Subject};
-use crate::id::{DeploymentId, PipelineId};
+use crate::id::{DeploymentId, PipelineId, UserId};
 use crate::name::{CommitId, Reason};
 use crate::plant::{Plant, planted};
 use crate::run::RunStatus;
@@ -29,10 +31,21 @@ pub struct Rollout {
     pub trigger: Trigger,
     pub reason: Option<Reason>,
     pub requested_by: Actor,
+    /// Accounts that have retried it.
+    pub retried_by: BTreeSet<UserId>,
+    /// It passes windows, approvals and pauses.
+    pub bypass: Option<Bypass>,
     pub status: Status,
     pub created_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
+}
+
+/// Somebody with the right to do so chose to wait for nobody.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bypass {
+    pub by: Actor,
+    pub reason: Reason,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,7 +109,20 @@ pub fn start(rollout: Rollout) -> Decision<Rollout> {
     let event = telling(EventKind::DeploymentQueued, &rollout)
         .with("trigger", rollout.trigger.as_str())
         .with_some("reason", rollout.reason.as_ref());
-    put(rollout, Some(event))
+    let bypass = rollout
+        .bypass
+        .as_ref()
+        .map(|bypass| telling(EventKind::BypassUsed, &rollout).with("reason", bypass.reason.as_str()));
+    let mut decision = put(rollout, Some(event));
+    decision.events.extend(bypass);
+    decision
+}
+
+/// Who retries is remembered: where self-approval is barred their word does not count. The stage tells of the retry.
+pub fn retried(rollout: &Rollout, by: Option<UserId>) -> Decision<Rollout> {
+    let mut next = rollout.clone();
+    let is_new = by.is_some_and(|by| next.retried_by.insert(by));
+    if is_new { put(next, None) } else { Decision::calm(next) }
 }
 
 /// Its plan is made, and its first stage begins. One that was cancelled or superseded meanwhile stays so.
@@ -205,6 +231,8 @@ mod tests {
             trigger: Trigger::Api,
             reason: None,
             requested_by: Actor::system(),
+            retried_by: BTreeSet::new(),
+            bypass: None,
             status: Status::Queued,
             created_at: NOW,
             started_at: None,

@@ -60,10 +60,11 @@ impl AppError {
     }
 
     /// Why `action` was denied, where that is worth a record: a 403 with the permission it names, or else its code; and
-    /// a takeover that the state of the environment forbids.
+    /// a takeover or an answer to an approval that the state forbids.
     pub fn denied(&self, action: Action) -> Option<Denied> {
         let AppError::Problem(problem) = self else { return None };
-        if action == Action::EnvironmentsForceClaim && problem.status == Code::InvalidState.status() {
+        let is_grave = matches!(action, Action::EnvironmentsForceClaim | Action::ApprovalsDecide);
+        if is_grave && problem.status == Code::InvalidState.status() {
             return Some(Denied::Code(problem.code.clone()));
         }
         let named = problem.more.get("requiredPermission").and_then(serde_json::Value::as_str);
@@ -132,6 +133,9 @@ impl From<Refusal> for AppError {
             Refusal::SessionNotActive(_) => Code::SessionNotActive,
             Refusal::NotSessionHolder(_) => Code::NotSessionHolder,
             Refusal::NoSuchStage => Code::NotFound,
+            Refusal::ApprovalEnded(_) => Code::ApprovalEnded,
+            Refusal::AlreadyVoted(_) => Code::AlreadyVoted,
+            Refusal::NotEligible(_) => Code::NotEligible,
         };
         Self::new(code, refusal.to_string())
     }

@@ -166,6 +166,7 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
                 Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
+                Change::Put(Record::Approval(it)) => records::approval::put(self, &it)?,
             }
         }
         for event in decision.events {

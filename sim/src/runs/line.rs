@@ -6,7 +6,7 @@ use berth_core::decision::Decision;
 use berth_core::event::Actor;
 use berth_core::name::CommitId;
 use berth_core::rollout::{self, Rollout, Status, Trigger};
-use berth_core::run::enter::{Contender, Entry, entry};
+use berth_core::run::enter::{Contender, Entry, Waits, entry};
 use berth_core::run::{Resolution, RunStatus, StageKind, StageStatus, StepStatus};
 
 use super::check::{Checked, ensure};
@@ -104,6 +104,8 @@ impl Line {
             trigger: Trigger::Api,
             reason: None,
             requested_by: Actor::system(),
+            retried_by: std::collections::BTreeSet::new(),
+            bypass: None,
             status: Status::Queued,
             created_at: START,
             started_at: None,
@@ -123,7 +125,8 @@ impl Line {
             let queued = self.entrants[place].scene.run.queued_for().map(|(stage, _)| stage);
             let Some(stage) = queued else { continue };
             let number = self.entrants[place].rollout.number;
-            let said = entry(number, &self.contenders(place, stage));
+            let waits = Waits { number, is_kept: false };
+            let said = entry(waits, &self.contenders(place, stage));
             self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
             match said {
                 Entry::Free => self.ask(place, &Asked::Enter)?,

@@ -244,8 +244,12 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> T
     let done = |()| Answer::Done;
     match asked {
         Asked::Grant { at, nonce } => {
-            let command =
-                GrantStep { step: run.steps[*at].id, runner: "runner".into(), nonce: nonce.clone() };
+            let command = GrantStep {
+                step: run.steps[*at].id,
+                runner: "runner".into(),
+                nonce: nonce.clone(),
+                passes_gates: false,
+            };
             let granted = |it| Answer::Granted(Box::new(it));
             grant::grant(run, plan, &command, now).map_or_else(refused, |it| told(it, granted))
         }

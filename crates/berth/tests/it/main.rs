@@ -4,6 +4,7 @@ mod client;
 mod crash;
 mod demo;
 mod engine;
+mod gates;
 mod harness;
 mod history;
 mod hostile;

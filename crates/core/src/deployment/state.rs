@@ -141,6 +141,12 @@ pub enum Cause {
     Killed,
     /// Its sources are not to be had.
     CommitNotFound,
+    /// Somebody who was asked said no.
+    ApprovalRejected,
+    /// Nobody who was asked answered in time.
+    ApprovalExpired,
+    /// Somebody ended its soak with a no.
+    SoakRejected,
 }
 
 impl Cause {
@@ -152,6 +158,9 @@ impl Cause {
             Cause::TimedOut => "timed_out",
             Cause::Killed => "killed",
             Cause::CommitNotFound => "commit_not_found",
+            Cause::ApprovalRejected => "approval_rejected",
+            Cause::ApprovalExpired => "approval_expired",
+            Cause::SoakRejected => "soak_rejected",
         }
     }
 }

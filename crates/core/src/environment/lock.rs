@@ -125,7 +125,7 @@ impl Lock {
                         lock.deployments.push(it.as_ref().clone());
                     }
                 }
-                Record::Pipeline(_) | Record::Rollout(_) | Record::Run(_) => {}
+                Record::Pipeline(_) | Record::Rollout(_) | Record::Run(_) | Record::Approval(_) => {}
             }
         }
         lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));

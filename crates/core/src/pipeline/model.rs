@@ -1,6 +1,7 @@
 //! A definition that passed every check. Defaults are filled in, so that nobody has to know them a second time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value};
@@ -131,6 +132,24 @@ pub struct Requires {
     pub timeout: Option<Seconds>,
 }
 
+impl Requires {
+    /// Why nobody can fulfil it, where that is known without the members: a role may have any number of people.
+    pub fn too_few(&self) -> Option<String> {
+        let mut people = BTreeSet::new();
+        for approver in &self.from {
+            match approver {
+                Approver::Role(_) => return None,
+                Approver::Email(email) => drop(people.insert(email.key())),
+            }
+        }
+        let wanted = usize::try_from(self.approvals).unwrap_or(usize::MAX);
+        (!people.is_empty() && people.len() < wanted).then(|| {
+            let (wanted, named) = (self.approvals, people.len());
+            format!("{wanted} approvals are asked for, but `from` names {named}; name more people, or ask for fewer")
+        })
+    }
+}
+
 /// Written as one word: a role has no `@`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -138,6 +157,15 @@ pub enum Approver {
     /// This role or a higher one.
     Role(Role),
     Email(Email),
+}
+
+impl fmt::Display for Approver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Approver::Role(role) => role.fmt(f),
+            Approver::Email(email) => f.write_str(email.as_str()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Advance: what follows from what has happened. Every decision about a run ends with it.
 
 use super::draft::Draft;
+use super::held;
 use super::plan::StageKind;
 use super::report::{self, too_often};
 use super::state::{StageStatus, StepStatus};
@@ -109,6 +110,7 @@ fn decide(draft: &mut Draft<'_>, stage: usize, at: usize) {
     let index = draft.run.steps[at].index;
     match draft.plan.decide_when(&draft.run, stage, index) {
         Ok(true) if draft.run.steps[at].is_worn_out() => report::fail(draft, at, too_often()),
+        Ok(true) if held::hold(draft, at) => {}
         Ok(true) => draft.step(at).status = StepStatus::Ready,
         Ok(false) => draft.step(at).status = StepStatus::Skipped,
         Err(error) => {
@@ -127,6 +129,11 @@ fn fail(draft: &mut Draft<'_>, stage: usize) {
             inner.map_or((Cause::StepFailed, "it failed".into()), |it| (it.cause, it.detail));
         Failure { cause, detail: format!("step \"{}\": {detail}", step.step) }
     });
+    fail_for(draft, stage, failure);
+}
+
+pub(super) fn fail_for(draft: &mut Draft<'_>, stage: usize, failure: Option<Failure>) {
+    let ats: Vec<usize> = draft.run.of_stage(stage).collect();
     for at in ats {
         if matches!(draft.run.steps[at].status, StepStatus::Pending | StepStatus::Ready | StepStatus::Waiting)
         {

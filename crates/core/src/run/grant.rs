@@ -14,6 +14,8 @@ pub struct GrantStep {
     pub step: StepRunId,
     pub runner: String,
     pub nonce: String,
+    /// Its deployment waits for no window.
+    pub passes_gates: bool,
 }
 
 impl Run {
@@ -53,6 +55,12 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
         }
     } else if !run.ready(now).contains(&at) {
         return Err(refused("it has to wait"));
+    }
+    // A window may have shut since the stage was entered. What has begun goes on.
+    let stage = run.steps[at].stage;
+    let is_shut = || run.unbegun() == Some(stage) && plan.stages[stage].shut_until(now).is_some();
+    if !cmd.passes_gates && run.steps[at].live.is_none() && is_shut() {
+        return Err(refused("the window of its stage is shut"));
     }
     let mut draft = Draft::of(run, plan, now);
     let attempt = draft.open(at, &cmd.runner, &cmd.nonce);

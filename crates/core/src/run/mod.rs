@@ -6,10 +6,12 @@
 
 mod advance;
 pub mod begin;
+mod bound;
 pub mod cancel;
 mod draft;
 pub mod enter;
 pub mod grant;
+pub mod held;
 mod known;
 pub mod limits;
 mod plan;
@@ -20,6 +22,7 @@ pub mod retry;
 mod state;
 mod status;
 
+pub use bound::bound_to;
 pub use draft::RunChange;
 pub use known::secrets_used;
 pub use plan::{Gate, PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};

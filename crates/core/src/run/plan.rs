@@ -7,9 +7,11 @@ use serde_json::{Map, Value};
 
 use crate::id::{RepositoryId, SecretId};
 use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StepId};
-use crate::pipeline::model::{Artifact, Retry, StepType};
+use crate::pipeline::model::{Artifact, Requires, Retry, StepType};
 use crate::pipeline::seconds::Seconds;
+use crate::pipeline::window::Window;
 use crate::step::OnLost;
+use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -24,6 +26,9 @@ pub struct Source {
     pub repository: RepositoryId,
     /// The whole hash.
     pub commit: String,
+    /// The e-mail address its author wrote into it: anybody can write anything there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub author: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,13 +55,52 @@ pub enum StageKind {
     Environment,
 }
 
-/// Nothing opens these yet: a stage that asks for them is not begun. Better a deployment that waits than one that nobody
-/// approved.
+/// What a stage asks for before it is begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
+    Approval(Requires),
+    Open(Window),
+    /// As a version planned it that could not ask: by so many people, whoever they are.
     Approvals(u32),
+    /// As a version planned it that knew no time. Nobody can say when it is open: it stays shut.
     Window,
+}
+
+impl PlannedStage {
+    /// The rule by which it has to be approved.
+    pub fn rule(&self) -> Option<Requires> {
+        self.gates.iter().find_map(|gate| match gate {
+            Gate::Approval(rule) => Some(rule.clone()),
+            Gate::Approvals(count) => {
+                let (from, self_approval, timeout) = (Vec::new(), true, None);
+                Some(Requires { approvals: *count, from, self_approval, timeout })
+            }
+            Gate::Open(_) | Gate::Window => None,
+        })
+    }
+
+    /// Why it may not be begun now, as far as time decides. `Some(None)`: nobody knows until when.
+    pub fn shut_until(&self, now: Timestamp) -> Option<Option<Timestamp>> {
+        self.gates.iter().find_map(|gate| match gate {
+            Gate::Open(window) => match window.opens_next(now) {
+                Some(at) if at <= now => None,
+                later => Some(later),
+            },
+            Gate::Window => Some(None),
+            Gate::Approval(_) | Gate::Approvals(_) => None,
+        })
+    }
+}
+
+impl Plan {
+    /// Whether anybody is ever asked.
+    pub fn has_approvals(&self) -> bool {
+        let is_rule = |gate: &Gate| matches!(gate, Gate::Approval(_) | Gate::Approvals(_));
+        let asks =
+            |it: &PlannedStage| it.gates.iter().any(is_rule) || it.steps.iter().any(PlannedStep::is_approval);
+        self.stages.iter().any(asks)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

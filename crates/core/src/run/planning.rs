@@ -12,7 +12,6 @@ use crate::pipeline::Definition;
 use crate::pipeline::grammar::{StepId, VarName};
 use crate::pipeline::model::{Condition, Scalar, Stage, Step, StepType};
 use crate::pipeline::wording::quoted;
-use crate::step::Builtin;
 
 /// The name of the stage that the build is.
 pub const BUILD: &str = "build";
@@ -89,21 +88,12 @@ pub fn obstacles(plan: &Plan) -> Vec<String> {
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     for step in steps.filter(|step| step.when != When::Never) {
         let sentence = match &step.kind {
-            StepType::Builtin(Builtin::Approval | Builtin::Soak) => {
-                let kind = String::from(step.kind.clone());
-                format!(
-                    "the step `{}` is of the type `{kind}`, which cannot be run yet; skip it meanwhile",
-                    step.id
-                )
-            }
             StepType::Custom(kind) => format!(
                 "the step `{}` is of the type {}, and custom steps cannot be run yet; use `script` meanwhile",
                 step.id,
                 quoted(kind)
             ),
-            StepType::Builtin(Builtin::Script | Builtin::HttpCheck | Builtin::WaitFor | Builtin::Dummy) => {
-                continue;
-            }
+            StepType::Builtin(_) => continue,
         };
         // The same step is in every stage.
         if !found.contains(&sentence) {
@@ -123,8 +113,8 @@ struct Place<'d> {
 }
 
 fn gates(stage: &Stage) -> Vec<Gate> {
-    let approvals = stage.requires.as_ref().map(|requires| Gate::Approvals(requires.approvals));
-    approvals.into_iter().chain(stage.window.as_ref().map(|_| Gate::Window)).collect()
+    let approval = stage.requires.clone().map(Gate::Approval);
+    approval.into_iter().chain(stage.window.clone().map(Gate::Open)).collect()
 }
 
 fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Place<'d>>, Failure> {

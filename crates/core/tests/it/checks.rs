@@ -138,7 +138,6 @@ fn windows_are_checked() {
     check_pipeline(
         "stage_defaults: { window: { timezone: Mars/Phobos, days: [monday], hours: 09:00-17:00, except: [2026-12-24, 2026-02-30] } }",
         &expect![[r#"
-            4:29: warning: windows are not looked at yet: a deployment waits before this stage until it is cancelled [not_active_yet]
             4:41: error: `Mars/Phobos` is not a time zone; write a name of the IANA database like Europe/Vienna or UTC [unknown_timezone]
             4:61: error: `monday` is not known here; did you mean `mon`? [unknown_value]
             4:111: error: `2026-02-30` is not a date or range of dates; write 2026-12-24 or 2026-12-24/2027-01-01 [bad_window]
@@ -148,7 +147,32 @@ fn windows_are_checked() {
         "stages: [{ name: a, window: { days: [] } }]",
         &expect![[r#"
             4:23: error: `timezone` is missing [missing_field]
-            4:31: warning: windows are not looked at yet: a deployment waits before this stage until it is cancelled [not_active_yet]
+        "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a, window: { timezone: UTC, days: [mon], except: [2026-01-01/9999-12-31] } }]",
+        &expect![[r#"
+            4:69: error: these dates leave no day on which the window would open; end the last range earlier [bad_window]
+        "#]],
+    );
+}
+
+#[test]
+fn a_rule_that_nobody_can_fulfil_is_told() {
+    check_pipeline(
+        "stage_defaults: { requires: { approvals: 3, from: [a@acme.test, b@acme.test, A@acme.test] } }",
+        &expect![[r#"
+            4:44: error: 3 approvals are asked for, but `from` names 2; name more people, or ask for fewer [unfulfillable]
+        "#]],
+    );
+    check_pipeline(
+        "stages: [{ name: a, requires: { approvals: 3, from: [a@acme.test, admin] } }]",
+        &expect![[""]],
+    );
+    check_pipeline(
+        "steps:\n    - { name: A, type: approval, params: { approvals: 2, from: [a@acme.test] } }",
+        &expect![[r#"
+            5:42: error: 2 approvals are asked for, but `from` names 1; name more people, or ask for fewer [unfulfillable]
         "#]],
     );
 }
@@ -158,7 +182,6 @@ fn requirements_are_checked() {
     check_pipeline(
         "stages: [{ name: a, requires: { approvals: 21, from: [owner, boss], timeout: soon } }]",
         &expect![[r#"
-            4:33: warning: approvals cannot be asked for yet: a deployment waits before this stage until it is cancelled [not_active_yet]
             4:46: error: must be a whole number from 1 to 20 [out_of_range]
             4:64: error: `boss` is neither a role nor an e-mail address; there are viewer, deployer, admin and owner [unknown_value]
             4:80: error: `soon` is not a duration; write it like 30s, 10m, 24h, 7d or 1h30m [bad_duration]
@@ -167,7 +190,6 @@ fn requirements_are_checked() {
     check_pipeline(
         "stages: [{ name: a, requires: { approvals: two, self_approval: no }, on_failure: rolback }]",
         &expect![[r#"
-            4:33: warning: approvals cannot be asked for yet: a deployment waits before this stage until it is cancelled [not_active_yet]
             4:46: error: expected a whole number, found the text `two` [wrong_type]
             4:66: error: expected `true` or `false`, found the text `no` [wrong_type]
             4:84: error: `rolback` is not known here; did you mean `rollback`? [unknown_value]

@@ -7,6 +7,7 @@ mod evaluation_bounds;
 mod expressions;
 mod fixtures;
 mod frame;
+mod gates;
 mod planning;
 mod properties;
 mod schema;

@@ -1,6 +1,8 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
 mod answer;
+mod approvals;
+mod approvers;
 mod declared;
 mod deployments;
 mod environments;
@@ -22,8 +24,9 @@ mod wait;
 mod wire;
 
 pub use answer::{Answer, Outcome, Page};
+pub use approvals::ApprovalFilter;
 pub(crate) use declared::{adopt, declare as declare_environments};
-pub use deployments::{DeploymentFilter, NewDeployment};
+pub use deployments::{DeploymentFilter, NewDeployment, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};

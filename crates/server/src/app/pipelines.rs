@@ -14,6 +14,7 @@ use berth_store::query::{From, pipelines};
 use berth_store::records::{pipeline, repository, secret};
 use berth_store::{Read, Tx};
 
+use super::approvers::unfulfillable;
 use super::declared::{declare, delete_environments};
 use super::rollouts;
 use super::wire::actor;
@@ -77,7 +78,8 @@ impl App {
         .await
     }
 
-    /// Checks a definition without keeping it, also for secrets that nobody has created.
+    /// Checks a definition without keeping it, also for secrets that nobody has created and approvals that nobody could
+    /// give.
     pub async fn validate_definition(
         &self,
         who: &Authorized<permit::PipelinesRead>,
@@ -91,7 +93,9 @@ impl App {
             })
             .await?;
         let used = parsed.definition.as_ref().map(Definition::secrets_used).unwrap_or_default();
+        let definition = parsed.definition.clone();
         let missing = self.read(who, move |db| {
+            let nobody = definition.map(|it| unfulfillable(db, &it)).transpose()?.unwrap_or_default();
             let mut missing = Vec::new();
             for found in used.into_iter().take(DIAGNOSTICS_MAX) {
                 if !secret::exists_anywhere(db, &found.name)? {
@@ -99,12 +103,15 @@ impl App {
                     missing.push((found.pointer, text));
                 }
             }
-            Ok(missing)
+            Ok((missing, nobody))
         });
-        let missing = missing.await?;
+        let (missing, nobody) = missing.await?;
         let valid = parsed.definition.is_some();
-        let placed =
-            self.parsing.run(move || diagnostics_at(&source, Severity::Warning, "missing_secret", missing));
+        let placed = self.parsing.run(move || {
+            let mut placed = diagnostics_at(&source, Severity::Warning, "missing_secret", missing);
+            placed.extend(diagnostics_at(&source, Severity::Warning, "unfulfillable", nobody));
+            placed
+        });
         parsed.diagnostics.extend(placed.await?);
         let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect();
         Ok(Answer::ok(wire::Validation { valid, diagnostics }))

@@ -1,12 +1,14 @@
 //! Rollouts: deployments through the stages of a pipeline, asked for by people and by new heads alike.
 
+use std::collections::BTreeSet;
+
 use berth_core::decision::Refusal;
 use berth_core::deployment::{Cancel, CancelCause};
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::{CommitId, Reason};
 use berth_core::pipeline::state::Pipeline;
-use berth_core::rollout::{self, Rollout, Status, Trigger, UNFINISHED_MAX};
+use berth_core::rollout::{self, Bypass, Rollout, Status, Trigger, UNFINISHED_MAX};
 use berth_core::run;
 use berth_store::Tx;
 use berth_store::records::rollout as rollouts;
@@ -19,6 +21,8 @@ pub(crate) struct Asked {
     pub(crate) trigger: Trigger,
     pub(crate) by: Actor,
     pub(crate) reason: Option<Reason>,
+    /// Why it waits for nobody.
+    pub(crate) bypass: Option<Reason>,
 }
 
 /// It waits to be planned; the background work sees to it.
@@ -40,12 +44,13 @@ pub(crate) fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Resul
             return Err(Refusal::InvalidState(text).into());
         }
         // Nobody could be told no: what has not begun gives way now instead of later.
-        for waiting in line.iter().filter(|it| it.status == Status::Queued) {
+        for waiting in line.iter().filter(|it| it.status == Status::Queued && it.bypass.is_none()) {
             let decision = rollout::supersede(waiting, id, tx.now());
             tx.commit(decision)?;
         }
     }
     let number = rollouts::next_number(tx, pipeline.id)?;
+    let bypass = asked.bypass.map(|reason| Bypass { by: asked.by.clone(), reason });
     let decision = rollout::start(Rollout {
         id,
         number,
@@ -56,6 +61,8 @@ pub(crate) fn start(tx: &mut Tx<'_>, pipeline: &Pipeline, asked: Asked) -> Resul
         trigger: asked.trigger,
         reason: asked.reason,
         requested_by: asked.by,
+        retried_by: BTreeSet::new(),
+        bypass,
         status: Status::Queued,
         created_at: tx.now(),
         started_at: None,

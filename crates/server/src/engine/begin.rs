@@ -156,9 +156,8 @@ async fn overtaken(app: &App, org: OrgId, rollout: &Rollout) -> Result<bool, App
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
         let line = rollouts::in_line(tx, pipeline)?;
         let newer = line.iter().rfind(|it| it.number > number && it.status == rollout::Status::Queued);
-        let (Some(newer), Some(found)) = (newer, line.iter().find(|it| it.id == id)) else {
-            return Ok(false);
-        };
+        let found = line.iter().find(|it| it.id == id && it.bypass.is_none());
+        let (Some(newer), Some(found)) = (newer, found) else { return Ok(false) };
         let decision = rollout::supersede(found, newer.id, tx.now());
         tx.commit(decision)?;
         Ok::<_, AppError>(true)

@@ -13,6 +13,7 @@ use berth_store::query::runs;
 use berth_store::records::secret;
 use berth_store::{Context, Tx};
 
+use super::gates;
 use super::lost::LIVE_MAX;
 use super::whole::{Head, Whole};
 use crate::app::App;
@@ -132,13 +133,14 @@ pub(super) fn grant_in(
         let (at, attempt) = match whole.run.steps.iter().position(has) {
             Some(at) => (at, whole.run.steps[at].live.clone()),
             None => {
-                if !whole.may_grant() {
+                if !whole.may_grant() || !gates::may_begin(tx, whole)? {
                     break;
                 }
                 let fits = |at: &usize| is_for(whole, *at, asking.labels);
                 let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
                 let (step, runner) = (whole.run.steps[at].id, asking.boot.to_owned());
-                let cmd = GrantStep { step, runner, nonce: nonce.clone() };
+                let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
+                let cmd = GrantStep { step, runner, nonce, passes_gates };
                 match grant(&whole.run, &whole.plan, &cmd, tx.now()) {
                     Ok(decision) => (at, Some(whole.apply(tx, decision)?)),
                     Err(Refusal::InvalidState(_)) => break,

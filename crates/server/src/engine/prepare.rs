@@ -136,8 +136,15 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
             return Ok(Found::Missing(format!("{text} is not the name of a commit")));
         };
         let mirror = app.git.mirror(org, id);
-        match app.git.run(move || mirror.resolve(&name)).await? {
-            Ok(Some(sha)) => return Ok(Found::Commit(Source { repository: id, commit: sha.to_string() })),
+        let resolved = app.git.run(move || match mirror.resolve(&name)? {
+            Some(sha) => Ok(Some((mirror.author(&sha)?, sha))),
+            None => Ok(None),
+        });
+        match resolved.await? {
+            Ok(Some(((_, email), sha))) => {
+                let author = (!email.is_empty()).then_some(email);
+                return Ok(Found::Commit(Source { repository: id, commit: sha.to_string(), author }));
+            }
             Ok(None) => {}
             // Not the commit's fault: it is looked for again.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {

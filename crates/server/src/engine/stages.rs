@@ -1,12 +1,16 @@
 //! What moves between deployments: stages are entered one at a time, and what was told to stop stops.
 
+use berth_core::approval::Approval;
 use berth_core::deployment::report::{self, Outcome};
+use berth_core::id::{DeploymentId, OrgId};
+use berth_core::pipeline::model::Requires;
 use berth_core::rollout;
-use berth_core::run::enter::{Entry, enter, entry, overtaken};
+use berth_core::run::enter::{Entry, Waits, enter, entry, overtaken};
 use berth_store::query::runs;
 use berth_store::records::environment;
-use berth_store::{Context, Tx};
+use berth_store::{Context, Read, Tx};
 
+use super::gates::{self, Asked};
 use super::plans::Plans;
 use super::whole::{Head, Whole};
 use crate::app::App;
@@ -51,9 +55,14 @@ pub(crate) async fn cancel_told(app: &App) -> Result<(), AppError> {
 /// Rollouts that wait for a stage enter it when it is free; those that a newer one has overtaken end.
 pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
     let waiting = app.store.read(None, |db| Ok::<_, AppError>(runs::queued(db, LOOK_MAX)?)).await?;
-    for (org, id) in waiting {
-        let plans = app.engine.plans().clone();
-        let done = app.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await;
+    for (org, id, is_waiting) in waiting {
+        let done = match is_waiting && !would_move(app, org, id).await? {
+            true => Ok(false),
+            false => {
+                let plans = app.engine.plans().clone();
+                app.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await
+            }
+        };
         match done {
             Ok(true) => app.engine.ring(),
             Ok(false) => {}
@@ -63,26 +72,58 @@ pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
+/// People may take days: until they have answered, a look is enough, and nobody who writes is held up by it.
+async fn would_move(app: &App, org: OrgId, id: DeploymentId) -> Result<bool, AppError> {
+    let plans = app.engine.plans().clone();
+    let looked = app.store.read(Some(org), move |db| match Whole::load(db, &plans, id)? {
+        Some(whole) => Ok::<_, AppError>(!matches!(next_move(db, &whole)?, Move::Stay)),
+        None => Ok(false),
+    });
+    looked.await
+}
+
+enum Move {
+    Stay,
+    Ask { rule: Requires, before: Option<Box<Approval>> },
+    Enter,
+    GiveWay(DeploymentId),
+}
+
+fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, AppError> {
+    let Some((index, stage)) = whole.run.queued_for() else { return Ok(Move::Stay) };
+    let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(Move::Stay) };
+    let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
+    let waits = Waits { number: rollout.number, is_kept: gates::is_kept(db, whole, stage)? };
+    Ok(match entry(waits, &others) {
+        Entry::Behind(_) => Move::Stay,
+        Entry::SupersededBy(newer) => Move::GiveWay(newer),
+        Entry::Free => match gates::asked(db, whole, index)? {
+            Asked::Not { rule, before } => Move::Ask { rule, before },
+            Asked::Waits(_) => Move::Stay,
+            Asked::Enough if gates::shut_until(whole, index, db.now()).is_some() => Move::Stay,
+            Asked::Enough => Move::Enter,
+        },
+    })
+}
+
 /// True: it has moved.
-fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: berth_core::id::DeploymentId) -> Result<bool, AppError> {
+fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, AppError> {
     let Some(mut whole) = Whole::load(tx, plans, id)? else { return Ok(false) };
-    let Some((index, stage)) = whole.run.queued_for() else { return Ok(false) };
-    let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(false) };
-    let others = runs::contenders(tx, rollout.pipeline, stage, id)?;
-    match entry(rollout.number, &others) {
-        Entry::Behind(_) => Ok(false),
-        Entry::Free if !whole.plan.stages[index].gates.is_empty() => Ok(false),
-        Entry::Free => {
+    match next_move(tx, &whole)? {
+        Move::Stay => return Ok(false),
+        Move::Ask { rule, before } => gates::ask(tx, &mut whole, rule, before)?,
+        Move::Enter => {
             let decision = enter(&whole.run, &whole.plan, tx.now());
             whole.apply(tx, decision)?;
-            Ok(true)
         }
-        Entry::SupersededBy(newer) => {
-            let head = rollout::supersede(rollout, newer, tx.now());
+        Move::GiveWay(newer) => {
             let run = overtaken(&whole.run, &whole.plan, tx.now());
-            tx.commit(head)?;
-            tx.commit(run)?;
-            Ok(true)
+            if let Head::Stages { rollout, .. } = &mut whole.head {
+                let head = rollout::supersede(rollout, newer, tx.now());
+                **rollout = tx.commit(head)?;
+            }
+            whole.apply(tx, run)?;
         }
     }
+    Ok(true)
 }

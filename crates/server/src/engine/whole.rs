@@ -9,7 +9,7 @@ use berth_core::deployment::report::{self as head_report, Order, Outcome};
 use berth_core::deployment::{Cancel, Cause, Deployment, Status};
 use berth_core::environment::{Condition, Lock};
 use berth_core::id::{DeploymentId, StepRunId};
-use berth_core::pipeline::state;
+use berth_core::pipeline::state::{self, Pipeline};
 use berth_core::rollout::{self, Rollout};
 use berth_core::run::{
     Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
@@ -19,6 +19,7 @@ use berth_store::records::plan::BuildKey;
 use berth_store::records::{environment, pipeline, plan};
 use berth_store::{Read, Tx};
 
+use super::gates;
 use super::plans::Plans;
 use crate::error::AppError;
 
@@ -75,7 +76,8 @@ impl Whole {
         before.stages.iter_mut().for_each(|stage| stage.status = StageStatus::Pending);
         let mut whole = Self { run, plan: Arc::new(plan), head, held: None };
         whole.note_build(tx, &before)?;
-        whole.follow(tx)
+        whole.follow(tx)?;
+        gates::settle(tx, &mut whole)
     }
 
     /// What a runner shall do about an attempt.
@@ -89,7 +91,12 @@ impl Whole {
 
     /// Whether a further step may begin.
     pub(crate) fn may_grant(&self) -> bool {
-        self.head.order() == Order::Continue && !self.head.is_paused()
+        self.goes_on() && !self.head.is_paused()
+    }
+
+    /// Whether anything of it may still succeed.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.head.order() == Order::Continue
     }
 
     /// Why what runs has to stop.
@@ -112,6 +119,7 @@ impl Whole {
             let before = std::mem::replace(&mut self.run, next);
             self.note_build(tx, &before)?;
             self.follow(tx)?;
+            gates::settle(tx, self)?;
         }
         Ok(answer)
     }
@@ -154,7 +162,9 @@ impl Whole {
                     RunStatus::Failed(_) if is_in_doubt(&self.run) => Outcome::Lost,
                     RunStatus::Failed(failure) => Outcome::Failed(failure),
                     RunStatus::Cancelled(_) => Outcome::Stopped,
-                    RunStatus::Waiting if lock.environment.condition != Condition::Unknown => {
+                    RunStatus::Waiting
+                        if is_unknown(&self.run) && lock.environment.condition != Condition::Unknown =>
+                    {
                         let decision = head_report::doubt(lock, &tx.moment()?);
                         **lock = lock.after(&decision);
                         return Ok(tx.commit(decision)?);
@@ -194,7 +204,7 @@ impl Whole {
         Ok(plan::end_build(tx, self.run.deployment, left)?)
     }
 
-    fn build_key(&self) -> BuildKey<'_> {
+    pub(super) fn build_key(&self) -> BuildKey<'_> {
         let (commit, definition_hash) = match &self.head {
             Head::Environment { deployment, .. } => (&deployment.commit, &deployment.definition_hash),
             Head::Stages { rollout, .. } => (&rollout.commit, &rollout.definition_hash),
@@ -217,6 +227,11 @@ impl Held {
         }
         rest
     }
+}
+
+/// It waits because nobody knows what a step did, not for people or for time.
+fn is_unknown(run: &Run) -> bool {
+    run.steps.iter().any(|step| step.status == StepStatus::Waiting && !step.is_held())
 }
 
 fn is_in_doubt(run: &Run) -> bool {
@@ -251,8 +266,8 @@ impl Head {
             Some(Either::Stages(rollout)) => {
                 let found = pipeline::by_id(db, rollout.pipeline)?;
                 // Of a deleted pipeline nothing more begins.
-                let is_paused =
-                    found.is_none_or(|found| matches!(found.status, state::Status::Stopped { .. }));
+                let is_stopped = |found: Pipeline| matches!(found.status, state::Status::Stopped { .. });
+                let is_paused = found.is_none_or(|found| is_stopped(found) && rollout.bypass.is_none());
                 Some(Head::Stages { rollout, is_paused })
             }
         })
@@ -269,6 +284,14 @@ impl Head {
                 rollout::Status::Cancelling(_) => Order::Cancel,
                 _ => Order::Stale,
             },
+        }
+    }
+
+    /// Somebody with the right to do so chose to wait for nobody.
+    pub(crate) fn passes_gates(&self) -> bool {
+        match self {
+            Head::Environment { .. } => false,
+            Head::Stages { rollout, .. } => rollout.bypass.is_some(),
         }
     }
 

@@ -52,6 +52,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("ticketId", "id of the ticket"),
     ("deploymentId", "id of the deployment"),
     ("stepId", "id of the step, or its id in the definition"),
+    ("approvalId", "id of the approval"),
     ("stage", "name of the stage, or of the environment"),
     ("userId", "id of the user"),
     ("tokenId", "id of the token"),

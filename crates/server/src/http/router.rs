@@ -85,8 +85,8 @@ impl Routes {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
-        auth, deployments, environments, events, health, logs, members, organizations, pipelines, queue,
-        repositories, secrets, sessions, tokens,
+        approvals, auth, deployments, environments, events, health, logs, members, organizations, pipelines,
+        queue, repositories, secrets, sessions, tokens,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -152,6 +152,12 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(DeploymentsRead, routes!(deployments::list_deployments))
         .route(DeploymentsRead, routes!(deployments::list_pipeline_deployments))
         .route(DeploymentsOperate, routes!(deployments::start_deployment))
+        .route(DeploymentsOperate, routes!(deployments::end_soak))
+        .route(DeploymentsOperate, routes!(deployments::reject_soak))
+        .route(ApprovalsRead, routes!(approvals::list_approvals))
+        .route(ApprovalsRead, routes!(approvals::view_approval))
+        .route(ApprovalsDecide, routes!(approvals::approve))
+        .route(ApprovalsDecide, routes!(approvals::reject))
         .route(SecretsRead, routes!(secrets::list_secrets))
         .route(SecretsWrite, routes!(secrets::create_secret))
         .route(SecretsRead, routes!(secrets::view_secret))

@@ -298,6 +298,7 @@ struct Target {
     session: String,
     ticket: String,
     deployment: String,
+    approval: String,
 }
 
 impl Target {
@@ -325,8 +326,8 @@ impl Target {
         let waits = claim(json!({"queue": true})).await;
         let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
         let ticket = text(&waits["ticketId"]);
-        berth_server::work::tick(&world.app).await.unwrap();
-        Self { world, pipeline, repository, event, token, user, session, ticket, deployment }
+        let approval = world.approval().await;
+        Self { world, pipeline, repository, event, token, user, session, ticket, deployment, approval }
     }
 
     /// Real things wherever a path names some: a confused path would have something to hit.
@@ -342,6 +343,7 @@ impl Target {
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)
             .replace("{deploymentId}", &self.deployment)
+            .replace("{approvalId}", &self.approval)
             .replace("{stepId}", "deploy")
             .replace("{stage}", "qa-1");
         assert!(!path.contains('{'), "{path}: say what stands there");

@@ -1,7 +1,7 @@
 //! Every route as every kind of caller, generated from the route table itself.
 
 use berth_core::access::Role;
-use berth_core::id::{DeploymentId, OrgId, RepositoryId, SessionId, TicketId, TokenId, UserId};
+use berth_core::id::{ApprovalId, DeploymentId, OrgId, RepositoryId, SessionId, TicketId, TokenId, UserId};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_server::credential::token::{TokenKind, hash, make};
@@ -27,6 +27,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{sessionId}", &SessionId::from_parts(at, [0; 10]).to_string())
         .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
         .replace("{deploymentId}", &DeploymentId::from_parts(at, [0; 10]).to_string())
+        .replace("{approvalId}", &ApprovalId::from_parts(at, [0; 10]).to_string())
         .replace("{stepId}", "no-such-step")
         .replace("{stage}", "no-such-stage")
         .replace("{eventId}", "evt_00000000000000000000000000")

@@ -180,3 +180,26 @@ async fn a_definition_with_many_unknown_secrets_is_told_a_hundred_of_them() {
     assert_eq!(found.len(), 100);
     assert!(found.iter().all(|one| one["code"] == "missing_secret"));
 }
+
+#[tokio::test]
+async fn an_approval_that_the_members_of_today_cannot_give_is_told() {
+    let world = World::new().await;
+    let rule = "    - name: staging\n      requires: { approvals: 2, from: [deployer] }\n";
+    let definition = DEFINITION.replace("    - name: staging\n", rule);
+    let validate = async || {
+        let asked = post(&format!("{PIPELINES}/validate")).by(&world.ada);
+        world.send(asked.json(&json!({"definition": definition}))).await.body["data"].clone()
+    };
+    // A service account is its owner, and somebody who only reads does not answer.
+    world.service("ci@acme.test", "deployer").await;
+    world.member("vera@acme.test", "viewer").await;
+    let told = validate().await;
+    assert_eq!(
+        (&told["valid"], &told["diagnostics"][0]["code"]),
+        (&json!(true), &json!("unfulfillable")),
+        "{told}"
+    );
+    assert_eq!(told["diagnostics"][0]["pointer"], "/pipeline/stages/0/requires");
+    world.member("bob@acme.test", "deployer").await;
+    assert_eq!(validate().await, json!({"valid": true, "diagnostics": []}));
+}

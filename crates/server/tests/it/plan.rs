@@ -73,7 +73,7 @@ async fn a_plan_shows_every_stage_with_what_its_steps_are_given() {
         "stage" "production"
           "deploy" needs [] "always" null {"COMMIT":"9fceb02","IMAGE":"[OUTPUT:build/image]","TOKEN":"Bearer [SECRET:TOKEN]"}{"KUBECONFIG":"[SECRET:KUBE]"}{"run":"./deploy.sh"}
           "soak" needs ["deploy"] "always" null {}{}{"duration":"10m"}
-        ["the step `soak` is of the type `soak`, which cannot be run yet; skip it meanwhile"]"#]]).await;
+        []"#]]).await;
     let made = json!({"slug": "shop", "definition": DEFINITION});
     let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&made)).await;
     assert_eq!(made.status, 201, "{}", made.text);

@@ -49,6 +49,7 @@ fn here(operation: &Operation) -> String {
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")
         .replace("{deploymentId}", "unknown")
+        .replace("{approvalId}", "unknown")
         .replace("{stepId}", "unknown")
         .replace("{stage}", "unknown")
 }

@@ -98,6 +98,21 @@ impl World {
         made.body["data"]["id"].as_str().unwrap().to_owned()
     }
 
+    /// An approval in acme that waits for an answer, and its id.
+    pub(crate) async fn approval(&self) -> String {
+        let definition =
+            DEFINITION.replace("    - name: staging\n", "    - name: staging\n      requires: {}\n");
+        let body = json!({"slug": "gated", "definition": definition});
+        let pipelines = "/api/v1/organizations/acme/pipelines";
+        let made = self.send(post(pipelines).by(&self.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        let start = post(&format!("{pipelines}/gated/deployments")).json(&json!({"commitId": "9fceb02"}));
+        assert_eq!(self.send(start.by(&self.ada)).await.status, 202);
+        berth_server::work::tick(&self.app).await.unwrap();
+        let open = self.send(get("/api/v1/organizations/acme/approvals").by(&self.ada)).await;
+        open.body["data"][0]["id"].as_str().unwrap().to_owned()
+    }
+
     /// Kinds of acme's events, oldest first.
     pub(crate) async fn kinds(&self) -> Vec<String> {
         let list = self.send(get("/api/v1/organizations/acme/events?limit=200").by(&self.ada)).await;

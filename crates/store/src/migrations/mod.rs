@@ -21,6 +21,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 3, name: "environments", text: include_str!("0003_environments.sql") },
     Migration { number: 4, name: "engine", text: include_str!("0004_engine.sql") },
     Migration { number: 5, name: "lighter", text: include_str!("0005_lighter.sql") },
+    Migration { number: 6, name: "approvals", text: include_str!("0006_approvals.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -1,5 +1,6 @@
 //! Read models: lists and pages.
 
+pub mod approvals;
 pub mod attempts;
 pub mod deployments;
 pub mod environments;

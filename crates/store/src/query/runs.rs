@@ -14,7 +14,9 @@ statements! {
     Instance Read READY = "SELECT r.org_id, r.deployment_id, r.ready_at, r.version FROM runs r
         JOIN pipelines p ON p.org_id = r.org_id AND p.id = r.pipeline_id
         WHERE r.ready_at IS NOT NULL AND r.ready_at <= $1 AND r.ready_at >= $2
-          AND (r.ready_at > $2 OR r.deployment_id > $3) AND p.status = 'active' AND p.deleted_at IS NULL
+          AND (r.ready_at > $2 OR r.deployment_id > $3) AND p.deleted_at IS NULL
+          AND (p.status = 'active' OR EXISTS (SELECT 1 FROM deployments d
+            WHERE d.org_id = r.org_id AND d.id = r.deployment_id AND d.bypass IS NOT NULL))
         ORDER BY r.ready_at, r.deployment_id LIMIT $4";
     Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
         FROM attempts a WHERE a.ended_at IS NULL ORDER BY a.granted_at LIMIT $1";
@@ -30,16 +32,19 @@ statements! {
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
     Instance Read TO_PLAN = "SELECT d.org_id, d.id FROM deployments d
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
-        WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.status = 'active' AND p.deleted_at IS NULL
+        WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
+          AND (p.status = 'active' OR d.bypass IS NOT NULL)
         ORDER BY d.created_at LIMIT $1";
-    // Those that wait for a stage are among those that run.
-    Instance Read QUEUED = "SELECT r.org_id, r.deployment_id FROM deployments d
+    // Those that wait for a stage are among those that run. Those that wait for people come last.
+    Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.status FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
-        WHERE d.environment_id IS NULL AND d.finished_at IS NULL AND d.status = 'running' AND p.status = 'active'
-          AND p.deleted_at IS NULL
+        WHERE d.environment_id IS NULL AND d.finished_at IS NULL AND d.status IN ('running', 'waiting')
+          AND (p.status = 'active' OR d.bypass IS NOT NULL) AND p.deleted_at IS NULL
           AND r.queued_for IS NOT NULL
-        ORDER BY d.created_at LIMIT $1";
+        ORDER BY CASE d.status WHEN 'waiting' THEN 1 ELSE 0 END, d.created_at LIMIT $1";
+    Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
+        WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
     Org Read NEWER = "SELECT d.id, d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.number > $3
@@ -132,9 +137,19 @@ pub fn to_plan(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentI
     db.rows(&TO_PLAN, &[limit.into()])?.iter().map(pair).collect()
 }
 
-/// Rollouts that wait for a stage.
-pub fn queued(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
-    db.rows(&QUEUED, &[limit.into()])?.iter().map(pair).collect()
+/// Rollouts that wait for a stage, and whether they wait for people.
+pub fn queued(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentId, bool)>, StoreError> {
+    let read = |row: &Row| Ok((row.parse(0)?, row.parse(1)?, row.text(2)? == "waiting"));
+    db.rows(&QUEUED, &[limit.into()])?.iter().map(read).collect()
+}
+
+/// Deployments in which a soak is over.
+pub fn waking(
+    db: &mut impl Read,
+    now: Timestamp,
+    limit: i64,
+) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.rows(&WAKING, &[now.into(), limit.into()])?.iter().map(pair).collect()
 }
 
 /// How the other rollouts of a pipeline stand in a stage.

@@ -1,5 +1,6 @@
 //! Records: for each noun its row, how it is loaded and how it is written.
 
+pub mod approval;
 pub mod deployment;
 pub mod environment;
 pub mod instance;

@@ -10,19 +10,22 @@ use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_ID = "SELECT id, number, pipeline_id, definition_hash, commit_id, resolved_commit, cause_kind, reason,
-          requested_by, status, cancel, failure, superseded_by, created_at, started_at, finished_at
+          requested_by, status, cancel, failure, superseded_by, created_at, started_at, finished_at,
+          bypass, retried_by
         FROM deployments WHERE org_id = $1 AND id = $2 AND environment_id IS NULL";
     Org Read IN_LINE = "SELECT id, number, pipeline_id, definition_hash, commit_id, resolved_commit, cause_kind, reason,
-          requested_by, status, cancel, failure, superseded_by, created_at, started_at, finished_at
+          requested_by, status, cancel, failure, superseded_by, created_at, started_at, finished_at,
+          bypass, retried_by
         FROM deployments WHERE org_id = $1 AND pipeline_id = $2 AND environment_id IS NULL AND finished_at IS NULL
         ORDER BY number";
     Org Write PUT = "INSERT INTO deployments (org_id, id, number, pipeline_id, stage, definition_hash, commit_id,
           resolved_commit, cause_kind, reason, requested_by, status, cancel, failure, superseded_by, created_at,
-          started_at, finished_at)
-        VALUES ($1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+          started_at, finished_at, bypass, retried_by)
+        VALUES ($1, $2, $3, $4, '', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
         ON CONFLICT (org_id, id) DO UPDATE SET resolved_commit = excluded.resolved_commit, status = excluded.status,
           cancel = excluded.cancel, failure = excluded.failure, superseded_by = excluded.superseded_by,
-          started_at = excluded.started_at, finished_at = excluded.finished_at";
+          started_at = excluded.started_at, finished_at = excluded.finished_at,
+          retried_by = excluded.retried_by";
     Org Read COUNT = "SELECT deployments FROM pipelines WHERE org_id = $1 AND id = $2 {for_update}";
     Org Upkeep COUNTED = "UPDATE pipelines SET deployments = $3 WHERE org_id = $1 AND id = $2";
 }
@@ -49,6 +52,8 @@ pub(crate) fn read(row: &Row) -> Result<Rollout, StoreError> {
         trigger: row.json(6)?,
         reason: row.maybe(7, Row::name)?,
         requested_by: row.json(8)?,
+        retried_by: row.maybe(17, Row::json)?.unwrap_or_default(),
+        bypass: row.maybe(16, Row::json)?,
         status,
         created_at: row.time(13)?,
         started_at: row.maybe(14, Row::time)?,
@@ -97,6 +102,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Rollout) -> Result<(), StoreError> {
         it.created_at.into(),
         it.started_at.into(),
         it.finished_at.into(),
+        it.bypass.as_ref().map(to_json).transpose()?.into(),
+        (!it.retried_by.is_empty()).then(|| to_json(&it.retried_by)).transpose()?.into(),
     ];
     tx.execute_one(&PUT, &params)
 }

@@ -23,10 +23,10 @@ statements! {
     Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, ended_at, outcome, isolation, log_bytes
         FROM attempts WHERE org_id = $1 AND deployment_id = $2 ORDER BY step_id, number";
     Org Write INSERT_HEAD = "INSERT INTO runs (org_id, deployment_id, pipeline_id, stages, ready_at, queued_for,
-          version)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    Org Write UPDATE_HEAD = "UPDATE runs SET stages = $3, ready_at = $4, queued_for = $5, version = $6
-        WHERE org_id = $1 AND deployment_id = $2 AND version = $7";
+          version, wakes_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    Org Write UPDATE_HEAD = "UPDATE runs SET stages = $3, ready_at = $4, queued_for = $5, version = $6, wakes_at = $7
+        WHERE org_id = $1 AND deployment_id = $2 AND version = $8";
     Org Write INSERT_STEP = "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries,
           failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
@@ -145,7 +145,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
     let (stages, ready_at) = (to_json(&run.stages)?, run.ready_at());
     let is_new = change.since == 0;
     let queued_for = run.queued_for().map(|(_, stage)| stage);
-    let rest = [stages.into(), ready_at.into(), queued_for.into(), run.version.into()];
+    let rest = [stages.into(), ready_at.into(), queued_for.into(), run.version.into(), run.wakes_at().into()];
     let mut params = vec![text(run.deployment)];
     params.extend(is_new.then(|| text(run.pipeline)));
     params.extend(rest);

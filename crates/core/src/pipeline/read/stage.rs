@@ -77,11 +77,8 @@ impl Read for OnFailure {
 
 impl Read for Requires {
     fn read(at: &Cursor<'_>) -> Option<Self> {
-        let message =
-            "approvals cannot be asked for yet: a deployment waits before this stage until it is cancelled";
-        at.add(Problem::warning("not_active_yet", message));
         let fields = at.fields(&["approvals", "from", "self_approval", "timeout"])?;
-        Some(Requires {
+        let requires = Requires {
             approvals: fields
                 .get("approvals")
                 .map_or(Some(1), |at| at.whole_number(1, APPROVALS_MAX))
@@ -89,7 +86,11 @@ impl Read for Requires {
             from: fields.list("from", "roles and e-mail addresses"),
             self_approval: fields.read("self_approval").unwrap_or(true),
             timeout: fields.get("timeout").and_then(|at| at.duration(1, DURATION_S_MAX)),
-        })
+        };
+        if let Some(told) = requires.too_few() {
+            fields.get("approvals").unwrap_or_else(|| at.clone()).error("unfulfillable", told);
+        }
+        Some(requires)
     }
 }
 
@@ -116,14 +117,18 @@ impl Read for Approver {
 
 impl Read for Window {
     fn read(at: &Cursor<'_>) -> Option<Self> {
-        let message =
-            "windows are not looked at yet: a deployment waits before this stage until it is cancelled";
-        at.add(Problem::warning("not_active_yet", message));
         let fields = at.fields(&["timezone", "days", "hours", "except"])?;
         let days: BTreeSet<Day> = fields.list("days", "days").into_iter().collect();
         let hours = fields.get("hours").and_then(|at| at.parsed("bad_window", Hours::parse));
         let except = fields.list("except", "dates");
-        Some(Window { timezone: fields.required("timezone")?, days, hours, except })
+        let window = Window { timezone: fields.required("timezone")?, days, hours, except };
+        if window.shuts_for_ever() {
+            let place = fields.get("except").unwrap_or_else(|| at.clone());
+            let message =
+                "these dates leave no day on which the window would open; end the last range earlier";
+            place.error("bad_window", message);
+        }
+        Some(window)
     }
 }
 

@@ -1,18 +1,21 @@
 //! What a deployment waits for, in words.
 
 use berth_api::deployment::{BlockedBy, BlockedKind};
+use berth_core::approval::Approval;
 use berth_core::deployment::{Blocked, Deployment, obstacles};
 use berth_core::environment::Lock;
+use berth_core::pipeline::model::{Approver, Requires};
 use berth_core::pipeline::state;
 use berth_core::rollout::Rollout;
-use berth_core::run::enter::{Entry, entry};
-use berth_core::run::{Gate, StepStatus};
+use berth_core::run::StepStatus;
+use berth_core::run::enter::{Entry, Waits, entry};
 use berth_store::Read;
 use berth_store::query::deployments::Either;
-use berth_store::query::runs;
+use berth_store::query::{approvals, runs};
 use berth_store::records::pipeline;
 use berth_store::records::plan::{self, Build, BuildKey};
 
+use crate::engine::gates::{self, Asked};
 use crate::engine::{Head, Whole, is_for};
 use crate::error::AppError;
 
@@ -55,6 +58,7 @@ pub(super) fn in_lock(lock: &Lock, it: &Deployment) -> Vec<BlockedBy> {
 pub(super) fn before_begin(db: &mut impl Read, it: &Rollout) -> Result<Vec<BlockedBy>, AppError> {
     let found = pipeline::by_id(db, it.pipeline)?;
     let is_stopped = found.is_some_and(|found| matches!(found.status, state::Status::Stopped { .. }));
+    let is_stopped = is_stopped && it.bypass.is_none();
     Ok(if is_stopped && !it.status.is_final() { vec![stopped()] } else { Vec::new() })
 }
 
@@ -91,7 +95,8 @@ pub(super) fn in_run(
     if whole.head.is_paused() && is_waiting {
         found.push(stopped());
     }
-    for step in waits(StepStatus::Waiting) {
+    found.extend(held(db, whole)?);
+    for step in waits(StepStatus::Waiting).filter(|step| !step.is_held()) {
         found.push(BlockedBy {
             kind: BlockedKind::UnknownOutcome,
             detail: format!("nobody knows whether step \"{}\" took effect", step.step),
@@ -100,9 +105,10 @@ pub(super) fn in_run(
         });
     }
     if let (Some((index, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
-        found.extend(whole.plan.stages[index].gates.iter().map(|gate| gated(gate, stage)));
+        found.extend(gated(db, whole, index)?);
         let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
-        if let Entry::Behind(other) = entry(rollout.number, &others) {
+        let waits = Waits { number: rollout.number, is_kept: true };
+        if let Entry::Behind(other) = entry(waits, &others) {
             found.push(BlockedBy {
                 kind: BlockedKind::EarlierStage,
                 detail: format!("another deployment is in stage \"{stage}\""),
@@ -110,6 +116,9 @@ pub(super) fn in_run(
                 clears_at: None,
             });
         }
+    }
+    if let Some(stage) = gates::unbegun(whole) {
+        found.extend(gated(db, whole, stage)?);
     }
     let ready = whole.run.steps.iter().enumerate().filter(|(_, step)| step.status == StepStatus::Ready);
     for (at, step) in ready {
@@ -128,21 +137,66 @@ pub(super) fn in_run(
     Ok(found)
 }
 
-fn gated(gate: &Gate, stage: &str) -> BlockedBy {
-    let (kind, detail) = match gate {
-        Gate::Approvals(count) => (
-            BlockedKind::Approval,
-            format!(
-                "stage \"{stage}\" needs {count} {}, which this version cannot ask for yet",
-                if *count == 1 { "approval" } else { "approvals" }
-            ),
-        ),
-        Gate::Window => (
-            BlockedKind::Window,
-            format!("stage \"{stage}\" has a window, which this version cannot look at yet"),
-        ),
-    };
-    BlockedBy { kind, detail, cleared_by: None, clears_at: None }
+/// What a stage asks for before it is begun.
+fn gated(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Vec<BlockedBy>, AppError> {
+    let name = &whole.run.stages[stage].name;
+    let mut found = Vec::new();
+    match gates::asked(db, whole, stage)? {
+        // They are asked when the stage's turn comes, by whoever looks next.
+        Asked::Enough | Asked::Not { .. } => {}
+        Asked::Waits(approval) => found.push(unapproved(&format!("stage \"{name}\""), &approval)),
+    }
+    if let Some(until) = gates::shut_until(whole, stage, db.now()) {
+        found.push(BlockedBy {
+            kind: BlockedKind::Window,
+            detail: format!("the window of stage \"{name}\" is shut"),
+            cleared_by: until.is_some().then(|| "time".to_owned()),
+            clears_at: until.map(|at| at.to_string()),
+        });
+    }
+    Ok(found)
+}
+
+/// Steps that wait for people or for time.
+fn held(db: &mut impl Read, whole: &Whole) -> Result<Vec<BlockedBy>, AppError> {
+    let mut found = Vec::new();
+    let ats: Vec<usize> = whole.run.held().collect();
+    let open = if ats.is_empty() { Vec::new() } else { approvals::open(db, whole.run.deployment)? };
+    for at in ats {
+        let step = &whole.run.steps[at];
+        if let Some(approval) = open.iter().find(|it| it.step == Some(step.id)) {
+            found.push(unapproved(&format!("step \"{}\"", step.step), approval));
+        } else if let Some(until) = step.not_before {
+            found.push(BlockedBy {
+                kind: BlockedKind::Soak,
+                detail: format!("step \"{}\" lets time pass", step.step),
+                cleared_by: Some(format!("time, or somebody who ends the soak of {}", step.id)),
+                clears_at: Some(until.to_string()),
+            });
+        }
+    }
+    Ok(found)
+}
+
+fn unapproved(what: &str, approval: &Approval) -> BlockedBy {
+    BlockedBy {
+        kind: BlockedKind::Approval,
+        detail: format!("{what} needs {}; {} so far", approvals_of(&approval.rule), approval.given()),
+        cleared_by: Some(format!("{}, on {}", people(&approval.rule), approval.id)),
+        clears_at: approval.expires_at.map(|at| at.to_string()),
+    }
+}
+
+fn approvals_of(rule: &Requires) -> String {
+    let many = if rule.approvals == 1 { "approval" } else { "approvals" };
+    format!("{} {many}", rule.approvals)
+}
+
+fn people(rule: &Requires) -> String {
+    let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
+    let who = if from.is_empty() { "anybody who may decide".to_owned() } else { from.join(", ") };
+    let except = if rule.self_approval { "" } else { " (not the author, nor who started or retried it)" };
+    format!("{who}{except}")
 }
 
 fn stopped() -> BlockedBy {

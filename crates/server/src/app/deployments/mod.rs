@@ -15,7 +15,7 @@ use berth_store::query::deployments::{self, Either};
 use berth_store::records::{environment, pipeline, run};
 
 pub use berth_store::query::deployments::Filter as DeploymentFilter;
-pub use operate::NewDeployment;
+pub use operate::{NewDeployment, SoakEnd};
 
 use super::{Answer, App, Page};
 use crate::access::Authorized;

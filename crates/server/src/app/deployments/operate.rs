@@ -1,13 +1,13 @@
 //! Start, cancel, retry, resolve.
 
 use berth_api::deployment as wire;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::decision::Refusal;
 use berth_core::deployment::{Cancel, CancelCause, cancel as in_environment};
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
-use berth_core::rollout::Trigger;
-use berth_core::run::{Resolution, cancel, resolve, retry};
+use berth_core::rollout::{self, Trigger};
+use berth_core::run::{Resolution, cancel, held, resolve, retry};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
@@ -28,6 +28,15 @@ pub struct NewDeployment {
     /// `None`: the head of the tracked branch.
     pub commit: Option<CommitId>,
     pub reason: Option<Reason>,
+    /// Why it waits for nobody.
+    pub bypass: Option<Reason>,
+}
+
+/// How somebody ends a soak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SoakEnd {
+    Passed,
+    Rejected,
 }
 
 impl App {
@@ -40,14 +49,17 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
-        let done = self.change(who, once, move |tx, _| {
+        let done = self.change(who, once, move |tx, standing| {
+            if new.bypass.is_some() && !standing.role.may(Action::GatesBypass) {
+                return Err(AppError::forbidden(Action::GatesBypass));
+            }
             let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
             let head = found.head.as_deref().and_then(|head| CommitId::parse(head).ok());
             let Some(commit) = new.commit.or(head) else {
                 let text = "is needed: this pipeline has no repository whose tracked branch could tell it";
                 return Err(AppError::invalid_member("/commitId", text));
             };
-            let asked = Asked { commit, trigger: Trigger::Api, by, reason: new.reason };
+            let asked = Asked { commit, trigger: Trigger::Api, by, reason: new.reason, bypass: new.bypass };
             let started = rollouts::start(tx, &found, asked)?;
             let answer = changed(tx, &plans, started.id, labels.as_deref())?;
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
@@ -111,12 +123,12 @@ impl App {
         from: retry::From,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, _| {
+        self.operate(who, id, once, move |tx, plans, found, by| {
             let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
                 return Err(Refusal::NoSuchStage.into());
             };
             let decision = retry::retry(&whole.run, &whole.plan, &stage, from, tx.now())?;
-            match &whole.head {
+            match &mut whole.head {
                 Head::Environment { deployment, .. } => {
                     let text = format!(
                         "in an environment a commit is deployed again instead: ask for {} once more in a session",
@@ -133,6 +145,8 @@ impl App {
                         );
                         return Err(Refusal::InvalidState(text).into());
                     }
+                    let noted = rollout::retried(rollout, by.id);
+                    **rollout = tx.commit(noted)?;
                 }
             }
             whole.apply(tx, decision)
@@ -150,13 +164,33 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         self.operate(who, id, once, move |tx, plans, found, _| {
-            let missing = || AppError::not_found("step");
-            let mut whole = Whole::load(tx, plans, id_of(found))?.ok_or_else(missing)?;
-            let step: StepRunId = step.parse().map_err(|_| missing())?;
-            if !whole.run.steps.iter().any(|it| it.id == step) {
-                return Err(missing());
-            }
+            let (mut whole, step) = step_of(tx, plans, found, &step)?;
             let decision = resolve::resolve(&whole.run, &whole.plan, step, resolution, tx.now())?;
+            whole.apply(tx, decision)
+        })
+        .await
+    }
+
+    /// Somebody does not wait for the end of a soak, or has seen enough.
+    pub async fn end_soak(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        step: String,
+        end: SoakEnd,
+        reason: Option<Reason>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        self.operate(who, id, once, move |tx, plans, found, by| {
+            let (mut whole, step) = step_of(tx, plans, found, &step)?;
+            if !whole.goes_on() {
+                return Err(Refusal::InvalidState("this deployment does not go on any more".into()).into());
+            }
+            let (run, plan, reason) = (&whole.run, &whole.plan, reason.as_ref());
+            let decision = match end {
+                SoakEnd::Passed => held::end_soak(run, plan, step, reason, tx.now())?,
+                SoakEnd::Rejected => held::reject_soak(run, plan, step, &by.name, reason, tx.now())?,
+            };
             whole.apply(tx, decision)
         })
         .await
@@ -181,6 +215,22 @@ impl App {
         let done = done.await;
         self.nudge();
         done
+    }
+}
+
+/// A step by its id in a URL.
+fn step_of(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    found: &Either,
+    step: &str,
+) -> Result<(Whole, StepRunId), AppError> {
+    let missing = || AppError::not_found("step");
+    let whole = Whole::load(tx, plans, id_of(found))?.ok_or_else(missing)?;
+    let step: StepRunId = step.parse().map_err(|_| missing())?;
+    match whole.run.steps.iter().any(|it| it.id == step) {
+        true => Ok((whole, step)),
+        false => Err(missing()),
     }
 }
 

@@ -10,6 +10,7 @@ use berth_core::pipeline::model::StepType;
 use berth_core::rollout::{self, Rollout, Trigger};
 use berth_core::run::{Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus};
 use berth_store::Read;
+use berth_store::query::approvals;
 use berth_store::query::deployments::Either;
 use berth_store::records::environment;
 use berth_store::records::run::{self, Told};
@@ -47,7 +48,11 @@ pub(super) fn in_full(
         }
         body.resolved_commit_id = whole.plan.source.as_ref().map(|source| source.commit.clone());
         body.blocked_by.extend(blocked::in_run(db, &whole, labels)?);
+        wait_at_gate(&mut body);
         variants.push(format!("r{}", whole.run.version));
+        variants.extend(answers(db, &whole)?);
+        let is_shut = body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::Window);
+        variants.extend(is_shut.then(|| "shut".to_owned()));
         if let Head::Stages { is_paused: true, .. } = whole.head {
             variants.push("stopped".into());
         }
@@ -65,6 +70,28 @@ pub(super) fn in_full(
     }
     let answer = Answer::ok(body).at_version(version);
     Ok(if variants.is_empty() { answer } else { answer.varying_by(variants.join(".")) })
+}
+
+/// A stage that waits at its gate has not been entered; what people see is that it waits.
+fn wait_at_gate(body: &mut wire::Deployment) {
+    use wire::BlockedKind::{Approval, EarlierStage, Window};
+    let is_blocked = |kinds: &[wire::BlockedKind]| body.blocked_by.iter().any(|it| kinds.contains(&it.kind));
+    if !is_blocked(&[Approval, Window]) || is_blocked(&[EarlierStage]) {
+        return;
+    }
+    for stage in body.stages.iter_mut().filter(|stage| stage.status == wire::StageStatus::Queued) {
+        (stage.status, body.status) = (wire::StageStatus::Waiting, wire::DeploymentStatus::Waiting);
+    }
+}
+
+/// People answer, and nothing of the run changes: the answer's tag has to.
+fn answers(db: &mut impl Read, whole: &Whole) -> Result<Option<String>, AppError> {
+    if !whole.plan.has_approvals() {
+        return Ok(None);
+    }
+    let open = approvals::open(db, whole.run.deployment)?;
+    let told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
+    Ok(Some(format!("a{}", crc32fast::hash(told.as_bytes()))))
 }
 
 pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Deployment {
@@ -105,6 +132,7 @@ pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Depl
         definition_hash: it.definition_hash.clone(),
         trigger,
         reason: None,
+        bypass: None,
         actor: actor(&it.requested_by),
         status,
         cause,
@@ -151,6 +179,10 @@ pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
             Trigger::Api => wire::Trigger::Api,
         },
         reason: it.reason.as_ref().map(ToString::to_string),
+        bypass: it
+            .bypass
+            .as_ref()
+            .map(|it| wire::Bypass { by: actor(&it.by), reason: it.reason.to_string() }),
         actor: actor(&it.requested_by),
         status,
         cause,

@@ -16,9 +16,9 @@ use berth_core::run::retry::From;
 use http::HeaderMap;
 
 use super::events::{follow, last_event_id, wants_stream};
-use super::sessions::is_news;
+use super::sessions::{is_news, said};
 use crate::access::Authorized;
-use crate::app::{App, DeploymentFilter, EventFilter, NewDeployment, Outcome};
+use crate::app::{App, DeploymentFilter, EventFilter, NewDeployment, Outcome, SoakEnd};
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::check::Check;
@@ -117,6 +117,34 @@ pub(crate) async fn resolve_step(
     app.resolve_step(&who, id, step, resolution, posted.once).await
 }
 
+/// End a soak before its time: the deployment goes on.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/end-soak",
+    tag = "deployments", request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
+pub(crate) async fn end_soak(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, id, step)): Path<(String, String, String)>,
+    posted: Posted<Because>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let mut check = Check::default();
+    let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
+    app.end_soak(&who, id, step, SoakEnd::Passed, check.done(Some(reason))?, posted.once).await
+}
+
+/// Reject a soak: the step fails, and its stage with it.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/reject-soak",
+    tag = "deployments", request_body = Option<Because>, responses((status = 200, body = Data<Deployment>)))]
+pub(crate) async fn reject_soak(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, id, step)): Path<(String, String, String)>,
+    posted: Posted<Because>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let mut check = Check::default();
+    let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
+    app.end_soak(&who, id, step, SoakEnd::Rejected, check.done(Some(reason))?, posted.once).await
+}
+
 /// List deployments, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments", tag = "deployments",
     params(("status" = Option<String>, Query, description = "only those of this status"),
@@ -179,7 +207,9 @@ pub(crate) async fn start_deployment(
         return Err(AppError::invalid_member("/ref", "and commitId cannot both be given"));
     }
     let commit = commit.or(reference);
-    let new = check.done(Some(NewDeployment { commit, reason }))?;
+    let bypass = body.bypass.as_ref().map(|given| given.reason.as_str());
+    let bypass = check.optional("/bypass/reason", bypass, said);
+    let new = check.done(Some(NewDeployment { commit, reason, bypass }))?;
     app.start_deployment(&who, pipeline, new, posted.once).await
 }
 

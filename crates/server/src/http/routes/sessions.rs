@@ -297,7 +297,7 @@ fn ranged(check: &mut Check, pointer: &str, given: Option<i64>, least: i64, most
 }
 
 /// A reason that says something.
-fn said(text: &str) -> Result<Reason, String> {
+pub(super) fn said(text: &str) -> Result<Reason, String> {
     let reason = Reason::parse(text).map_err(|error| error.to_string())?;
     if reason.as_str().is_empty() { Err("must say why".into()) } else { Ok(reason) }
 }

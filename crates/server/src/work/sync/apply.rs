@@ -193,7 +193,7 @@ fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
     if starts && !found.outline.stages.is_empty() && found.retired_at.is_none() {
         let commit = CommitId::parse(moved.to.as_str()).map_err(|error| AppError::bug(error.to_string()))?;
         let trigger = Trigger::Push { branch: moved.branch };
-        let asked = Asked { commit, trigger, by: Actor::system(), reason: None };
+        let asked = Asked { commit, trigger, by: Actor::system(), reason: None, bypass: None };
         let started = rollouts::start(tx, &found, asked)?.id;
         tracing::info!(pipeline = %found.slug, commit = %moved.to, deployment = %started, "a branch has a new head");
     }

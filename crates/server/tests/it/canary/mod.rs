@@ -17,10 +17,20 @@ use super::described::{Operation, operations, sample};
 use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post};
 
 /// Members that are shown to others on purpose, so nobody is told to put a secret there.
-const VISIBLE: &[&str] =
-    &["name", "reason", "slug", "email", "definition", "description", "commitId", "context", "label"];
+const VISIBLE: &[&str] = &[
+    "name",
+    "reason",
+    "slug",
+    "email",
+    "definition",
+    "description",
+    "commitId",
+    "context",
+    "label",
+    "comment",
+];
 /// Members that are objects themselves: what is unknown in them is named.
-const OBJECTS: &[&str] = &["head", "scope", "overrideDrain"];
+const OBJECTS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
 /// Stands in a definition, which every member may read: the proof that the search finds what is there.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
 /// A browser asks for it again after a reload.
@@ -328,7 +338,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let (held, waits) = (claim(json!({"commitId": "9fceb02"})).await, claim(json!({"queue": true})).await);
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     let deployment = id(&held["deploymentId"]);
-    berth_server::work::tick(&world.app).await.unwrap();
+    let approval = world.approval().await;
     let body = json!({"url": "/srv/git/shop.git"});
     let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
     let repository = id(&made.body["data"]["id"]);
@@ -340,6 +350,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),
         ("{deploymentId}", deployment),
+        ("{approvalId}", approval),
         ("{stepId}", "deploy".to_owned()),
         ("{stage}", "qa-1".to_owned()),
     ])

@@ -1,7 +1,9 @@
 //! Pipelines really run: deployments through stages and in environments, seen through HTTP.
 
+mod approvals;
 mod build;
 mod fail;
+mod gates;
 mod repository;
 mod stages;
 mod steps;
@@ -102,6 +104,19 @@ impl Harbour {
                 }
             }
             assert!(Instant::now() < deadline, "it stays as it is: {}", seen.text);
+        }
+    }
+
+    /// The pipeline's one deployment, once there is one.
+    async fn first_deployment(&self) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let seen = self.send(get(&format!("{ORG}/pipelines/shop/deployments")).by(self.ada())).await;
+            if let Some(id) = seen.body["data"][0]["id"].as_str() {
+                return id.to_owned();
+            }
+            assert!(Instant::now() < deadline, "{}", seen.text);
+            tokio::task::yield_now().await;
         }
     }
 

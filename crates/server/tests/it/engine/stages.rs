@@ -185,7 +185,7 @@ async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
     let gated = "      vars: { place: production }\n      requires: { approvals: 2 }\n";
     harbour.pipeline(&body.replace("      vars: { place: production }\n", gated)).await;
     let id = harbour.start("4f2a1c9").await;
-    let waits = harbour.until(&id, |it| it["stages"][1]["status"] == "queued").await;
+    let waits = harbour.until(&id, |it| it["stages"][1]["status"] == "waiting").await;
     assert_eq!(waits["blockedBy"][0]["kind"], "approval", "{waits}");
     // Whoever looks for work finds none here.
     berth_server::work::tick(&harbour.world.app).await.unwrap();

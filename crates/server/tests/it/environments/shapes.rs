@@ -263,6 +263,7 @@ async fn a_deployment() {
               "definitionHash": "sha256:…",
               "trigger": "session",
               "reason": null,
+              "bypass": null,
               "actor": {
                 "type": "user",
                 "id": "usr_…",

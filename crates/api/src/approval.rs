@@ -1,0 +1,83 @@
+//! Approvals: what people are asked, and what they answered.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::event::Actor;
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Approval {
+    #[schema(example = "apr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    pub status: ApprovalStatus,
+    pub deployment_id: String,
+    pub pipeline_id: String,
+    pub stage: String,
+    /// The step that asks; null when the stage itself does.
+    pub step_id: Option<String>,
+    /// What to look at before answering.
+    pub message: Option<String>,
+    pub commit_id: Option<String>,
+    /// Of everything that is to be approved: commit, definition, what the build left, inputs and stage.
+    pub digest: String,
+    pub rule: ApprovalRule,
+    /// How many people have approved so far.
+    pub given: usize,
+    /// Oldest first.
+    pub votes: Vec<ApprovalVote>,
+    pub requested_at: String,
+    pub expires_at: Option<String>,
+    pub ended_at: Option<String>,
+    /// Why it lapsed: `changed`, what it was for is another thing now; `over`, nothing waits for it any more.
+    pub lapsed_because: Option<String>,
+}
+
+impl Replay for Approval {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalStatus {
+    Pending,
+    Approved,
+    Rejected,
+    Expired,
+    Lapsed,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalRule {
+    /// Different people, however many accounts they have.
+    pub approvals: u32,
+    /// Roles (this one or a higher one) and e-mail addresses; empty: everybody who may decide.
+    pub from: Vec<String>,
+    /// False: not by the commit's author, nor by whoever started or retried the deployment.
+    pub self_approval: bool,
+    pub timeout_seconds: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ApprovalVote {
+    pub actor: Actor,
+    pub choice: VoteChoice,
+    pub comment: Option<String>,
+    pub at: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum VoteChoice {
+    Approve,
+    Reject,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = ApprovalApprove)]
+pub struct Approve {
+    #[schema(max_length = 1000)]
+    pub comment: Option<String>,
+}

@@ -1,0 +1,81 @@
+//! Killed while people and time are waited for: what waits, waits on.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Home, Server, until};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const ORG: &str = "/api/v1/organizations/acme";
+const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: production, requires: { timeout: 1h } }]
+  steps:
+    - { name: Soak, type: soak, params: { duration: 2s } }
+    - { name: Ask, type: approval }
+    - { name: Deploy, type: dummy }
+";
+
+fn start(home: &Home) -> Server {
+    let mut command = home.serve_command();
+    Server::start(command.args(["--sandbox", "off"]).env("BERTH_LOG__LEVEL", "warn"), &home.token)
+}
+
+fn killed(home: &Home, mut server: Server) -> Server {
+    server.process.kill();
+    drop(server);
+    start(home)
+}
+
+/// What the deployment waits for, as the kind of its first obstacle.
+fn waits_for(server: &Server, id: &str, kind: &str) -> Value {
+    until(PATIENCE, kind, || {
+        let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();
+        (seen["blockedBy"][0]["kind"] == kind).then(|| seen["blockedBy"][0].clone())
+    })
+}
+
+fn approve(server: &Server) -> Value {
+    let open = server.api.get(&format!("{ORG}/approvals")).json()["data"].clone();
+    assert_eq!(open.as_array().map(Vec::len), Some(1), "{open}");
+    let path = format!("{ORG}/approvals/{}/approve", open[0]["id"].as_str().expect("an id"));
+    let said = server.api.post(&path, &json!({}));
+    assert_eq!(said.status, 200, "{}", said.text());
+    open[0].clone()
+}
+
+#[test]
+fn what_waits_for_people_or_for_time_waits_on_after_a_kill() {
+    let home = Home::new();
+    let server = start(&home);
+    let made =
+        server.api.post(&format!("{ORG}/pipelines"), &json!({"slug": "shop", "definition": DEFINITION}));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let started =
+        server.api.post(&format!("{ORG}/pipelines/shop/deployments"), &json!({"commitId": "4f2a1c9"}));
+    let id = started.json()["data"]["id"].as_str().expect("an id").to_owned();
+    let asked = waits_for(&server, &id, "approval");
+
+    let server = killed(&home, server);
+    assert_eq!(waits_for(&server, &id, "approval"), asked, "the same question, until the same time");
+    let first = approve(&server);
+    let soaks = waits_for(&server, &id, "soak");
+
+    let server = killed(&home, server);
+    let ended = waits_for(&server, &id, "approval");
+    assert_ne!(soaks["clearsAt"], ended["clearsAt"]);
+
+    let server = killed(&home, server);
+    let second = approve(&server);
+    assert_ne!(first["id"], second["id"]);
+    let seen = until(PATIENCE, "end", || {
+        let seen = server.api.get(&format!("{ORG}/deployments/{id}")).json()["data"].clone();
+        seen["finishedAt"].is_string().then_some(seen)
+    });
+    assert_eq!(seen["status"], "succeeded", "{seen}");
+    let asked = server.api.get(&format!("{ORG}/approvals?status=all")).json()["data"].clone();
+    assert_eq!(asked.as_array().map(Vec::len), Some(2), "nobody is asked twice: {asked}");
+    server.stop();
+}

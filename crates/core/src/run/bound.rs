@@ -1,0 +1,52 @@
+//! What an approval is bound to.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::plan::{Plan, StageKind};
+use super::state::{Run, StepRun, StepStatus};
+
+use std::collections::BTreeSet;
+
+/// Everything that was approved, as text: commit, definition, what the build left, and the plan of the stage with its
+/// inputs and versions of secrets. For a step also what those before it left. Whoever hashes it has its digest.
+pub fn bound_to(
+    run: &Run,
+    plan: &Plan,
+    stage: usize,
+    step: Option<usize>,
+    commit: &str,
+    definition_hash: &str,
+) -> String {
+    let is_build = |it: &&StepRun| run.stages[it.stage].kind == StageKind::Build && it.stage != stage;
+    let build: Vec<Value> = run.steps.iter().map(Arc::as_ref).filter(is_build).filter_map(left).collect();
+    let before: Vec<Value> = step.map(|at| needed(run, plan, at)).unwrap_or_default();
+    json!({
+        "commit": commit,
+        "definition": definition_hash,
+        "build": build,
+        "stage": plan.stages[stage].name,
+        "plan": serde_json::to_value(&plan.stages[stage]).unwrap_or_default(),
+        "step": step.map(|at| run.steps[at].step.as_str()),
+        "before": before,
+    })
+    .to_string()
+}
+
+/// What everything that a step waits for has left, also through others.
+fn needed(run: &Run, plan: &Plan, at: usize) -> Vec<Value> {
+    let (stage, first) = (run.steps[at].stage, at - run.steps[at].index);
+    let mut seen = BTreeSet::new();
+    let mut open = vec![run.steps[at].index];
+    while let Some(index) = open.pop() {
+        let needs = plan.stages[stage].steps[index].needs.iter().copied();
+        open.extend(needs.filter(|need| seen.insert(*need)));
+    }
+    seen.into_iter().filter_map(|index| left(&run.steps[first + index])).collect()
+}
+
+fn left(step: &StepRun) -> Option<Value> {
+    let is_done = step.status == StepStatus::Succeeded;
+    is_done.then(|| json!({ "step": step.step, "outputs": step.outputs, "artifacts": step.artifacts }))
+}

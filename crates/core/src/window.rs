@@ -1,0 +1,300 @@
+//! When a window is open. Hours are those of the wall clock in the window's own zone.
+//!
+//! A window belongs to the day it begins on, also when it ends on the next one. A date that is excepted is shut from its
+//! first moment to its last. Where a clock is put forward, a time that does not exist is the moment of the change; where
+//! it is put back, a time that exists twice is the first of both.
+
+use jiff::SignedDuration;
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+
+use crate::pipeline::window::{DateRange, Day, Window};
+use crate::time::Timestamp;
+
+/// Days looked at from one exception to the next: a week, and what a change of clocks may cost.
+const DAYS_BETWEEN_EXCEPTIONS_MAX: usize = 10;
+const MINUTES_PER_DAY: u16 = 24 * 60;
+
+impl Window {
+    pub fn open_at(&self, now: Timestamp) -> bool {
+        self.opens_next(now) == Some(now)
+    }
+
+    /// The first moment from now on at which it is open: now itself if it is. `None`: never again.
+    pub fn opens_next(&self, now: Timestamp) -> Option<Timestamp> {
+        let zone = self.zone()?;
+        let today = zone.to_datetime(jiff::Timestamp::from_microsecond(now.as_micros()).ok()?).date();
+        // One that began yesterday may last until today.
+        let mut date = today.yesterday().ok()?;
+        for _ in 0..(self.except.len() + 1) * DAYS_BETWEEN_EXCEPTIONS_MAX {
+            if let Some(shut) = self.exception(date) {
+                date = shut.last.tomorrow().ok()?;
+                continue;
+            }
+            if let Some((from, to)) = self.span(&zone, date)
+                && now < to
+            {
+                return Some(from.max(now));
+            }
+            date = date.tomorrow().ok()?;
+        }
+        None
+    }
+
+    /// Its exceptions leave no day at which it would open again.
+    pub fn shuts_for_ever(&self) -> bool {
+        let Some(last) = self.except.iter().map(|range| range.last).max() else { return false };
+        let after = last.tomorrow().ok().and_then(|date| moment(&self.zone()?, date.at(0, 0, 0, 0)));
+        after.and_then(|after| self.opens_next(after)).is_none()
+    }
+
+    fn zone(&self) -> Option<TimeZone> {
+        TimeZoneDatabase::bundled().get(self.timezone.as_str()).ok()
+    }
+
+    fn exception(&self, date: Date) -> Option<&DateRange> {
+        self.except.iter().find(|range| (range.first..=range.last).contains(&date))
+    }
+
+    /// From when to when it is open on a date that is not excepted.
+    fn span(&self, zone: &TimeZone, date: Date) -> Option<(Timestamp, Timestamp)> {
+        let (_, day) = Day::ALL[usize::try_from(date.weekday().to_monday_zero_offset()).ok()?];
+        if !self.days.is_empty() && !self.days.contains(&day) {
+            return None;
+        }
+        let next = date.tomorrow().ok()?;
+        let (from_min, to_min) = self.hours.map_or((0, MINUTES_PER_DAY), |it| (it.from_min, it.to_min));
+        let is_overnight = to_min <= from_min;
+        let end = match to_min % MINUTES_PER_DAY {
+            _ if is_overnight && self.exception(next).is_some() => next.at(0, 0, 0, 0),
+            0 => next.at(0, 0, 0, 0),
+            minutes => at(if is_overnight { next } else { date }, minutes)?,
+        };
+        let (from, to) = (moment(zone, at(date, from_min)?)?, moment(zone, end)?);
+        (from < to).then_some((from, to))
+    }
+}
+
+fn at(date: Date, minutes: u16) -> Option<DateTime> {
+    let (hour, minute) = (i8::try_from(minutes / 60).ok()?, i8::try_from(minutes % 60).ok()?);
+    Some(date.at(hour, minute, 0, 0))
+}
+
+fn moment(zone: &TimeZone, clock: DateTime) -> Option<Timestamp> {
+    let found = zone.to_ambiguous_timestamp(clock);
+    let time = match found.offset() {
+        AmbiguousOffset::Gap { .. } => {
+            // The library moves such a time past the gap by as much as it was inside of it.
+            let past = found.compatible().ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
+            zone.preceding(past).next()?.timestamp()
+        }
+        AmbiguousOffset::Unambiguous { .. } | AmbiguousOffset::Fold { .. } => found.compatible().ok()?,
+    };
+    Some(Timestamp::from_micros(time.as_microsecond()))
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::pipeline::window::{Hours, ZoneName};
+
+    /// `Europe/Vienna mon,tue 09:00-17:00 except 2026-12-24`
+    fn window(text: &str) -> Window {
+        let mut parts = text.split(' ');
+        let timezone = ZoneName::parse(parts.next().expect("a zone")).expect("a zone");
+        let days = parts.next().expect("days").split(',').filter(|word| *word != "-");
+        let day = |word: &str| Day::ALL.into_iter().find(|(name, _)| *name == word).expect("a day").1;
+        let days = days.map(day).collect();
+        let hours = parts.next().filter(|word| *word != "-");
+        let hours = hours.map(|text| Hours::parse(text).expect("hours"));
+        let except = parts.map(|text| DateRange::parse(text).expect("dates")).collect();
+        Window { timezone, days, hours, except }
+    }
+
+    fn time(text: &str) -> Timestamp {
+        Timestamp::parse(text).expect("a time")
+    }
+
+    /// Each line is a moment, and `open` or when it opens next.
+    fn check(text: &str, moments: &[&str], expected: &Expect) {
+        let window = window(text);
+        let told = moments.iter().map(|text| {
+            let now = time(text);
+            let said = match window.opens_next(now) {
+                Some(at) if at == now => "open".to_owned(),
+                Some(at) => format!("opens {at}"),
+                None => "never".to_owned(),
+            };
+            assert_eq!(window.open_at(now), said == "open");
+            format!("{text} {said}\n")
+        });
+        expected.assert_eq(&told.collect::<String>());
+    }
+
+    #[test]
+    fn days_hours_and_exceptions() {
+        check(
+            "Europe/Vienna mon,tue,wed,thu,fri 09:00-17:00 2026-12-24/2027-01-01",
+            &[
+                "2026-11-16T07:59:59Z",
+                "2026-11-16T08:00:00Z",
+                "2026-11-16T15:59:59Z",
+                "2026-11-16T16:00:00Z",
+                "2026-11-20T16:00:00Z",
+                "2026-12-23T16:30:00Z",
+                "2026-12-28T10:00:00Z",
+            ],
+            &expect![[r#"
+                2026-11-16T07:59:59Z opens 2026-11-16T08:00:00.000Z
+                2026-11-16T08:00:00Z open
+                2026-11-16T15:59:59Z open
+                2026-11-16T16:00:00Z opens 2026-11-17T08:00:00.000Z
+                2026-11-20T16:00:00Z opens 2026-11-23T08:00:00.000Z
+                2026-12-23T16:30:00Z opens 2027-01-04T08:00:00.000Z
+                2026-12-28T10:00:00Z opens 2027-01-04T08:00:00.000Z
+            "#]],
+        );
+    }
+
+    #[test]
+    fn across_midnight_it_belongs_to_the_day_it_begins_on() {
+        check(
+            "UTC fri 22:00-04:00 2026-11-28",
+            &[
+                "2026-11-20T21:59:59Z",
+                "2026-11-20T23:59:59Z",
+                "2026-11-21T03:59:59Z",
+                "2026-11-21T04:00:00Z",
+                "2026-11-27T23:59:59Z",
+                "2026-11-28T00:00:00Z",
+            ],
+            &expect![[r#"
+                2026-11-20T21:59:59Z opens 2026-11-20T22:00:00.000Z
+                2026-11-20T23:59:59Z open
+                2026-11-21T03:59:59Z open
+                2026-11-21T04:00:00Z opens 2026-11-27T22:00:00.000Z
+                2026-11-27T23:59:59Z open
+                2026-11-28T00:00:00Z opens 2026-12-04T22:00:00.000Z
+            "#]],
+        );
+    }
+
+    #[test]
+    fn where_the_clock_is_put_forward() {
+        // 2026-03-29 in Vienna: 02:00 becomes 03:00, at 01:00 UTC.
+        check(
+            "Europe/Vienna - 02:30-03:30",
+            &["2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z", "2026-03-29T01:29:59Z", "2026-03-29T01:30:00Z"],
+            &expect![[r#"
+                2026-03-29T00:59:59Z opens 2026-03-29T01:00:00.000Z
+                2026-03-29T01:00:00Z open
+                2026-03-29T01:29:59Z open
+                2026-03-29T01:30:00Z opens 2026-03-30T00:30:00.000Z
+            "#]],
+        );
+        check(
+            "Europe/Vienna - 02:00-02:59",
+            &["2026-03-28T02:00:00Z", "2026-03-29T01:00:00Z"],
+            &expect![[r#"
+                2026-03-28T02:00:00Z opens 2026-03-30T00:00:00.000Z
+                2026-03-29T01:00:00Z opens 2026-03-30T00:00:00.000Z
+            "#]],
+        );
+        check(
+            "Europe/Vienna sat 22:00-06:00",
+            &["2026-03-28T20:59:59Z", "2026-03-29T03:59:59Z", "2026-03-29T04:00:00Z"],
+            &expect![[r#"
+                2026-03-28T20:59:59Z opens 2026-03-28T21:00:00.000Z
+                2026-03-29T03:59:59Z open
+                2026-03-29T04:00:00Z opens 2026-04-04T20:00:00.000Z
+            "#]],
+        );
+    }
+
+    #[test]
+    fn where_the_clock_is_put_back() {
+        // 2026-10-25 in Vienna: 03:00 becomes 02:00, at 01:00 UTC.
+        check(
+            "Europe/Vienna - 02:10-02:50",
+            &["2026-10-25T00:09:59Z", "2026-10-25T00:10:00Z", "2026-10-25T00:50:00Z", "2026-10-25T01:10:00Z"],
+            &expect![[r#"
+                2026-10-25T00:09:59Z opens 2026-10-25T00:10:00.000Z
+                2026-10-25T00:10:00Z open
+                2026-10-25T00:50:00Z opens 2026-10-26T01:10:00.000Z
+                2026-10-25T01:10:00Z opens 2026-10-26T01:10:00.000Z
+            "#]],
+        );
+        check(
+            "Europe/Vienna - 02:00-03:00",
+            &["2026-10-25T00:00:00Z", "2026-10-25T01:59:59Z", "2026-10-25T02:00:00Z"],
+            &expect![[r#"
+                2026-10-25T00:00:00Z open
+                2026-10-25T01:59:59Z open
+                2026-10-25T02:00:00Z opens 2026-10-26T01:00:00.000Z
+            "#]],
+        );
+    }
+
+    #[test]
+    fn odd_zones() {
+        // A day that begins at one o'clock, half an hour of summer time, and a date that never was.
+        check(
+            "America/Havana sun -",
+            &["2026-03-08T04:59:59Z", "2026-03-08T05:00:00Z", "2026-03-09T03:59:59Z", "2026-03-09T04:00:00Z"],
+            &expect![[r#"
+                2026-03-08T04:59:59Z opens 2026-03-08T05:00:00.000Z
+                2026-03-08T05:00:00Z open
+                2026-03-09T03:59:59Z open
+                2026-03-09T04:00:00Z opens 2026-03-15T04:00:00.000Z
+            "#]],
+        );
+        check(
+            "Australia/Lord_Howe - 02:15-02:45",
+            &["2026-10-03T15:30:00Z", "2026-10-03T15:45:00Z"],
+            &expect![[r#"
+                2026-10-03T15:30:00Z open
+                2026-10-03T15:45:00Z opens 2026-10-04T15:15:00.000Z
+            "#]],
+        );
+        check(
+            "Pacific/Apia fri 09:00-17:00",
+            &["2011-12-29T12:00:00Z"],
+            &expect![[r#"
+                2011-12-29T12:00:00Z opens 2012-01-05T19:00:00.000Z
+            "#]],
+        );
+    }
+
+    #[test]
+    fn exceptions_may_leave_nothing() {
+        assert!(window("UTC - - 2026-01-01/9999-12-31").shuts_for_ever());
+        assert!(!window("UTC mon - 2026-01-01/2030-12-31").shuts_for_ever());
+        assert!(!window("UTC mon -").shuts_for_ever());
+        assert_eq!(window("UTC - - 2026-01-01/9999-12-31").opens_next(time("2026-06-01T00:00:00Z")), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_opens_next_is_open_then_and_shut_before(
+            minutes in 0i64..2_000_000, from in 0u16..1_440, to in 0u16..1_440, days in 0u8..128,
+            zone in prop::sample::select(vec!["UTC", "Europe/Vienna", "America/New_York", "Asia/Kolkata"]),
+        ) {
+            prop_assume!(from != to);
+            let days = Day::ALL.iter().enumerate().filter(|(at, _)| days & (1 << at) != 0);
+            let days = days.map(|(_, (_, day))| *day).collect();
+            let timezone = ZoneName::parse(zone).expect("a zone");
+            let hours = Some(Hours { from_min: from, to_min: to });
+            let window = Window { timezone, days, hours, except: Vec::new() };
+            let now = time("2026-01-01T00:00:00Z").plus_seconds(minutes * 60);
+            let opens = window.opens_next(now).expect("it opens");
+            prop_assert!(opens >= now && window.open_at(opens));
+            if opens > now {
+                prop_assert!(!window.open_at(now));
+                prop_assert!(!window.open_at(opens.plus_seconds(-1).max(now)));
+            }
+        }
+    }
+}

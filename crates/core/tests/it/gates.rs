@@ -1,0 +1,216 @@
+//! Runs that wait at a gate, for people, or for time.
+
+use berth_core::decision::{Change, Decision, Record, Refusal};
+use berth_core::deployment::{Cause, Failure};
+use berth_core::environment::Moment;
+use berth_core::id::{DeploymentId, PipelineId};
+use berth_core::run::begin::{Begin, begin};
+use berth_core::run::enter::{Contender, Entry, Waits, enter, entry, refused};
+use berth_core::run::grant::{GrantStep, grant};
+use berth_core::run::retry::{From, retry};
+use berth_core::run::{
+    Outcome, Plan, Resolution, Run, RunStatus, StageStatus, StepStatus, bound_to, held, report, resolve,
+};
+use berth_core::time::Timestamp;
+
+use crate::planning::made;
+
+/// A Monday, at eight in the morning.
+const OPEN: Timestamp = Timestamp::from_micros(1_794_816_000_000_000);
+
+struct Scene {
+    plan: Plan,
+    run: Run,
+    now: Timestamp,
+}
+
+impl Scene {
+    fn new(lines: &str) -> Self {
+        let plan = made(lines, "all").expect("a plan");
+        let id = DeploymentId::from_parts(OPEN, [1; 10]);
+        let cmd = Begin { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
+        let decision = begin(&plan, cmd, &Moment { now: OPEN, epoch: 1, entropy: [3; 10] });
+        let run = changed(&decision).expect("a run");
+        Self { plan, run, now: OPEN }
+    }
+
+    fn apply<A>(&mut self, decision: Decision<A>) -> A {
+        if let Some(run) = changed(&decision) {
+            assert!(!decision.events.is_empty() || run.queued_for().is_some(), "a change is told");
+            self.run = run;
+        }
+        decision.answer
+    }
+
+    fn enter(&mut self) {
+        let decision = enter(&self.run, &self.plan, self.now);
+        self.apply(decision);
+    }
+
+    fn grant(&mut self, at: usize, passes_gates: bool) -> Result<(), Refusal> {
+        let step = self.run.steps[at].id;
+        let cmd = GrantStep { step, runner: "r".into(), nonce: format!("n{at}"), passes_gates };
+        let decision = grant(&self.run, &self.plan, &cmd, self.now)?;
+        self.apply(decision);
+        Ok(())
+    }
+
+    /// The step is run and succeeds, with an output.
+    fn run_step(&mut self, at: usize, output: &str) {
+        self.grant(at, true).expect("granted");
+        let outputs = [("v".to_owned(), output.to_owned())].into();
+        let outcome = Outcome::Succeeded { outputs, artifacts: std::collections::BTreeMap::new() };
+        let step = self.run.steps[at].id;
+        let decision = report::report(&self.run, &self.plan, step, &format!("n{at}"), outcome, self.now);
+        self.apply(decision);
+    }
+
+    fn statuses(&self) -> Vec<StepStatus> {
+        self.run.steps.iter().map(|step| step.status).collect()
+    }
+}
+
+fn changed<A>(decision: &Decision<A>) -> Option<Run> {
+    decision.changes.iter().find_map(|change| match change {
+        Change::Put(Record::Run(it)) => Some(it.run.clone()),
+        Change::Put(_) => None,
+    })
+}
+
+const WINDOW: &str = "stages: [{ name: a, window: { timezone: UTC, hours: \"08:00-09:00\" } }]
+steps: [{ name: One, type: dummy }, { name: Two, type: dummy }]";
+
+#[test]
+fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
+    let hour_later = OPEN.plus_seconds(3_600);
+    let mut scene = Scene::new(WINDOW);
+    scene.enter();
+    scene.now = hour_later;
+    assert!(matches!(scene.grant(0, false), Err(Refusal::InvalidState(_))));
+    assert_eq!(scene.statuses()[0], StepStatus::Ready);
+    scene.now = OPEN.plus_seconds(86_400);
+    scene.grant(0, false).expect("it is open again");
+
+    let mut scene = Scene::new(WINDOW);
+    scene.enter();
+    scene.run_step(0, "x");
+    scene.now = hour_later;
+    scene.grant(1, false).expect("what has begun goes on");
+
+    let mut scene = Scene::new(WINDOW);
+    scene.enter();
+    scene.now = hour_later;
+    scene.grant(0, true).expect("a bypass waits for no window");
+}
+
+#[test]
+fn a_stage_that_was_refused_fails_unbegun_and_a_retry_brings_it_back() {
+    let mut scene =
+        Scene::new("stages: [{ name: a, requires: {} }, { name: b }]\nsteps: [{ name: One, type: dummy }]");
+    let no = Failure { cause: Cause::ApprovalRejected, detail: "rejected by ada".into() };
+    let decision = refused(&scene.run, &scene.plan, no.clone(), scene.now);
+    scene.apply(decision);
+    assert_eq!(scene.run.status(), RunStatus::Failed(no));
+    assert_eq!(scene.run.stages[1].status, StageStatus::Skipped);
+    let decision = retry(&scene.run, &scene.plan, "a", From::Failed, scene.now).expect("it failed");
+    scene.apply(decision);
+    assert_eq!(scene.run.queued_for(), Some((0, "a")));
+    assert_eq!(scene.run.stages[0].tries, 0);
+}
+
+#[test]
+fn steps_that_wait_in_the_server_are_no_runners() {
+    let mut scene = Scene::new(
+        "stages: [{ name: a }]
+steps:
+    - { name: Ask, type: approval, params: { approvals: 2, from: [admin], message: \"to ${{ stage.name }}\" } }
+    - { name: Soak, type: soak, params: { duration: 10m } }
+    - { name: Done, type: dummy }",
+    );
+    scene.enter();
+    assert_eq!(scene.statuses(), [StepStatus::Waiting, StepStatus::Pending, StepStatus::Pending]);
+    assert_eq!((scene.run.ready_at(), scene.run.wakes_at()), (None, None));
+    let question = scene.plan.question(&scene.run, 0).expect("a question");
+    assert_eq!((question.rule.approvals, question.message.as_deref()), (2, Some("to a")));
+    let ask = scene.run.steps[0].id;
+    let guess = resolve::resolve(&scene.run, &scene.plan, ask, Resolution::Ran, scene.now);
+    assert!(matches!(guess, Err(Refusal::InvalidState(_))), "nothing about it is unknown");
+    let early = held::end_soak(&scene.run, &scene.plan, ask, None, scene.now);
+    assert!(matches!(early, Err(Refusal::InvalidState(_))), "it does not soak");
+
+    let decision = held::approved(&scene.run, &scene.plan, ask, scene.now);
+    scene.apply(decision);
+    assert_eq!(scene.run.wakes_at(), Some(OPEN.plus_seconds(600)));
+    for (later_s, is_over) in [(599, false), (600, true)] {
+        scene.now = OPEN.plus_seconds(later_s);
+        let decision = held::wake(&scene.run, &scene.plan, scene.now);
+        scene.apply(decision);
+        assert_eq!(scene.statuses()[1] == StepStatus::Succeeded, is_over);
+    }
+    assert_eq!((scene.statuses()[2], scene.run.wakes_at()), (StepStatus::Ready, None));
+}
+
+#[test]
+fn params_that_come_to_nothing_fail_the_step() {
+    let mut scene = Scene::new(
+        "stages: [{ name: a, vars: { time: soon } }]
+steps: [{ name: Soak, type: soak, params: { duration: \"${{ vars.time }}\" } }]",
+    );
+    scene.enter();
+    assert_eq!(scene.statuses(), [StepStatus::Failed]);
+    assert_eq!(scene.run.steps[0].failure.as_ref().map(|it| it.cause), Some(Cause::NotRunnable));
+}
+
+#[test]
+fn nobody_takes_the_place_of_one_that_somebody_approved() {
+    let other = |number: i64, status: StageStatus| Contender {
+        deployment: DeploymentId::from_parts(OPEN, [u8::try_from(number).expect("small"); 10]),
+        number,
+        status,
+    };
+    let newer = other(3, StageStatus::Queued);
+    let waits = |is_kept: bool| Waits { number: 2, is_kept };
+    assert_eq!(entry(waits(false), &[newer]), Entry::SupersededBy(newer.deployment));
+    assert_eq!(entry(waits(true), &[newer]), Entry::Free);
+    let inside = other(1, StageStatus::Waiting);
+    assert_eq!(entry(waits(true), &[inside, newer]), Entry::Behind(inside.deployment));
+}
+
+#[test]
+fn what_is_approved_is_one_thing() {
+    let lines = "build: [{ name: Make, type: dummy, outputs: [v] }]
+stages: [{ name: a, vars: { n: 1 }, requires: {} }, { name: b, vars: { n: 1 }, requires: {} }]
+steps: [{ name: Plan, type: dummy, outputs: [v] }, { name: Ask, type: approval, needs: [plan] }, { name: Side, type: dummy, outputs: [v], needs: [] }]";
+    let scene = |built: &str| {
+        let mut scene = Scene::new(lines);
+        scene.run_step(0, built);
+        scene
+    };
+    let bound = |scene: &Scene, stage: usize, commit: &str, hash: &str| {
+        bound_to(&scene.run, &scene.plan, stage, None, commit, hash)
+    };
+    let first = bound(&scene("x"), 1, "c1", "h1");
+    assert_eq!(first, bound(&scene("x"), 1, "c1", "h1"));
+    let others = [
+        bound(&scene("y"), 1, "c1", "h1"),
+        bound(&scene("x"), 2, "c1", "h1"),
+        bound(&scene("x"), 1, "c2", "h1"),
+        bound(&scene("x"), 1, "c1", "h2"),
+        bound_to(&Scene::new(&lines.replace("n: 1", "n: 2")).run, &scene("x").plan, 1, None, "c1", "h1"),
+    ];
+    for other in others {
+        assert_ne!(first, other);
+    }
+    // A step is bound to what those before it left, and to nobody else's work.
+    let step = |planned: &str, side: Option<&str>| {
+        let mut scene = scene("x");
+        scene.enter();
+        scene.run_step(1, planned);
+        if let Some(side) = side {
+            scene.run_step(3, side);
+        }
+        bound_to(&scene.run, &scene.plan, 1, Some(2), "c1", "h1")
+    };
+    assert_eq!(step("p", None), step("p", Some("s")));
+    assert_ne!(step("p", None), step("q", None));
+}

@@ -1,0 +1,79 @@
+//! Approvals.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::approval::{Approval, Approve};
+use berth_api::page::List;
+use berth_api::pipeline::Because;
+use berth_core::access::permit;
+use berth_core::approval::Choice;
+use berth_core::id::{ApprovalId, DeploymentId};
+use berth_core::name::Reason;
+
+use crate::app::{Answer, App, ApprovalFilter, Outcome};
+use crate::error::AppError;
+use crate::http::body::Posted;
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{Listed, Paging};
+
+const STATUSES: &[&str] = &["pending", "approved", "rejected", "expired", "lapsed", "all"];
+
+/// List approvals, newest first: those that wait for an answer, or others.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/approvals", tag = "approvals",
+    params(("status" = Option<String>, Query, description = "only those of this status, or `all`; `pending` when left out"),
+           ("deployment" = Option<String>, Query, description = "only those of this deployment, by its id")),
+    responses((status = 200, body = List<Approval>)))]
+pub(crate) async fn list_approvals(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::ApprovalsRead>,
+    paging: Paging,
+) -> Result<Listed<Approval>, AppError> {
+    let status = paging.params.one_of("status", STATUSES)?.unwrap_or_else(|| "pending".into());
+    let deployment = paging.params.parsed::<DeploymentId>("deployment")?;
+    let filter = ApprovalFilter { status: (status != "all").then_some(status), deployment };
+    let start = paging.start::<ApprovalId>()?;
+    let page = app.list_approvals(&who, filter, start, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// View an approval: what it is for, who may answer, and who has.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}", tag = "approvals",
+    responses((status = 200, body = Data<Approval>)))]
+pub(crate) async fn view_approval(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::ApprovalsRead>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Answer<Approval>, AppError> {
+    app.view_approval(&who, id).await
+}
+
+/// Approve: when enough people have, the work starts at once.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", tag = "approvals",
+    request_body = Option<Approve>, responses((status = 200, body = Data<Approval>)))]
+pub(crate) async fn approve(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::ApprovalsDecide>,
+    Path((_, id)): Path<(String, String)>,
+    posted: Posted<Approve>,
+) -> Result<Outcome<Approval>, AppError> {
+    let mut check = Check::default();
+    let comment = check.optional("/comment", posted.body.comment.as_deref(), Reason::parse);
+    app.answer_approval(&who, id, Choice::Approve, check.done(Some(comment))?, posted.once).await
+}
+
+/// Reject: one no ends it, and what waited for it fails.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", tag = "approvals",
+    request_body = Option<Because>, responses((status = 200, body = Data<Approval>)))]
+pub(crate) async fn reject(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::ApprovalsDecide>,
+    Path((_, id)): Path<(String, String)>,
+    posted: Posted<Because>,
+) -> Result<Outcome<Approval>, AppError> {
+    let mut check = Check::default();
+    let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
+    app.answer_approval(&who, id, Choice::Reject, check.done(Some(reason))?, posted.once).await
+}
