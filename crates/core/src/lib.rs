@@ -20,4 +20,5 @@ pub mod run;
 pub mod secret;
 pub mod step;
 pub mod time;
+pub mod webhook;
 pub mod world;
