@@ -10,6 +10,7 @@ pub mod repositories;
 pub mod runs;
 pub mod secrets;
 pub mod tokens;
+pub mod webhooks;
 
 use crate::error::StoreError;
 use crate::lists;

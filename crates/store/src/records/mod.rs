@@ -1,5 +1,6 @@
 //! Records: for each noun its row, how it is loaded and how it is written.
 
+pub mod delivery;
 pub mod deployment;
 pub mod environment;
 pub mod instance;
@@ -17,3 +18,4 @@ pub mod sign_in;
 pub mod ticket;
 pub mod token;
 pub mod user;
+pub mod webhook;
