@@ -74,7 +74,12 @@ impl Replay for WebhookWithSecret {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct WebhookNew {
-    #[schema(min_length = 1, max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "ops")]
+    #[schema(
+        min_length = 1,
+        max_length = 63,
+        pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+        example = "ops"
+    )]
     pub name: String,
     #[schema(max_length = 2048, example = "https://hooks.acme.test/berth")]
     pub url: String,

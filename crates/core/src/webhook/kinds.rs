@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::EventKind;
-use crate::pipeline::wording::{hint, quoted};
+use crate::pipeline::wording::hint;
 
 pub const KINDS_PER_WEBHOOK_MAX: usize = 100;
 
@@ -58,7 +58,7 @@ impl Kinds {
         for (index, kind) in sent.iter().enumerate() {
             if kind != ALL && !is_known(kind) {
                 let (hint, _) = hint(kind, known());
-                let why = format!("there is no event {}{hint}", quoted(kind));
+                let why = format!("is not a kind of event{hint}");
                 return Err(InvalidKind { index: Some(index), why });
             }
             if !kinds.contains(kind) {
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(check(&["approval_requested"]).map(|kinds| kinds.len()), Ok(1));
         assert_eq!(
             check(&["deployment_fialed"]),
-            Err("there is no event `deployment_fialed`; did you mean `deployment_failed`?".to_owned())
+            Err("is not a kind of event; did you mean `deployment_failed`?".to_owned())
         );
         assert!(check(&[]).is_err_and(|why| why.contains("1 to 100")));
         assert!(check(&["step_failed"; 101]).is_err());

@@ -2,6 +2,7 @@
 
 mod answer;
 mod declared;
+mod deliveries;
 mod deployments;
 mod environments;
 mod events;

@@ -11,7 +11,7 @@ use url::{Host, Url};
 
 use super::address::{is_metadata, is_public};
 
-pub const URL_BYTES_MAX: usize = 2_048;
+const URL_BYTES_MAX: usize = 2_048;
 
 /// A host or a network that may be asked although it is not on the open network, and also by plain http.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,6 +51,8 @@ fn here(operation: &Operation) -> String {
         .replace("{deploymentId}", "unknown")
         .replace("{stepId}", "unknown")
         .replace("{stage}", "unknown")
+        .replace("{webhookId}", "unknown")
+        .replace("{deliveryId}", "unknown")
 }
 
 #[tokio::test]
