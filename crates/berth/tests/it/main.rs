@@ -15,3 +15,4 @@ mod start;
 mod stop;
 mod upgrade;
 mod walk;
+mod webhooks;

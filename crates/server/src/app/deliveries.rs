@@ -72,7 +72,7 @@ impl App {
         self.read(who, move |db| {
             let found = find(db, &key)?;
             let slice = webhooks::deliveries(db, found.id, status.as_deref(), &from, limit)?;
-            let last = slice.items.last().map(|item| item.id.to_string());
+            let last = slice.items.last().map(|item| item.sequence.to_string());
             let items = slice.items.iter().map(|item| shown_delivery(db, item)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
         })

@@ -1,7 +1,6 @@
 //! Lists of webhooks and deliveries; who is behind, and what is due.
 
 use berth_core::id::{DeliveryId, OrgId, WebhookId};
-use berth_core::time::Timestamp;
 use berth_core::webhook::{Delivery, Webhook};
 
 use super::{COUNTED_MAX, From, Slice, counted};
@@ -16,8 +15,8 @@ statements! {
         FROM webhooks WHERE org_id = $1 ORDER BY id LIMIT $2";
     Org Read DELIVERIES = "SELECT id, webhook_id, event_id, sequence, kind, status, tries, attempts, next_try_at,
           created_at, ended_at FROM webhook_deliveries
-        WHERE org_id = $1 AND webhook_id = $2 AND ($3 = '' OR status = $3) AND ($4 = '' OR id < $4)
-        ORDER BY id DESC LIMIT $5 OFFSET $6";
+        WHERE org_id = $1 AND webhook_id = $2 AND ($3 = '' OR status = $3) AND sequence < $4
+        ORDER BY sequence DESC LIMIT $5 OFFSET $6";
     Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM webhook_deliveries
         WHERE org_id = $1 AND webhook_id = $2 AND ($3 = '' OR status = $3) LIMIT $4) AS counted";
     Org Read PENDING = "SELECT CAST(COUNT(*) AS BIGINT) FROM webhook_deliveries
@@ -32,9 +31,7 @@ statements! {
         GROUP BY d.org_id, d.webhook_id ORDER BY MIN(d.next_try_at) LIMIT $2";
     Org Read NEXT = "SELECT id FROM webhook_deliveries
         WHERE org_id = $1 AND webhook_id = $2 AND next_try_at IS NOT NULL AND next_try_at <= $3
-        ORDER BY next_try_at, id LIMIT 1";
-    Instance Read NEXT_DUE = "SELECT MIN(next_try_at) FROM webhook_deliveries
-        WHERE next_try_at IS NOT NULL AND next_try_at > $1";
+        ORDER BY next_try_at, sequence LIMIT 1";
 }
 
 /// A webhook that has not looked at everything yet.
@@ -60,12 +57,12 @@ pub fn deliveries(
     from: &From,
     limit: i64,
 ) -> Result<Slice<Delivery>, StoreError> {
-    let (after, offset) = match from {
-        From::After(id) => (id.as_str(), 0),
-        From::Offset(offset) => ("", *offset),
+    let (before, offset) = match from {
+        From::After(sequence) => (sequence.parse().unwrap_or(0), 0),
+        From::Offset(offset) => (i64::MAX, *offset),
     };
     let status = status.unwrap_or_default();
-    let params = [text(webhook), status.into(), after.into(), (limit + 1).into(), offset.into()];
+    let params = [text(webhook), status.into(), before.into(), (limit + 1).into(), offset.into()];
     let rows = db.rows(&DELIVERIES, &params)?;
     let total = db.row(&COUNT, &[text(webhook), status.into(), (COUNTED_MAX + 1).into()])?;
     let total = total.map(|row| row.int(0)).transpose()?.and_then(counted);
@@ -95,11 +92,4 @@ pub fn due(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, WebhookId)>, St
 pub fn next(db: &mut impl Read, webhook: WebhookId) -> Result<Option<DeliveryId>, StoreError> {
     let now = db.now();
     db.row(&NEXT, &[text(webhook), now.into()])?.map(|row| row.parse(0)).transpose()
-}
-
-/// When something will be due that is not yet.
-pub fn next_due(db: &mut impl Read) -> Result<Option<Timestamp>, StoreError> {
-    let now = db.now();
-    let row = db.row(&NEXT_DUE, &[now.into()])?;
-    row.map_or(Ok(None), |row| row.maybe(0, Row::time))
 }

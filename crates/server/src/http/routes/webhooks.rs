@@ -9,7 +9,7 @@ use berth_api::webhook::{
     Delivery, Webhook, WebhookFormat, WebhookNew, WebhookPatch, WebhookPing, WebhookWithSecret,
 };
 use berth_core::access::permit;
-use berth_core::id::{DeliveryId, WebhookId};
+use berth_core::id::WebhookId;
 use berth_core::name::Slug;
 use berth_core::webhook::{DeliveryStatus, Format, Kinds};
 
@@ -128,7 +128,7 @@ pub(crate) async fn list_deliveries(
 ) -> Result<Listed<Delivery>, AppError> {
     let words = DeliveryStatus::ALL.map(DeliveryStatus::as_str);
     let status = paging.params.one_of("status", &words)?;
-    let page = app.list_deliveries(&who, key, status, paging.start::<DeliveryId>()?, paging.limit).await?;
+    let page = app.list_deliveries(&who, key, status, paging.start::<i64>()?, paging.limit).await?;
     Ok(paging.list(page))
 }
 

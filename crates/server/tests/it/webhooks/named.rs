@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Harbour, Receiver};
-use crate::world::{get, post};
+use crate::world::{call, get, post};
 
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 const QA: &str = "/api/v1/organizations/acme/pipelines/web/ephemeral-environments/qa-1";
@@ -46,7 +46,8 @@ async fn the_loser_of_a_takeover_and_the_next_in_line_are_told_in_words() {
     );
     send(&bob, "/sessions", json!({"queue": true})).await;
     let session = taken["sessionId"].as_str().unwrap();
-    send(&harbour.ada, &format!("/sessions/{session}/release"), json!({})).await;
+    let release = call("DELETE", &format!("{QA}/sessions/{session}")).by(&harbour.ada);
+    assert_eq!(harbour.world.send(release).await.status, 200);
     let lines = chat.heard(2).await;
     assert_eq!(lines[1].json(), json!({"text": "bob was next in line and has qa-1 of web now"}));
     harbour.close().await;
