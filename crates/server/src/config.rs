@@ -8,6 +8,7 @@ use crate::egress::{self, Allowed};
 use crate::git::Access;
 use crate::limits::{
     GIT_S_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
+    WEBHOOK_BEHIND_MAX,
 };
 
 /// What every runner says of the machine it is on.
@@ -42,6 +43,8 @@ pub struct Config {
     pub egress_allow: Vec<Allowed>,
     /// How long a receiver of webhooks may take.
     pub webhook_max: Duration,
+    /// Events a webhook may be behind before the oldest are dropped.
+    pub webhook_behind_max: i64,
 }
 
 impl Config {
@@ -62,6 +65,7 @@ impl Config {
             git_max: Duration::from_secs(GIT_S_MAX),
             egress_allow: Vec::new(),
             webhook_max: egress::REQUEST_MAX,
+            webhook_behind_max: WEBHOOK_BEHIND_MAX,
         }
     }
 

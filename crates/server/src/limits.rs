@@ -101,6 +101,8 @@ pub const SENDS_AT_ONCE: usize = 64;
 pub const SENDS_PER_ORGANIZATION_AT_ONCE: usize = 16;
 /// How long ended deliveries are kept, with their log.
 pub const DELIVERY_DAYS_KEPT: i64 = 7;
+/// Deliveries of one webhook that are kept.
+pub const DELIVERIES_KEPT_MAX: i64 = 10_000;
 /// How often one delivery is tried, by itself and because somebody asks.
 pub const ATTEMPTS_PER_DELIVERY_MAX: i64 = 100;
 /// What a ping shows of the answer.

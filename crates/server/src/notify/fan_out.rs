@@ -14,7 +14,7 @@ use berth_store::{Context, Reader};
 use super::message::{Sender, body};
 use crate::app::App;
 use crate::error::AppError;
-use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOK_BEHIND_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
+use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
 
 /// Webhooks looked at in one go.
 const BEHIND_BATCH_MAX: i64 = 1_000;
@@ -67,10 +67,10 @@ impl Step {
 async fn read_on(app: &App, org: OrgId, behind: Vec<Behind>) -> Result<bool, AppError> {
     let positions: Vec<i64> =
         behind.iter().map(|it| it.sequence.max(app.notify.position(it.webhook))).collect();
-    let public_url = app.config.public_url.clone();
+    let (public_url, behind_max) = (app.config.public_url.clone(), app.config.webhook_behind_max);
     let steps = app.store.read(Some(org), move |db| {
         let positions: Vec<_> = behind.into_iter().zip(positions).collect();
-        steps(db, org, &positions, public_url.as_deref())
+        steps(db, org, &positions, public_url.as_deref(), behind_max)
     });
     let steps = steps.await?;
     let has_moved = !steps.is_empty();
@@ -109,6 +109,7 @@ fn steps(
     org: OrgId,
     positions: &[(Behind, i64)],
     public_url: Option<&str>,
+    behind_max: i64,
 ) -> Result<Vec<Step>, AppError> {
     let Some(organization) = organization::by_id(db, org)? else { return Ok(Vec::new()) };
     let sender = Sender { org: &organization, public_url };
@@ -120,7 +121,7 @@ fn steps(
         let Some(webhook) = known.get(&behind.webhook) else { continue };
         let room = DELIVERIES_PENDING_MAX - webhooks::pending(db, webhook.id)?;
         // Too far back to be news, and no room for it either.
-        let oldest = behind.head - WEBHOOK_BEHIND_MAX;
+        let oldest = behind.head - behind_max;
         if room <= 0 && *position < oldest {
             let (from, dropped) = (behind.sequence, oldest - position);
             steps.push(Step { webhook: webhook.id, from, to: oldest, dropped, letters: Vec::new() });

@@ -13,6 +13,7 @@ use crate::value::{Row, text};
 statements! {
     Org Read ALL = "SELECT id, name, url, kinds, format, inactive_since, inactive_why, version, created_at, updated_at
         FROM webhooks WHERE org_id = $1 ORDER BY id LIMIT $2";
+    Instance Read EVERYWHERE = "SELECT org_id, id FROM webhooks WHERE id > $1 ORDER BY id LIMIT $2";
     Org Read DELIVERIES = "SELECT id, webhook_id, event_id, sequence, kind, status, tries, attempts, next_try_at,
           created_at, ended_at FROM webhook_deliveries
         WHERE org_id = $1 AND webhook_id = $2 AND ($3 = '' OR status = $3) AND sequence < $4
@@ -47,6 +48,16 @@ pub struct Behind {
 /// All of an organization, oldest first.
 pub fn all(db: &mut impl Read, limit: i64) -> Result<Vec<Webhook>, StoreError> {
     db.rows(&ALL, &[limit.into()])?.iter().map(webhook::read).collect()
+}
+
+/// Of all organizations, after this id.
+pub fn everywhere(
+    db: &mut impl Read,
+    after: &str,
+    limit: i64,
+) -> Result<Vec<(OrgId, WebhookId)>, StoreError> {
+    let rows = db.rows(&EVERYWHERE, &[after.into(), limit.into()])?;
+    rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
 }
 
 /// Newest first. The total is counted up to a bound.

@@ -39,6 +39,12 @@ statements! {
         WHERE org_id = $1 AND webhook_id = $2 AND status = 'pending'";
     Org Upkeep HASTEN = "UPDATE webhook_deliveries SET next_try_at = $3
         WHERE org_id = $1 AND webhook_id = $2 AND next_try_at > $3";
+    // All but the newest ones, of those that have ended.
+    Org Upkeep FORGET_SURPLUS = "DELETE FROM webhook_deliveries WHERE org_id = $1 AND id IN
+        (SELECT d.id FROM webhook_deliveries d WHERE d.org_id = $1 AND d.webhook_id = $2 AND d.ended_at IS NOT NULL
+          AND d.sequence <= (SELECT k.sequence FROM webhook_deliveries k WHERE k.org_id = $1 AND k.webhook_id = $2
+            ORDER BY k.sequence DESC LIMIT 1 OFFSET $3)
+          ORDER BY d.sequence LIMIT $4)";
     Instance Upkeep FORGET = "DELETE FROM webhook_deliveries WHERE (org_id, id) IN
         (SELECT org_id, id FROM webhook_deliveries WHERE ended_at < $1 LIMIT $2)";
 }
@@ -149,6 +155,12 @@ pub fn hasten(tx: &mut Tx<'_>, webhook: WebhookId) -> Result<u64, StoreError> {
 /// Forgets some of those that ended before this time, with their log.
 pub fn forget(tx: &mut Tx<'_>, before: Timestamp) -> Result<i64, StoreError> {
     let gone = tx.execute(&FORGET, &[before.into(), FORGET_BATCH_MAX.into()])?;
+    Ok(i64::try_from(gone).unwrap_or(i64::MAX))
+}
+
+/// Forgets some of what a webhook has beyond its newest `kept`.
+pub fn forget_surplus(tx: &mut Tx<'_>, webhook: WebhookId, kept: i64) -> Result<i64, StoreError> {
+    let gone = tx.execute(&FORGET_SURPLUS, &[text(webhook), kept.into(), FORGET_BATCH_MAX.into()])?;
     Ok(i64::try_from(gone).unwrap_or(i64::MAX))
 }
 

@@ -150,7 +150,11 @@ struct Harbour {
 
 impl Harbour {
     async fn open() -> Self {
-        let world = World::with(config()).await;
+        Self::with(config()).await
+    }
+
+    async fn with(config: Config) -> Self {
+        let world = World::with(config).await;
         let (at_work, ada) = (AtWork::begin(&world.app), world.ada.clone());
         Self { world, at_work, ada }
     }

@@ -1,12 +1,16 @@
 //! What is refused before anything is sent, and what is refused at the last moment.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use berth_core::name::Slug;
-use serde_json::json;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_server::config::Config;
+use berth_server::limits::DELIVERIES_PENDING_MAX;
+use berth_store::{Context, StoreError};
+use serde_json::{Value, json};
 
 use super::{Answer, Harbour, Receiver, WEBHOOKS, patch};
-use crate::world::{World, post};
+use crate::world::{World, get, post};
 
 #[tokio::test]
 async fn bad_webhooks_are_refused_with_what_to_do() {
@@ -64,52 +68,57 @@ async fn a_name_of_this_machine_is_refused_when_it_is_asked() {
     assert!(error.contains("not on the open network"), "{}", ping.text);
 }
 
-/// A queue that is full stops reading; what falls too far behind is dropped and counted.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_receivers_queue_is_bounded_and_it_catches_up() {
-    use berth_core::event::{EventKind, NewEvent, Subject};
-    use berth_server::limits::DELIVERIES_PENDING_MAX;
-    use berth_store::{Context, StoreError};
-
-    let harbour = Harbour::open().await;
-    let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let now_works = works.clone();
-    let receiver = Receiver::start(move |_| {
-        Answer::Status(if now_works.load(std::sync::atomic::Ordering::SeqCst) { 200 } else { 500 })
-    })
-    .await;
-    harbour.webhook("ops", &receiver.url(), &["step_failed"]).await;
-    let org = crate::history::org(&harbour.world).await;
-    let happened = DELIVERIES_PENDING_MAX + 50;
-    let record = harbour.world.app.store().transact(Context::system(Some(org)), move |tx| {
-        for number in 0..happened {
-            let name = Slug::parse(&format!("step-{number}")).unwrap();
-            tx.record(NewEvent::new(
-                EventKind::StepFailed,
-                Subject::new("step", number, Some(name.as_str())),
-            ))?;
+/// Records so many failed steps in one transaction.
+async fn fail_steps(harbour: &Harbour, count: i64) {
+    let context = Context::system(Some(crate::history::org(&harbour.world).await));
+    let record = harbour.world.app.store().transact(context, move |tx| {
+        for number in 0..count {
+            tx.record(NewEvent::new(EventKind::StepFailed, Subject::new("step", number, None)))?;
         }
         Ok::<_, StoreError>(())
     });
     record.await.unwrap();
-    let full = harbour
-        .until("/ops", |hook| {
-            hook["pending"] == DELIVERIES_PENDING_MAX && hook["failures"].as_i64() >= Some(5)
-        })
-        .await;
-    assert_eq!(full["dropped"], 0);
+}
 
-    works.store(true, std::sync::atomic::Ordering::SeqCst);
+/// A queue that is full stops reading, and reads on when there is room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_broken_receivers_queue_is_bounded_and_it_catches_up() {
+    let harbour = Harbour::open().await;
+    let works = Arc::new(AtomicBool::new(false));
+    let now_works = works.clone();
+    let receiver =
+        Receiver::start(move |_| Answer::Status(if now_works.load(Ordering::SeqCst) { 200 } else { 500 }))
+            .await;
+    harbour.webhook("ops", &receiver.url(), &["step_failed"]).await;
+    let happened = DELIVERIES_PENDING_MAX + 50;
+    fail_steps(&harbour, happened).await;
+    let is_full =
+        |hook: &Value| hook["pending"] == DELIVERIES_PENDING_MAX && hook["failures"].as_i64() >= Some(5);
+    assert_eq!(harbour.until("/ops", is_full).await["dropped"], 0);
+
+    works.store(true, Ordering::SeqCst);
     harbour.hasten("ops").await;
-    let done = harbour.until("/ops", |hook| hook["pending"] == 0).await;
-    assert_eq!((&done["dropped"], &done["failures"]), (&json!(0), &json!(0)));
-    let page = harbour
-        .world
-        .send(
-            crate::world::get(&format!("{WEBHOOKS}/ops/deliveries?limit=1&status=delivered"))
-                .by(&harbour.ada),
-        )
-        .await;
-    assert_eq!(page.body["pagination"]["total"], happened, "nothing was lost: {}", page.text);
+    let path = format!("{WEBHOOKS}/ops/deliveries?limit=1&status=delivered");
+    let total =
+        async || harbour.world.send(get(&path).by(&harbour.ada)).await.body["pagination"]["total"].clone();
+    let all = tokio::time::timeout(super::PATIENCE, async {
+        while total().await != happened {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(all.await.is_ok(), "{} of {happened} were delivered", total().await);
+    let done = harbour.see("/ops").await;
+    assert_eq!((&done["pending"], &done["dropped"], &done["failures"]), (&json!(0), &json!(0), &json!(0)));
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_too_far_behind_a_full_queue_is_dropped_and_counted() {
+    let harbour = Harbour::with(Config { webhook_behind_max: 20, ..super::config() }).await;
+    let receiver = Receiver::start(|_| Answer::Status(500)).await;
+    harbour.webhook("ops", &receiver.url(), &["step_failed"]).await;
+    fail_steps(&harbour, DELIVERIES_PENDING_MAX + 50).await;
+    let seen = harbour.until("/ops", |hook| hook["dropped"].as_i64() > Some(0)).await;
+    assert_eq!((&seen["pending"], &seen["dropped"]), (&json!(DELIVERIES_PENDING_MAX), &json!(30)));
     harbour.close().await;
 }
