@@ -1,6 +1,7 @@
 //! Fan out: events become deliveries, and the cursor moves with them in one transaction.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use berth_core::event::Event;
 use berth_core::id::{DeliveryId, OrgId, PipelineId, WebhookId};
@@ -174,10 +175,10 @@ impl Pipelines {
     fn of(&mut self, db: &mut Reader<'_>, event: &Event) -> Result<Option<&Pipeline>, AppError> {
         let subject = event.subjects.iter().find(|subject| subject.kind == "pipeline");
         let Some(id) = subject.and_then(|subject| subject.id.parse().ok()) else { return Ok(None) };
-        if !self.0.contains_key(&id) {
-            let found = pipeline::by_id(db, id)?;
-            self.0.insert(id, found);
-        }
-        Ok(self.0.get(&id).and_then(Option::as_ref))
+        let found = match self.0.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(pipeline::by_id(db, id)?),
+        };
+        Ok(found.as_ref())
     }
 }
