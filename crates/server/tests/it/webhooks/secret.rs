@@ -49,7 +49,7 @@ async fn a_secret_is_shown_once_and_is_in_no_file() {
         assert!(!seen.text.contains("secret\":") && !seen.text.contains(&secret[6..]), "{}", seen.text);
     }
     let dir = harbour.world.dir.path().to_owned();
-    let (mut looked, bare) = (0, secret[6..].as_bytes());
+    let (mut looked, bare) = (0, &secret.as_bytes()[6..]);
     for entry in
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_file())
     {
