@@ -19,6 +19,7 @@ pub mod runner;
 pub mod secret;
 pub mod session;
 pub mod token;
+pub mod webhook;
 
 use serde::Serialize;
 use utoipa::ToSchema;

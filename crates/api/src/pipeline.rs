@@ -23,6 +23,10 @@ pub struct Pipeline {
     pub stages: Vec<Stage>,
     /// Names of its ephemeral environments.
     pub environments: Vec<String>,
+    /// Who is told of what, as the definition says.
+    pub notifications: Vec<PipelineNotification>,
+    /// What is not an error and does not work either.
+    pub warnings: Vec<PipelineWarning>,
     pub definition_hash: String,
     /// Where its definition comes from; null where it was sent.
     pub repository: Option<PipelineOrigin>,
@@ -35,6 +39,25 @@ pub struct Pipeline {
 }
 
 impl Replay for Pipeline {}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineNotification {
+    /// The webhook's name.
+    #[schema(example = "ops")]
+    pub webhook: String,
+    /// Null while there is no webhook of this name.
+    pub webhook_id: Option<String>,
+    pub events: Vec<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PipelineWarning {
+    #[schema(example = "missing_webhook")]
+    pub code: String,
+    pub detail: String,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

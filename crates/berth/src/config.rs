@@ -21,7 +21,16 @@ pub(crate) struct Settings {
     pub(crate) runner: RunnerSettings,
     pub(crate) repository_roots: Vec<PathBuf>,
     pub(crate) repository_hosts: Vec<String>,
+    pub(crate) egress: EgressSettings,
     pub(crate) log: Log,
+}
+
+/// Where the server's own requests may go.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct EgressSettings {
+    /// Hosts, addresses and networks that are not on the open network.
+    pub(crate) allow: Vec<String>,
 }
 
 /// The runner inside the server.
@@ -84,6 +93,7 @@ impl Default for Settings {
             runner: RunnerSettings::default(),
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
+            egress: EgressSettings::default(),
             log: Log::default(),
         }
     }
@@ -104,6 +114,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
     "BERTH_REPOSITORY_ROOTS",
     "BERTH_REPOSITORY_HOSTS",
+    "BERTH_EGRESS__ALLOW",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];
@@ -124,6 +135,7 @@ impl Settings {
             .with_list_parse_key("trusted_proxies")
             .with_list_parse_key("repository_roots")
             .with_list_parse_key("repository_hosts")
+            .with_list_parse_key("egress.allow")
             .try_parsing(true);
         let settings: Self = sources
             .add_source(environment)

@@ -116,6 +116,8 @@ actions! {
     ApprovalsDecide, "approvals:decide", Deployer, "approve and reject, where the rule counts them";
     SecretsRead, "secrets:read", Viewer, "see names and use of secrets, never values";
     SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
+    WebhooksRead, "webhooks:read", Viewer, "see webhooks and their deliveries, never secrets";
+    WebhooksWrite, "webhooks:write", Admin, "create, change, try and delete webhooks, and deliver again";
     EventsRead, "events:read", Viewer, "read the audit history";
 }
 

@@ -94,6 +94,11 @@ kinds! {
     SecretDeleted = "secret_deleted",
     SecretRead = "secret_read",
     RootKeyRotated = "root_key_rotated",
+    WebhookCreated = "webhook_created",
+    WebhookUpdated = "webhook_updated",
+    WebhookRotated = "webhook_rotated",
+    WebhookDeactivated = "webhook_deactivated",
+    WebhookDeleted = "webhook_deleted",
 }
 
 impl fmt::Display for EventKind {

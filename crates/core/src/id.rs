@@ -99,6 +99,9 @@ id! {
     DataKeyId = "key",
     /// A signed-in browser.
     SignInId = "sgn",
+    WebhookId = "whk",
+    /// One event on its way to one webhook.
+    DeliveryId = "dlv",
     /// Work that must happen outside the database.
     EffectId = "eff",
 }

@@ -21,5 +21,6 @@ pub mod run;
 pub mod secret;
 pub mod step;
 pub mod time;
+pub mod webhook;
 pub mod window;
 pub mod world;

@@ -4,9 +4,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::egress::{self, Allowed};
 use crate::git::Access;
 use crate::limits::{
     GIT_S_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
+    WEBHOOK_BEHIND_MAX,
 };
 
 /// What every runner says of the machine it is on.
@@ -37,6 +39,12 @@ pub struct Config {
     pub repository_hosts: Vec<String>,
     /// How long one run of git may take.
     pub git_max: Duration,
+    /// Hosts and networks the server's own requests may go to although they are not on the open network.
+    pub egress_allow: Vec<Allowed>,
+    /// How long a receiver of webhooks may take.
+    pub webhook_max: Duration,
+    /// Events a webhook may be behind before the oldest are dropped.
+    pub webhook_behind_max: i64,
 }
 
 impl Config {
@@ -55,6 +63,9 @@ impl Config {
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
             git_max: Duration::from_secs(GIT_S_MAX),
+            egress_allow: Vec::new(),
+            webhook_max: egress::REQUEST_MAX,
+            webhook_behind_max: WEBHOOK_BEHIND_MAX,
         }
     }
 

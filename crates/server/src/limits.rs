@@ -90,3 +90,20 @@ pub const PIPELINES_PER_REPOSITORY_MAX: usize = 200;
 pub const SYNCS_AT_ONCE: usize = 2;
 /// Paths that differ between two heads; with more of them everything counts as changed.
 pub const CHANGED_PATHS_MAX: usize = 20_000;
+
+pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
+/// Deliveries of one webhook that wait to be sent. With so many it reads no further events until some are through.
+pub const DELIVERIES_PENDING_MAX: i64 = 1_000;
+/// Events a webhook may be behind. What is further back is dropped, and counted.
+pub const WEBHOOK_BEHIND_MAX: i64 = 100_000;
+/// Tries under way at once, in all and of one organization. One webhook has one.
+pub const SENDS_AT_ONCE: usize = 64;
+pub const SENDS_PER_ORGANIZATION_AT_ONCE: usize = 16;
+/// How long ended deliveries are kept, with their log.
+pub const DELIVERY_DAYS_KEPT: i64 = 7;
+/// Deliveries of one webhook that are kept.
+pub const DELIVERIES_KEPT_MAX: i64 = 10_000;
+/// How often one delivery is tried, by itself and because somebody asks.
+pub const ATTEMPTS_PER_DELIVERY_MAX: i64 = 100;
+/// What a ping shows of the answer.
+pub const ANSWER_EXCERPT_CHARS_MAX: usize = 200;

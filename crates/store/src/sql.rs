@@ -98,7 +98,9 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::query::repositories::STATEMENTS,
         crate::query::secrets::STATEMENTS,
         crate::query::tokens::STATEMENTS,
+        crate::query::webhooks::STATEMENTS,
         crate::records::approval::STATEMENTS,
+        crate::records::delivery::STATEMENTS,
         crate::records::deployment::STATEMENTS,
         crate::records::environment::STATEMENTS,
         crate::records::instance::STATEMENTS,
@@ -116,6 +118,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::records::ticket::STATEMENTS,
         crate::records::token::STATEMENTS,
         crate::records::user::STATEMENTS,
+        crate::records::webhook::STATEMENTS,
         crate::trail::STATEMENTS,
     ]
     .into_iter()

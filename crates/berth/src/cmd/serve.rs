@@ -12,6 +12,7 @@ use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::credential::Redacted;
 use berth_server::demo::{self, DemoOrganization};
+use berth_server::egress::Allowed;
 use berth_server::serve::serve;
 use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
@@ -58,6 +59,10 @@ pub(crate) struct Args {
     /// Host of repositories that may be in a private network; may be given several times
     #[arg(long, value_name = "HOST")]
     repository_host: Vec<String>,
+    /// Host, address or network (10.0.0.0/8) that webhooks may go to although it is private, also by plain http; may be
+    /// given several times
+    #[arg(long, value_name = "HOST|CIDR")]
+    egress_allow: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -81,6 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         streams_per_token_max: settings.streams_per_token_max,
         repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
+        egress_allow: allowed(&settings.egress.allow, &args.egress_allow)?,
         ..Config::local(listen)
     };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
@@ -110,6 +116,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     listen_and_serve(runtime, app, &runner, &hidden, WhenTaken::Fail, |address| {
         say(&format!("berth is serving at http://{address}"))
     })
+}
+
+fn allowed(settings: &[String], args: &[String]) -> anyhow::Result<Vec<Allowed>> {
+    let parse = |text: &String| text.parse().with_context(|| format!("egress-allow {text:?}"));
+    settings.iter().chain(args).map(parse).collect()
 }
 
 fn run_demo(

@@ -16,3 +16,4 @@ mod start;
 mod stop;
 mod upgrade;
 mod walk;
+mod webhooks;

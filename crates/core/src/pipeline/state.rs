@@ -11,7 +11,7 @@ use crate::event::{Actor, EventKind, NewEvent, Subject};
 use crate::id::PipelineId;
 use crate::name::{DisplayName, EnvName, Reason, Slug};
 use crate::pipeline::grammar::SecretName;
-use crate::pipeline::model::{Definition, Environment};
+use crate::pipeline::model::{Definition, Environment, Notification};
 use crate::pipeline::origin::Origin;
 use crate::time::Timestamp;
 
@@ -55,6 +55,9 @@ pub struct Outline {
     /// Names of the secrets it uses.
     #[serde(default)]
     pub secrets: BTreeSet<SecretName>,
+    /// Who is told of what.
+    #[serde(default)]
+    pub notifications: Vec<Notification>,
 }
 
 impl Outline {
@@ -66,6 +69,7 @@ impl Outline {
             stages: definition.stages.iter().map(|stage| stage.name.to_string()).collect(),
             environments: definition.ephemeral_environments.keys().map(ToString::to_string).collect(),
             secrets: definition.secrets_used().into_iter().map(|found| found.name).collect(),
+            notifications: definition.notifications.clone(),
         }
     }
 }
@@ -239,6 +243,7 @@ mod tests {
                 stages: vec![],
                 environments: vec![],
                 secrets: BTreeSet::new(),
+                notifications: vec![],
             },
             environments: BTreeMap::new(),
         }

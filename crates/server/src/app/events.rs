@@ -80,7 +80,7 @@ pub(super) fn named_by_id(db: &mut Reader<'_>, filter: &mut EventFilter) -> Resu
 }
 
 /// The same members as the form that is hashed, streamed and exported.
-fn shown(event: &Event) -> wire::Event {
+pub(crate) fn shown(event: &Event) -> wire::Event {
     wire::Event {
         id: event.id.to_string(),
         sequence: event.sequence,

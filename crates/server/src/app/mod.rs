@@ -4,6 +4,7 @@ mod answer;
 mod approvals;
 mod approvers;
 mod declared;
+mod deliveries;
 mod deployments;
 mod environments;
 mod events;
@@ -21,6 +22,7 @@ mod secrets;
 mod sign_in;
 mod tokens;
 mod wait;
+mod webhooks;
 mod wire;
 
 pub use answer::{Answer, Outcome, Page};
@@ -29,6 +31,7 @@ pub(crate) use declared::{adopt, declare as declare_environments};
 pub use deployments::{DeploymentFilter, NewDeployment, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
+pub(crate) use events::shown as wire_event;
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
@@ -43,6 +46,7 @@ pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
 pub(crate) use tokens::issue as issue_token;
 pub use wait::Waiting;
+pub use webhooks::{NewWebhook, WebhookChange};
 
 use std::sync::Arc;
 
@@ -56,12 +60,14 @@ use crate::access::{self, Authorized, Standing};
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::credential::password::Passwords;
+use crate::egress::{self, Egress, Policy};
 use crate::engine::Engine;
 use crate::error::AppError;
 use crate::gate::Gate;
 use crate::git::Mirrors;
 use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
 use crate::logs::LogStore;
+use crate::notify::Notify;
 use crate::rate::Rates;
 use crate::streams::Streams;
 use crate::vault::Vault;
@@ -85,6 +91,10 @@ pub struct App {
     /// Copies of repositories.
     pub(crate) git: Mirrors,
     pub(crate) syncs: Syncs,
+    /// The one way out for requests of the server itself.
+    pub(crate) egress: Egress,
+    /// Tells webhooks what happened.
+    pub(crate) notify: Notify,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -99,6 +109,9 @@ impl App {
         let logs = LogStore::new(config.data_dir.join("logs"));
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         let (git, syncs) = (Mirrors::new(&config.data_dir, config.git_max), Syncs::default());
+        let policy = Policy { allowed: config.egress_allow.clone() };
+        let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);
+        let notify = Notify::default();
         Self {
             store,
             vault,
@@ -113,6 +126,8 @@ impl App {
             engine,
             git,
             syncs,
+            egress,
+            notify,
             shutdown,
         }
     }

@@ -78,8 +78,8 @@ impl App {
         .await
     }
 
-    /// Checks a definition without keeping it, also for secrets that nobody has created and approvals that nobody could
-    /// give.
+    /// Checks a definition without keeping it, also for secrets and webhooks that nobody has created and approvals that
+    /// nobody could give.
     pub async fn validate_definition(
         &self,
         who: &Authorized<permit::PipelinesRead>,
@@ -106,11 +106,14 @@ impl App {
             Ok((missing, nobody))
         });
         let (missing, nobody) = missing.await?;
+        let told = parsed.definition.as_ref().map(|it| it.notifications.clone()).unwrap_or_default();
+        let unknown = self.read(who, move |db| super::webhooks::unknown(db, &told)).await?;
         let valid = parsed.definition.is_some();
         let placed = self.parsing.run(move || {
-            let mut placed = diagnostics_at(&source, Severity::Warning, "missing_secret", missing);
-            placed.extend(diagnostics_at(&source, Severity::Warning, "unfulfillable", nobody));
-            placed
+            let at = |code, found| diagnostics_at(&source, Severity::Warning, code, found);
+            let found =
+                [("missing_secret", missing), ("unfulfillable", nobody), ("missing_webhook", unknown)];
+            found.into_iter().flat_map(|(code, found)| at(code, found)).collect::<Vec<_>>()
         });
         parsed.diagnostics.extend(placed.await?);
         let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect();
@@ -299,11 +302,19 @@ fn origin(db: &mut impl Read, pipeline: &Pipeline) -> Result<Option<wire::Pipeli
 }
 
 fn answer(db: &mut impl Read, pipeline: &Pipeline) -> Result<Answer<wire::Pipeline>, AppError> {
-    Ok(Answer::ok(shown(db, pipeline)?).at_version(pipeline.version))
+    let body = shown(db, pipeline)?;
+    // Webhooks come and go without anybody changing the pipeline.
+    let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
+    let answer = Answer::ok(body).at_version(pipeline.version);
+    Ok(match told {
+        Some(told) => answer.varying_by(crc32fast::hash(&told)),
+        None => answer,
+    })
 }
 
 fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<wire::Pipeline, AppError> {
     let repository = origin(db, pipeline)?;
+    let (notifications, warnings) = super::webhooks::named_by(db, pipeline)?;
     let (status, stopped) = match &pipeline.status {
         Status::Active => (wire::PipelineStatus::Active, None),
         Status::Stopped { by, at, reason } => {
@@ -320,6 +331,8 @@ fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<wire::Pipeline, AppE
         tracks: pipeline.outline.tracks.clone(),
         stages: pipeline.outline.stages.iter().map(|name| wire::Stage { name: name.clone() }).collect(),
         environments: pipeline.outline.environments.clone(),
+        notifications,
+        warnings,
         definition_hash: pipeline.definition_hash.clone(),
         repository,
         retired_at: pipeline.retired_at.map(|time| time.to_string()),

@@ -57,6 +57,8 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("userId", "id of the user"),
     ("tokenId", "id of the token"),
     ("secretId", "id of the secret, or its name if the whole organization has it"),
+    ("webhookId", "id or name of the webhook"),
+    ("deliveryId", "id of the delivery"),
     ("eventId", "id of the event"),
     ("code", "code of a problem"),
 ];

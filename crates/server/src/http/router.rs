@@ -86,7 +86,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
         approvals, auth, deployments, environments, events, health, logs, members, organizations, pipelines,
-        queue, repositories, secrets, sessions, tokens,
+        queue, repositories, secrets, sessions, tokens, webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -164,6 +164,15 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(SecretsWrite, routes!(secrets::put_secret))
         .route(SecretsWrite, routes!(secrets::update_secret))
         .route(SecretsWrite, routes!(secrets::delete_secret))
+        .route(WebhooksRead, routes!(webhooks::list_webhooks))
+        .route(WebhooksWrite, routes!(webhooks::create_webhook))
+        .route(WebhooksRead, routes!(webhooks::view_webhook))
+        .route(WebhooksWrite, routes!(webhooks::update_webhook))
+        .route(WebhooksWrite, routes!(webhooks::delete_webhook))
+        .route(WebhooksWrite, routes!(webhooks::rotate_webhook))
+        .route(WebhooksWrite, routes!(webhooks::ping_webhook))
+        .route(WebhooksRead, routes!(webhooks::list_deliveries))
+        .route(WebhooksWrite, routes!(webhooks::redeliver))
         .route(EventsRead, routes!(events::list_events))
         .route(EventsRead, routes!(events::export_events))
         .route(EventsRead, routes!(events::verify_events))

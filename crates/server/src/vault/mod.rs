@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use berth_core::event::{EventKind, NewEvent, Subject};
-use berth_core::id::{DataKeyId, OrgId};
+use berth_core::id::{DataKeyId, OrgId, WebhookId};
 use berth_core::secret::Secret;
 use berth_store::records::key::{self, DataKey, Wrapped};
 use berth_store::records::secret::{self, Sealed};
-use berth_store::{Context, Store, StoreError, Tx};
+use berth_store::records::webhook::SigningSecret;
+use berth_store::{Context, Read, Store, StoreError, Tx};
 
 pub use marks::Marks;
 pub(crate) use marks::hex;
@@ -115,13 +116,50 @@ impl Vault {
     /// Encrypts a value for a version of a secret, making the organization's key if it has none.
     pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &Redacted) -> Result<Sealed, KeyError> {
         let org = tx.org()?;
-        let (id, key) = match key::newest(tx)? {
-            Some(found) => (found.id, self.data_key(org, &found)?),
-            None => self.new_data_key(tx, org)?,
-        };
+        let (id, key) = self.sealing_key(tx, org)?;
         let bound_to = place(org, secret, secret.version, id);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
+    }
+
+    /// Encrypts a webhook's signing secret of a version.
+    pub fn seal_signing(
+        &self,
+        tx: &mut Tx<'_>,
+        webhook: WebhookId,
+        version: i64,
+        value: &Redacted,
+    ) -> Result<Sealed, KeyError> {
+        let org = tx.org()?;
+        let (id, key) = self.sealing_key(tx, org)?;
+        let bound_to = signing_place(org, webhook, version, id);
+        let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+        Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
+    }
+
+    /// A signing secret, for the one place that signs.
+    pub(crate) fn open_signing(
+        &self,
+        db: &mut impl Read,
+        org: OrgId,
+        webhook: WebhookId,
+        secret: &SigningSecret,
+    ) -> Result<Redacted, KeyError> {
+        let found = key::by_id(db, secret.sealed.key)?.ok_or(KeyError::Damaged)?;
+        let key = self.data_key(org, &found)?;
+        let bound_to = signing_place(org, webhook, secret.version, secret.sealed.key);
+        let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+        let plain = root::open(&key, &secret.sealed.bytes, &parts)?;
+        let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
+        Ok(Redacted::new(value.to_owned()))
+    }
+
+    /// The key new values are encrypted with, made if there is none.
+    fn sealing_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
+        match key::newest(tx)? {
+            Some(found) => Ok((found.id, self.data_key(org, &found)?)),
+            None => self.new_data_key(tx, org),
+        }
     }
 
     /// The value of a secret's version, for the step that was granted it. Every reading is an event.
@@ -157,6 +195,11 @@ impl Vault {
 /// What a value is bound to.
 fn place(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 5] {
     [org.to_string(), secret.scope.to_string(), secret.name.to_string(), version.to_string(), key.to_string()]
+}
+
+fn signing_place(org: OrgId, webhook: WebhookId, version: i64, key: DataKeyId) -> [String; 5] {
+    let what = "webhook".to_owned();
+    [org.to_string(), what, webhook.to_string(), version.to_string(), key.to_string()]
 }
 
 fn wrapped(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped, KeyError> {

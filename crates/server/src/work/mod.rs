@@ -19,6 +19,7 @@ use crate::app::App;
 use crate::engine;
 use crate::error::AppError;
 use crate::limits::LOG_FLUSH_EVERY;
+use crate::notify;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -37,6 +38,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("flush logs", &app, flushes),
         keep_on("seal logs", &app, seal::seals),
         keep_on("sync", &app, sync::syncs),
+        keep_on("notify", &app, notify::notifies),
     );
     // The last of what its steps said.
     flush_logs(&app).await;

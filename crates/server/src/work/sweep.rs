@@ -2,12 +2,17 @@
 
 use berth_store::Context;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
-use berth_store::records::sign_in;
+use berth_store::query::webhooks;
+use berth_store::records::{delivery, sign_in};
 
 use crate::app::App;
 use crate::error::AppError;
+use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT};
 
-/// Removes what nobody needs any more: old stored answers, ended sign-ins, quiet callers.
+/// Webhooks looked at in one go.
+const WEBHOOKS_PAGE: i64 = 200;
+
+/// Removes what nobody needs any more: old stored answers, ended sign-ins, ended deliveries, quiet callers.
 pub async fn sweep(app: &App) -> Result<(), AppError> {
     app.rates.forget_quiet();
     app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(sign_in::forget_old(tx)?)).await?;
@@ -16,5 +21,37 @@ pub async fn sweep(app: &App) -> Result<(), AppError> {
         app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(idempotency::forget(tx, tx.now())?))
     };
     while forget().await? == FORGET_BATCH_MAX && !app.shutdown.is_cancelled() {}
-    Ok(())
+    deliveries(app).await
+}
+
+/// The log of deliveries: so many days, and so many of one webhook.
+async fn deliveries(app: &App) -> Result<(), AppError> {
+    let forget = || {
+        app.store.transact(Context::system(None), |tx| {
+            let before = tx.now().plus_seconds(-DELIVERY_DAYS_KEPT * 24 * 60 * 60);
+            Ok::<_, AppError>(delivery::forget(tx, before)?)
+        })
+    };
+    while forget().await? == delivery::FORGET_BATCH_MAX && !app.shutdown.is_cancelled() {}
+    let mut after = String::new();
+    loop {
+        let from = after.clone();
+        let found = app
+            .store
+            .read(None, move |db| Ok::<_, AppError>(webhooks::everywhere(db, &from, WEBHOOKS_PAGE)?));
+        let found = found.await?;
+        for (org, webhook) in &found {
+            let webhook = *webhook;
+            let forget = || {
+                app.store.transact(Context::system(Some(*org)), move |tx| {
+                    Ok::<_, AppError>(delivery::forget_surplus(tx, webhook, DELIVERIES_KEPT_MAX)?)
+                })
+            };
+            while forget().await? == delivery::FORGET_BATCH_MAX && !app.shutdown.is_cancelled() {}
+        }
+        match found.last() {
+            Some((_, last)) if !app.shutdown.is_cancelled() => after = last.to_string(),
+            _ => return Ok(()),
+        }
+    }
 }

@@ -303,7 +303,9 @@ struct Target {
 
 impl Target {
     async fn new() -> Self {
-        let config = Config { rate_limit: false, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+        let egress_allow = vec!["127.0.0.1".parse().unwrap()];
+        let config =
+            Config { rate_limit: false, egress_allow, ..Config::local(([127, 0, 0, 1], 8080).into()) };
         let world = World::with(config).await;
         let pipeline = world.pipeline("shop").await;
         let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
@@ -326,6 +328,10 @@ impl Target {
         let waits = claim(json!({"queue": true})).await;
         let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
         let ticket = text(&waits["ticketId"]);
+        berth_server::work::tick(&world.app).await.unwrap();
+        let hook = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
+        let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
+        assert_eq!(world.send(made).await.status, 201);
         let approval = world.approval().await;
         Self { world, pipeline, repository, event, token, user, session, ticket, deployment, approval }
     }
@@ -345,7 +351,9 @@ impl Target {
             .replace("{deploymentId}", &self.deployment)
             .replace("{approvalId}", &self.approval)
             .replace("{stepId}", "deploy")
-            .replace("{stage}", "qa-1");
+            .replace("{stage}", "qa-1")
+            .replace("{webhookId}", "ops")
+            .replace("{deliveryId}", "dlv_00000000000000000000000000");
         assert!(!path.contains('{'), "{path}: say what stands there");
         path
     }

@@ -27,6 +27,7 @@ mod secrets;
 mod sign_in;
 mod steps;
 mod tokens;
+mod webhooks;
 mod work;
 mod world;
 mod yard;

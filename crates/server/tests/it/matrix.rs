@@ -1,7 +1,9 @@
 //! Every route as every kind of caller, generated from the route table itself.
 
 use berth_core::access::Role;
-use berth_core::id::{ApprovalId, DeploymentId, OrgId, RepositoryId, SessionId, TicketId, TokenId, UserId};
+use berth_core::id::{
+    ApprovalId, DeliveryId, DeploymentId, OrgId, RepositoryId, SessionId, TicketId, TokenId, UserId,
+};
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
 use berth_server::credential::token::{TokenKind, hash, make};
@@ -31,6 +33,8 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{stepId}", "no-such-step")
         .replace("{stage}", "no-such-stage")
         .replace("{eventId}", "evt_00000000000000000000000000")
+        .replace("{webhookId}", "no-such-webhook")
+        .replace("{deliveryId}", &DeliveryId::from_parts(at, [0; 10]).to_string())
         .replace("{code}", "not_found")
 }
 

@@ -52,6 +52,8 @@ fn here(operation: &Operation) -> String {
         .replace("{approvalId}", "unknown")
         .replace("{stepId}", "unknown")
         .replace("{stage}", "unknown")
+        .replace("{webhookId}", "unknown")
+        .replace("{deliveryId}", "unknown")
 }
 
 #[tokio::test]

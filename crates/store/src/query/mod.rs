@@ -11,6 +11,7 @@ pub mod repositories;
 pub mod runs;
 pub mod secrets;
 pub mod tokens;
+pub mod webhooks;
 
 use crate::error::StoreError;
 use crate::lists;

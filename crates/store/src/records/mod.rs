@@ -1,6 +1,7 @@
 //! Records: for each noun its row, how it is loaded and how it is written.
 
 pub mod approval;
+pub mod delivery;
 pub mod deployment;
 pub mod environment;
 pub mod instance;
@@ -18,3 +19,4 @@ pub mod sign_in;
 pub mod ticket;
 pub mod token;
 pub mod user;
+pub mod webhook;

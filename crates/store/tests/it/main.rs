@@ -89,6 +89,7 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
         stages: vec!["staging".into()],
         environments: vec![],
         secrets: BTreeSet::new(),
+        notifications: vec![],
     };
     let command = Create {
         id: PipelineId::from_parts(at, tx.entropy()?),

@@ -23,6 +23,7 @@ use super::model::{Analysis, Definition, Environment, Notification, Stage, Step}
 use super::report::Problem;
 use super::wording::quoted;
 use crate::name::{DisplayName, EnvName, InvalidName};
+use crate::webhook;
 
 /// A definition that was read but whose parts were not compared with each other yet.
 pub(super) struct Draft<'a> {
@@ -40,39 +41,6 @@ struct Head {
     analysis: Analysis,
     notifications: Vec<Notification>,
 }
-
-/// Events somebody can ask to be told of. Families whose members are still growing are taken by prefix.
-const EVENTS: [&str; 28] = [
-    "session_claimed",
-    "session_extended",
-    "session_released",
-    "session_overridden",
-    "session_expired",
-    "session_expiring",
-    "session_handed_over",
-    "ticket_queued",
-    "ticket_granted",
-    "ticket_cancelled",
-    "ticket_expired",
-    "environment_drained",
-    "environment_reset",
-    "pipeline_updated",
-    "pipeline_stopped",
-    "pipeline_resumed",
-    "deployment_queued",
-    "deployment_started",
-    "deployment_succeeded",
-    "deployment_failed",
-    "deployment_cancelled",
-    "deployment_superseded",
-    "deployment_rolled_back",
-    "approval_requested",
-    "approval_approved",
-    "approval_rejected",
-    "approval_expired",
-    "bypass_used",
-];
-const EVENT_FAMILIES: [&str; 3] = ["stage_", "step_", "analysis_"];
 
 pub(super) fn document<'a>(root: &Cursor<'a>) -> Option<Draft<'a>> {
     let file = root.fields(&["version", "pipeline"])?;
@@ -260,10 +228,10 @@ fn notifications(fields: &Fields<'_>) -> Vec<Notification> {
 
 fn event(at: &Cursor<'_>) -> Option<String> {
     let text = at.text()?;
-    if EVENTS.contains(&text) || EVENT_FAMILIES.iter().any(|family| text.starts_with(family)) {
+    if webhook::is_known(text) {
         return Some(text.to_owned());
     }
     let problem = Problem::error("unknown_value", format!("there is no event {}", quoted(text)));
-    at.add(problem.among(at.report(), text, EVENTS));
+    at.add(problem.among(at.report(), text, webhook::known()));
     None
 }

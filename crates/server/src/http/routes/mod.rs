@@ -15,3 +15,4 @@ pub(super) mod repositories;
 pub(super) mod secrets;
 pub(super) mod sessions;
 pub(super) mod tokens;
+pub(super) mod webhooks;

@@ -42,7 +42,8 @@ const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 #[tokio::test]
 async fn no_credential_is_ever_in_an_answer_a_log_line_an_event_a_panic_or_a_file() {
     let watch = Watch::begin();
-    let config = Config { rate_limit: false, ..Config::local(([127, 0, 0, 1], 8080).into()) };
+    let egress_allow = vec!["127.0.0.1".parse().unwrap()];
+    let config = Config { rate_limit: false, egress_allow, ..Config::local(([127, 0, 0, 1], 8080).into()) };
     let world = World::with(config).await;
     let mut search = Search::begin(world).await;
     search.use_credentials().await;
@@ -342,6 +343,9 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let body = json!({"url": "/srv/git/shop.git"});
     let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
     let repository = id(&made.body["data"]["id"]);
+    let body = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
+    let made = world.send(post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
     BTreeMap::from([
         ("{orgId}", "acme".to_owned()),
         ("{pipelineId}", "shop".to_owned()),
@@ -353,6 +357,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         ("{approvalId}", approval),
         ("{stepId}", "deploy".to_owned()),
         ("{stage}", "qa-1".to_owned()),
+        ("{webhookId}", "ops".to_owned()),
     ])
 }
 

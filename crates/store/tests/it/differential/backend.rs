@@ -265,6 +265,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: Place, incarnation: u8) -> Result<(), St
         stages: vec![],
         environments: vec![],
         secrets: BTreeSet::new(),
+        notifications: vec![],
     };
     let definition = Defined { hash: "h".into(), outline, environments: BTreeMap::new() };
     let id = cast::pipeline(place, incarnation);

@@ -1,0 +1,118 @@
+//! Which events somebody wants to be told of.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::EventKind;
+use crate::pipeline::wording::hint;
+
+pub const KINDS_PER_WEBHOOK_MAX: usize = 100;
+
+const ALL: &str = "*";
+
+/// Kinds that are part of the API but not recorded by this version yet: whoever names one is not wrong.
+const LATER: &[&str] = &[
+    "deployment_rolled_back",
+    "approval_requested",
+    "approval_approved",
+    "approval_rejected",
+    "approval_expired",
+    "approval_lapsed",
+    "analysis_started",
+    "analysis_succeeded",
+    "analysis_failed",
+    "bypass_used",
+];
+
+/// Every kind of event that can be named.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    let recorded = EventKind::ALL.iter().map(|kind| kind.as_str());
+    let later =
+        LATER.iter().copied().filter(|later| EventKind::ALL.iter().all(|kind| kind.as_str() != *later));
+    recorded.chain(later)
+}
+
+pub fn is_known(kind: &str) -> bool {
+    known().any(|known| known == kind)
+}
+
+/// All kinds, or those that are named.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Kinds(Vec<String>);
+
+/// What is wrong with which of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InvalidKind {
+    pub index: Option<usize>,
+    pub why: String,
+}
+
+impl Kinds {
+    pub fn parse(sent: &[String]) -> Result<Self, InvalidKind> {
+        if sent.is_empty() || sent.len() > KINDS_PER_WEBHOOK_MAX {
+            let why =
+                format!("must be 1 to {KINDS_PER_WEBHOOK_MAX} kinds of events, or [\"*\"] for all of them");
+            return Err(InvalidKind { index: None, why });
+        }
+        let mut kinds: Vec<String> = Vec::with_capacity(sent.len());
+        for (index, kind) in sent.iter().enumerate() {
+            if kind != ALL && !is_known(kind) {
+                let (hint, _) = hint(kind, known());
+                let why = format!("is not a kind of event{hint}");
+                return Err(InvalidKind { index: Some(index), why });
+            }
+            if !kinds.contains(kind) {
+                kinds.push(kind.clone());
+            }
+        }
+        Ok(Self(kinds))
+    }
+
+    pub fn contains(&self, kind: &str) -> bool {
+        self.0.iter().any(|wanted| wanted == ALL || wanted == kind)
+    }
+
+    pub fn as_slice(&self) -> &[String] {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(sent: &[&str]) -> Result<Vec<String>, String> {
+        let sent: Vec<String> = sent.iter().map(ToString::to_string).collect();
+        Kinds::parse(&sent).map(|kinds| kinds.0).map_err(|error| error.why)
+    }
+
+    #[test]
+    fn kinds_are_known_ones_or_all_of_them() {
+        assert_eq!(check(&["*"]), Ok(vec!["*".to_owned()]));
+        assert_eq!(check(&["step_failed", "step_failed"]), Ok(vec!["step_failed".to_owned()]));
+        assert_eq!(check(&["approval_requested"]).map(|kinds| kinds.len()), Ok(1));
+        assert_eq!(
+            check(&["deployment_fialed"]),
+            Err("is not a kind of event; did you mean `deployment_failed`?".to_owned())
+        );
+        assert!(check(&[]).is_err_and(|why| why.contains("1 to 100")));
+        assert!(check(&["step_failed"; 101]).is_err());
+        assert!(check(&["step_failed"; 100]).is_ok());
+    }
+
+    #[test]
+    fn no_kind_is_listed_twice() {
+        let mut all: Vec<_> = known().collect();
+        all.sort_unstable();
+        let count = all.len();
+        all.dedup();
+        assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn all_means_also_those_that_come_later() {
+        let all = Kinds(vec![ALL.into()]);
+        assert!(all.contains("something_new"));
+        assert!(!Kinds(vec!["step_failed".into()]).contains("something_new"));
+    }
+}

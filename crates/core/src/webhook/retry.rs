@@ -1,0 +1,140 @@
+//! What becomes of a delivery after it was tried.
+
+use super::{Delivery, DeliveryStatus};
+use crate::time::Timestamp;
+
+/// Pauses before the second, third, … try: a day in all, close together first.
+pub const RETRY_PAUSES_S: [i64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 28_800];
+pub const TRIES_MAX: i64 = RETRY_PAUSES_S.len() as i64 + 1;
+/// A pause is made longer by up to this part of it, so that what failed together does not come back together.
+const JITTER_PERCENT_MAX: i64 = 20;
+/// The longest pause a receiver may ask for.
+pub const RETRY_AFTER_S_MAX: i64 = 60 * 60;
+
+/// What a try came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tried {
+    /// The status the receiver answered with, if it answered.
+    pub status: Option<u16>,
+    /// What was wrong, in words for the delivery log.
+    pub error: Option<String>,
+    pub duration_ms: i64,
+    /// How long the receiver wants to be left alone.
+    pub retry_after_s: Option<i64>,
+}
+
+impl Tried {
+    pub fn is_success(&self) -> bool {
+        self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// It says itself that it will never take anything again.
+    pub fn is_gone(&self) -> bool {
+        self.status == Some(410)
+    }
+}
+
+/// `chance` is any number: it decides how far a pause is stretched.
+#[must_use]
+pub fn settle(delivery: &Delivery, tried: &Tried, chance: u8, now: Timestamp) -> Delivery {
+    let next = Delivery { tries: delivery.tries + 1, attempts: delivery.attempts + 1, ..delivery.clone() };
+    let ended = |status| Delivery { status, next_try_at: None, ended_at: Some(now), ..next.clone() };
+    if tried.is_success() {
+        return ended(DeliveryStatus::Delivered);
+    }
+    let pause = usize::try_from(delivery.tries).ok().and_then(|tries| RETRY_PAUSES_S.get(tries));
+    match pause {
+        Some(pause) if !tried.is_gone() => {
+            let asked = tried.retry_after_s.unwrap_or(0).clamp(0, RETRY_AFTER_S_MAX);
+            let stretch = pause * JITTER_PERCENT_MAX * i64::from(chance) / (100 * i64::from(u8::MAX));
+            Delivery { next_try_at: Some(now.plus_seconds((*pause).max(asked) + stretch)), ..next }
+        }
+        _ => ended(DeliveryStatus::Failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::id::{DeliveryId, EventId, WebhookId};
+
+    const NOON: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
+    const DAY_S: i64 = 24 * 60 * 60;
+
+    fn fresh() -> Delivery {
+        Delivery {
+            id: DeliveryId::from_parts(NOON, [1; 10]),
+            webhook: WebhookId::from_parts(NOON, [2; 10]),
+            event: EventId::from_parts(NOON, [3; 10]),
+            sequence: 7,
+            kind: "step_failed".into(),
+            status: DeliveryStatus::Pending,
+            tries: 0,
+            attempts: 0,
+            next_try_at: Some(NOON),
+            created_at: NOON,
+            ended_at: None,
+        }
+    }
+
+    fn answered(status: u16, retry_after_s: Option<i64>) -> Tried {
+        Tried { status: Some(status), error: None, duration_ms: 3, retry_after_s }
+    }
+
+    proptest! {
+        /// Whatever a receiver answers and asks for: it is tried so often, over about a day, and then no more.
+        #[test]
+        fn a_delivery_ends_and_is_tried_over_a_day(
+            answers in proptest::collection::vec(
+                (prop_oneof![Just(None), (300u16..600).prop_filter("gone", |status| *status != 410).prop_map(Some)],
+                 proptest::option::of(-10i64..i64::MAX), any::<u8>()), 11..20),
+        ) {
+            let (mut delivery, mut now, mut tries) = (fresh(), NOON, 0);
+            for (status, retry_after_s, chance) in answers {
+                let tried = Tried { status, error: None, duration_ms: 0, retry_after_s };
+                delivery = settle(&delivery, &tried, chance, now);
+                tries += 1;
+                let Some(next) = delivery.next_try_at else { break };
+                prop_assert!(next > now && next.seconds_since(now) <= 28_800 * 12 / 10 + RETRY_AFTER_S_MAX);
+                now = next;
+            }
+            prop_assert_eq!((tries, delivery.status), (TRIES_MAX, DeliveryStatus::Failed));
+            let seconds = now.seconds_since(NOON);
+            prop_assert!(seconds >= DAY_S * 9 / 10, "{}", seconds);
+            prop_assert!(seconds <= 2 * DAY_S, "{}", seconds);
+            prop_assert_eq!(delivery.id, fresh().id);
+        }
+    }
+
+    #[test]
+    fn what_an_answer_means() {
+        let seconds = |delivery: &Delivery| delivery.next_try_at.map(|at| at.seconds_since(NOON));
+        for (status, retry_after, wanted, next) in [
+            (200, None, DeliveryStatus::Delivered, None),
+            (204, None, DeliveryStatus::Delivered, None),
+            (302, None, DeliveryStatus::Pending, Some(5)),
+            (404, None, DeliveryStatus::Pending, Some(5)),
+            (410, None, DeliveryStatus::Failed, None),
+            (500, None, DeliveryStatus::Pending, Some(5)),
+            (429, Some(60), DeliveryStatus::Pending, Some(60)),
+            (503, Some(1), DeliveryStatus::Pending, Some(5)),
+            (503, Some(RETRY_AFTER_S_MAX), DeliveryStatus::Pending, Some(3_600)),
+            (503, Some(RETRY_AFTER_S_MAX + 1), DeliveryStatus::Pending, Some(3_600)),
+        ] {
+            let settled = settle(&fresh(), &answered(status, retry_after), 0, NOON);
+            assert_eq!((settled.status, seconds(&settled)), (wanted, next), "{status} {retry_after:?}");
+        }
+        assert_eq!(seconds(&settle(&fresh(), &answered(500, None), u8::MAX, NOON)), Some(6));
+    }
+
+    #[test]
+    fn a_redelivery_begins_anew_and_keeps_its_id() {
+        let dead =
+            Delivery { tries: TRIES_MAX, attempts: TRIES_MAX, status: DeliveryStatus::Failed, ..fresh() };
+        let again = dead.again(NOON);
+        assert_eq!((again.id, again.tries, again.attempts), (dead.id, 0, TRIES_MAX));
+        assert_eq!(settle(&again, &answered(500, None), 0, NOON).status, DeliveryStatus::Pending);
+    }
+}

@@ -1,0 +1,141 @@
+//! Deliveries: looked at and sent again; and the try-out of a webhook.
+
+use berth_api::problem::Code;
+use berth_api::webhook as wire;
+use berth_core::access::permit;
+use berth_core::id::{DeliveryId, Entropy};
+use berth_core::webhook::{Delivery, DeliveryStatus};
+use berth_store::Read;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, webhooks};
+use berth_store::records::{delivery, organization, webhook};
+
+use super::webhooks::find;
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::limits::ATTEMPTS_PER_DELIVERY_MAX;
+use crate::notify::{Letter, ping};
+
+impl App {
+    /// Sends something harmless now and tells what came back.
+    pub async fn ping_webhook(
+        &self,
+        who: &Authorized<permit::WebhooksWrite>,
+        key: String,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::WebhookPing>, AppError> {
+        if let Some(earlier) = self.earlier(once.clone()).await? {
+            return Ok(Outcome::Replayed(earlier));
+        }
+        let turn = self.notify.pings.clone().try_acquire_owned();
+        let turn =
+            turn.map_err(|_| AppError::busy("too many webhooks are being tried at once; try again"))?;
+        let (vault, org) = (self.vault.clone(), who.org());
+        let letter = self.read(who, move |db| {
+            let found = find(db, &key)?;
+            let owner = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
+            let mut secrets = Vec::new();
+            for secret in webhook::secrets(db, found.id)? {
+                secrets.push(vault.open_signing(db, org, found.id, &secret)?);
+            }
+            let now = db.now();
+            let body = ping(&owner, &found, now);
+            // Not a delivery that is kept, but with an id of the same form.
+            let mut entropy = Entropy::default();
+            aws_lc_rs::rand::fill(&mut entropy)
+                .map_err(|_| AppError::bug("the system gave no random bytes"))?;
+            let id = DeliveryId::from_parts(now, entropy);
+            Ok(Letter { id, url: found.url, body, secrets, seconds: now.as_micros() / 1_000_000 })
+        });
+        let sent = letter.await?.send(&self.egress).await?;
+        drop(turn);
+        let tried = sent.tried();
+        let body = wire::WebhookPing {
+            is_accepted: tried.is_success(),
+            status: tried.status,
+            duration_ms: tried.duration_ms,
+            error: tried.error.clone(),
+            excerpt: sent.excerpt(),
+        };
+        self.change(who, once, move |_, _| Ok(Answer::ok(body))).await
+    }
+
+    pub async fn list_deliveries(
+        &self,
+        who: &Authorized<permit::WebhooksRead>,
+        key: String,
+        status: Option<String>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Delivery>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            let slice = webhooks::deliveries(db, found.id, status.as_deref(), &from, limit)?;
+            let last = slice.items.last().map(|item| item.sequence.to_string());
+            let items = slice.items.iter().map(|item| shown_delivery(db, item)).collect::<Result<_, _>>()?;
+            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+        })
+        .await
+    }
+
+    /// Sends a delivery again, from the beginning and with the same id.
+    pub async fn redeliver(
+        &self,
+        who: &Authorized<permit::WebhooksWrite>,
+        key: String,
+        id: DeliveryId,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Delivery>, AppError> {
+        let org = who.org();
+        let asked = self.change(who, once, move |tx, _| {
+            let webhook = find(tx, &key)?;
+            let found = delivery::by_id(tx, id)?.filter(|found| found.webhook == webhook.id);
+            let found = found.ok_or_else(|| AppError::not_found("delivery"))?;
+            if !webhook.state.is_active() {
+                let text = "the webhook is switched off; send {\"isActive\": true} to it first";
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            if found.attempts >= ATTEMPTS_PER_DELIVERY_MAX {
+                let text = format!(
+                    "it was tried {ATTEMPTS_PER_DELIVERY_MAX} times already, which is the most there is"
+                );
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let again = found.again(tx.now());
+            delivery::put(tx, &again, found.attempts)?;
+            let location = format!("/api/v1/organizations/{org}/webhooks/{}/deliveries", webhook.id);
+            Ok(Answer::accepted(location, shown_delivery(tx, &again)?))
+        });
+        let asked = asked.await;
+        self.notify.nudge();
+        asked
+    }
+}
+
+fn shown_delivery(db: &mut impl Read, found: &Delivery) -> Result<wire::Delivery, AppError> {
+    let attempts = delivery::attempts(db, found.id)?;
+    let attempt = |it: delivery::Attempt| wire::DeliveryAttempt {
+        number: it.number,
+        at: it.at.to_string(),
+        duration_ms: it.duration_ms,
+        status: it.status,
+        error: it.error,
+    };
+    Ok(wire::Delivery {
+        id: found.id.to_string(),
+        webhook_id: found.webhook.to_string(),
+        event_id: found.event.to_string(),
+        sequence: found.sequence,
+        kind: found.kind.clone(),
+        status: match found.status {
+            DeliveryStatus::Pending => wire::DeliveryStatus::Pending,
+            DeliveryStatus::Delivered => wire::DeliveryStatus::Delivered,
+            DeliveryStatus::Failed => wire::DeliveryStatus::Failed,
+        },
+        attempts: attempts.into_iter().map(attempt).collect(),
+        next_try_at: found.next_try_at.map(|time| time.to_string()),
+        created_at: found.created_at.to_string(),
+        ended_at: found.ended_at.map(|time| time.to_string()),
+    })
+}

@@ -1,0 +1,151 @@
+//! Policy: which addresses the server's own requests may go to.
+//!
+//! Everything on the open network by https. What is elsewhere, and plain http, only where the server's configuration
+//! names the host or the network. No setting of an organization changes that.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use url::{Host, Url};
+
+use super::address::{is_metadata, is_public};
+
+const URL_BYTES_MAX: usize = 2_048;
+
+/// A host or a network that may be asked although it is not on the open network, and also by plain http.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Allowed {
+    Host(String),
+    Network { address: IpAddr, bits: u8 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be a host like hooks.acme.test, an address like 10.0.0.7, or a network like 10.0.0.0/8")]
+pub struct InvalidAllowed;
+
+impl FromStr for Allowed {
+    type Err = InvalidAllowed;
+    fn from_str(text: &str) -> Result<Self, InvalidAllowed> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits.parse::<u8>().map_err(|_| InvalidAllowed)?)),
+            None => (text, None),
+        };
+        let bare = address.trim_start_matches('[').trim_end_matches(']');
+        match (bare.parse::<IpAddr>(), bits) {
+            (Ok(address), bits) => {
+                let address = address.to_canonical();
+                let most = if address.is_ipv4() { 32 } else { 128 };
+                let bits = bits.unwrap_or(most);
+                if bits <= most { Ok(Allowed::Network { address, bits }) } else { Err(InvalidAllowed) }
+            }
+            (Err(_), Some(_)) => Err(InvalidAllowed),
+            (Err(_), None) => match Host::parse(text) {
+                Ok(Host::Domain(name)) if !name.is_empty() => Ok(Allowed::Host(plain(&name))),
+                _ => Err(InvalidAllowed),
+            },
+        }
+    }
+}
+
+impl Allowed {
+    fn holds(&self, found: IpAddr) -> bool {
+        let Allowed::Network { address, bits } = self else { return false };
+        let same = |one: u128, other: u128, width: u32| {
+            let shift = width - u32::from(*bits);
+            shift == width || one >> shift == other >> shift
+        };
+        match (address, found.to_canonical()) {
+            (IpAddr::V4(one), IpAddr::V4(other)) => {
+                same(u128::from(one.to_bits()), u128::from(other.to_bits()), 32)
+            }
+            (IpAddr::V6(one), IpAddr::V6(other)) => same(one.to_bits(), other.to_bits(), 128),
+            _ => false,
+        }
+    }
+}
+
+/// Why a request is not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused(pub &'static str);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+const PRIVATE: Refused = Refused(
+    "is not on the open network; the server's operator can allow the host or its network with --egress-allow",
+);
+
+#[derive(Debug, Clone, Default)]
+pub struct Policy {
+    pub allowed: Vec<Allowed>,
+}
+
+impl Policy {
+    /// What can be said of an address without asking anybody. Gives it as it will be used.
+    pub fn check(&self, text: &str) -> Result<Url, Refused> {
+        if text.len() > URL_BYTES_MAX {
+            return Err(Refused("must be at most 2,048 bytes long"));
+        }
+        let mut url =
+            Url::parse(text).map_err(|_| Refused("must be an address like https://hooks.acme.test/berth"))?;
+        if !["https", "http"].contains(&url.scheme()) {
+            return Err(Refused("must begin with https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(Refused("must not hold a user or a password"));
+        }
+        if url.port() == Some(0) {
+            return Err(Refused("must have a port from 1 to 65,535"));
+        }
+        let host = url.host().ok_or(Refused("must name a host"))?;
+        if let Some(address) = literal(&host) {
+            self.check_address(&host.to_string(), address)?;
+        }
+        if url.scheme() == "http" && !self.may_be_plain(&host) {
+            return Err(Refused(
+                "must begin with https://; the server's operator can allow plain http to this host with --egress-allow",
+            ));
+        }
+        url.set_fragment(None);
+        Ok(url)
+    }
+
+    /// Whether a request to this host may go to this address of it.
+    pub fn check_address(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
+        if is_metadata(address) {
+            return Err(Refused("is an address that is never asked"));
+        }
+        let is_allowed = is_public(address)
+            || self.names(host)
+            || self.allowed.iter().any(|allowed| allowed.holds(address));
+        if is_allowed { Ok(()) } else { Err(PRIVATE) }
+    }
+
+    fn names(&self, host: &str) -> bool {
+        self.allowed.iter().any(|allowed| *allowed == Allowed::Host(plain(host)))
+    }
+
+    fn may_be_plain<S: AsRef<str> + fmt::Display>(&self, host: &Host<S>) -> bool {
+        match literal(host) {
+            Some(address) => self.allowed.iter().any(|allowed| allowed.holds(address)),
+            None => self.names(&host.to_string()),
+        }
+    }
+}
+
+fn literal<S>(host: &Host<S>) -> Option<IpAddr> {
+    match host {
+        Host::Ipv4(v4) => Some((*v4).into()),
+        Host::Ipv6(v6) => Some((*v6).into()),
+        Host::Domain(_) => None,
+    }
+}
+
+/// A host with and without the dot at its end is one host.
+fn plain(host: &str) -> String {
+    host.trim_end_matches('.').to_ascii_lowercase()
+}

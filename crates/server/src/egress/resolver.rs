@@ -1,0 +1,92 @@
+//! The one look-up of a request: the addresses that were checked are the ones that are connected to.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use ureq::Error;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::NextTimeout;
+
+use super::policy::Policy;
+
+/// Of one look-up; the request has its own limit besides.
+const LOOK_UP_MAX: Duration = Duration::from_secs(10);
+/// Addresses of one host that are tried; every one of them is checked.
+const ADDRESSES_TRIED_MAX: usize = 8;
+
+/// Asks for the addresses of a host. The system's, or a test's.
+pub type LookUp = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
+
+pub fn of_the_system() -> LookUp {
+    Arc::new(|host, port| Ok((host, port).to_socket_addrs()?.collect()))
+}
+
+pub(super) struct Checked {
+    pub(super) policy: Arc<Policy>,
+    pub(super) look_up: LookUp,
+}
+
+impl fmt::Debug for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Checked")
+    }
+}
+
+impl Resolver for Checked {
+    fn resolve(&self, uri: &Uri, _: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        let host = uri.host().ok_or(Error::HostNotFound)?;
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
+        let bare = host.trim_start_matches('[').trim_end_matches(']');
+        let found = match bare.parse::<IpAddr>() {
+            Ok(address) => vec![SocketAddr::new(address, port)],
+            Err(_) => self.ask(bare, port, (*timeout.after).min(LOOK_UP_MAX))?,
+        };
+        // One that may not be asked spoils them all: otherwise a name could hide it behind a good one.
+        for address in &found {
+            self.policy.check_address(bare, address.ip()).map_err(refused)?;
+        }
+        let mut checked = self.empty();
+        for address in found.into_iter().take(ADDRESSES_TRIED_MAX) {
+            checked.push(address);
+        }
+        if checked.is_empty() { Err(Error::HostNotFound) } else { Ok(checked) }
+    }
+}
+
+impl Checked {
+    /// On a thread of its own: the system's look-up knows no limit.
+    fn ask(&self, host: &str, port: u16, limit: Duration) -> Result<Vec<SocketAddr>, Error> {
+        let (tell, answer) = mpsc::sync_channel(1);
+        let (look_up, host) = (self.look_up.clone(), host.to_owned());
+        std::thread::Builder::new().name("egress-name".into()).spawn(move || {
+            // Nobody listens any more when the time is over.
+            tell.send(look_up(&host, port)).ok();
+        })?;
+        match answer.recv_timeout(limit) {
+            Ok(found) => found.map_err(|_| Error::HostNotFound),
+            Err(_) => Err(Error::HostNotFound),
+        }
+    }
+}
+
+fn refused(why: super::policy::Refused) -> Error {
+    Error::Other(Box::new(RefusedAddress(why)))
+}
+
+/// A refusal on its way through the client.
+#[derive(Debug)]
+pub(super) struct RefusedAddress(pub(super) super::policy::Refused);
+
+impl fmt::Display for RefusedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl std::error::Error for RefusedAddress {}

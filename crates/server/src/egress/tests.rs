@@ -1,0 +1,276 @@
+//! A corpus of addresses that lead where they should not, and a resolver that changes its mind.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// Of requests that are meant to hang.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+fn allowing(allowed: &[&str]) -> Policy {
+    Policy { allowed: allowed.iter().map(|text| text.parse().unwrap()).collect() }
+}
+
+fn egress(allowed: &[&str], look_up: LookUp) -> Egress {
+    Egress::new(allowing(allowed), look_up, PATIENCE)
+}
+
+/// Every name is at this address.
+fn all_at(addresses: &'static [&'static str]) -> LookUp {
+    Arc::new(move |_, port| {
+        Ok(addresses.iter().map(|text| SocketAddr::new(text.parse().unwrap(), port)).collect())
+    })
+}
+
+fn post(egress: &Egress, url: &str) -> Result<Answered, Failed> {
+    egress.post(&Post { url: url.into(), headers: vec![("x-test", "1".into())], body: "{}".into() })
+}
+
+/// A receiver that answers every connection with this text, and counts them.
+struct Receiver {
+    address: SocketAddr,
+    seen: Arc<AtomicUsize>,
+}
+
+impl Receiver {
+    fn answering(text: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counted = seen.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                counted.fetch_add(1, Ordering::SeqCst);
+                let mut stream = stream;
+                let mut buffer = [0u8; 4_096];
+                let _ = stream.read(&mut buffer);
+                let _ = stream.write_all(text.as_bytes());
+                // A hanging receiver holds the line until the other side goes.
+                while text.is_empty() && stream.read(&mut buffer).is_ok_and(|read| read > 0) {}
+            }
+        });
+        Self { address, seen }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/hook", self.address)
+    }
+}
+
+#[test]
+fn addresses_that_lead_inside_are_refused_however_they_are_written() {
+    let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let strict = egress(&[], all_at(&["127.0.0.1"]));
+    for url in [
+        "https://127.0.0.1/",
+        "https://127.1/",
+        "https://127.0.1/",
+        "https://2130706433/",
+        "https://0x7f000001/",
+        "https://0x7f.0.0.1/",
+        "https://0177.0.0.1/",
+        "https://0177.0x0.1/",
+        "https://017700000001/",
+        "https://127.0.0.1./",
+        "https://0/",
+        "https://0.0.0.0/",
+        "https://１２７.０.０.１/",
+        "https://127。0。0。1/",
+        "https://%31%32%37.0.0.1/",
+        "https://10.0.0.7/",
+        "https://172.16.0.1/",
+        "https://192.168.1.1/",
+        "https://100.64.0.1/",
+        "https://169.254.169.254/latest/meta-data/",
+        "https://2852039166/",
+        "https://0xa9fea9fe/",
+        "https://0251.0376.0251.0376/",
+        "https://192.0.2.1/",
+        "https://224.0.0.1/",
+        "https://255.255.255.255/",
+        "https://[::]/",
+        "https://[::1]/",
+        "https://[0:0:0:0:0:0:0:1]/",
+        "https://[::ffff:127.0.0.1]/",
+        "https://[::ffff:7f00:1]/",
+        "https://[::127.0.0.1]/",
+        "https://[fe80::1]/",
+        "https://[fd00::1]/",
+        "https://[fd00:ec2::254]/",
+        "https://[ff02::1]/",
+        "https://[2001:db8::1]/",
+        "https://[2002:7f00:1::]/",
+        "https://[64:ff9b::127.0.0.1]/",
+        "https://[64:ff9b::a9fe:a9fe]/",
+        // Names of this machine, with and without the dot at the end.
+        "https://localhost/",
+        "https://localhost./",
+        "https://LOCALHOST/",
+        // Another reading of the same text.
+        "https://hooks.acme.test@127.0.0.1/",
+        "https://user:password@1.1.1.1/",
+        "https:\\\\127.0.0.1/",
+        "https://127.0.0.1#@1.1.1.1/",
+        "https://127.0.0.1?@1.1.1.1/",
+        "\thttps://127.0.0.1/",
+        "https:/127.0.0.1/",
+        "https:127.0.0.1",
+        // Not https at all.
+        "http://1.1.1.1/",
+        "http://hooks.acme.test/",
+        "file:///etc/passwd",
+        "gopher://127.0.0.1/",
+        "ftp://1.1.1.1/",
+        "unix:/run/docker.sock",
+        "data:text/plain,x",
+        "javascript:alert(1)",
+        "//127.0.0.1/",
+        "127.0.0.1",
+        "https://",
+        "https:///x",
+        "https://[::1/",
+        "https://[fe80::1%25eth0]/",
+        "https://1.1.1.1:0/",
+        "https://1.1.1.1:99999/",
+        "https://256.256.256.256/",
+        "https://0x100000000/",
+        "",
+    ] {
+        let failed = post(&strict, url).expect_err(url);
+        assert!(failed.why.starts_with("the address "), "{url}: {}", failed.why);
+    }
+    assert_eq!(receiver.seen.load(Ordering::SeqCst), 0, "nobody was asked");
+}
+
+#[test]
+fn an_address_is_read_as_browsers_read_it_and_that_reading_is_the_one_that_is_used() {
+    for (text, host) in [
+        ("https://1.1.1.1\\@127.0.0.1/", "1.1.1.1"),
+        ("https://0x1.0x1.0x1.0x1/", "1.1.1.1"),
+        ("https://HOOKS.acme.test:443/#x", "hooks.acme.test"),
+        ("https://b\u{fc}cher.test/", "xn--bcher-kva.test"),
+    ] {
+        assert_eq!(Policy::default().check(text).unwrap().host_str(), Some(host), "{text}");
+    }
+}
+
+#[test]
+fn one_private_address_among_public_ones_spoils_them_all() {
+    for addresses in [
+        &["127.0.0.1"][..],
+        &["1.1.1.1", "10.0.0.7"],
+        &["10.0.0.7", "1.1.1.1"],
+        &["2606:4700::1111", "::1"],
+        &["1.1.1.1", "::ffff:10.0.0.7"],
+        &[
+            "1.1.1.1", "1.1.1.2", "1.1.1.3", "1.1.1.4", "1.1.1.5", "1.1.1.6", "1.1.1.7", "1.1.1.8",
+            "1.1.1.9", "10.0.0.1",
+        ],
+    ] {
+        let failed = post(&egress(&[], all_at(addresses)), "https://hooks.acme.test/").unwrap_err();
+        assert!(failed.why.contains("not on the open network"), "{addresses:?}: {}", failed.why);
+    }
+}
+
+#[test]
+fn a_name_that_changes_its_address_is_looked_up_once() {
+    let receiver = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let asked = Arc::new(Mutex::new(0));
+    let counted = asked.clone();
+    // Good when it is checked, private when it is connected to: if there were two look-ups.
+    let look_up: LookUp = Arc::new(move |_, port| {
+        let mut asked = counted.lock().unwrap();
+        *asked += 1;
+        let address = if *asked == 1 { "203.0.112.1" } else { "127.0.0.1" };
+        Ok(vec![SocketAddr::new(address.parse().unwrap(), port)])
+    });
+    let strict = egress(&[], look_up);
+    let url = format!("https://rebinding.acme.test:{}/", receiver.address.port());
+    let first = post(&strict, &url).unwrap_err();
+    assert!(!first.why.contains("open network"), "the first address is a good one: {}", first.why);
+    assert_eq!(*asked.lock().unwrap(), 1);
+    assert!(post(&strict, &url).unwrap_err().why.contains("not on the open network"));
+    assert_eq!(receiver.seen.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn the_configuration_allows_hosts_and_networks_and_never_the_cloud() {
+    for (allowed, url, addresses, fine) in [
+        (&["hooks.acme.test"][..], "http://hooks.acme.test/", &["10.0.0.7"][..], true),
+        (&["hooks.acme.test"], "http://HOOKS.acme.test./", &["10.0.0.7"], true),
+        (&["hooks.acme.test"], "http://other.acme.test/", &["10.0.0.7"], false),
+        (&["hooks.acme.test"], "http://x.hooks.acme.test/", &["10.0.0.7"], false),
+        (&["hooks.acme.test"], "http://hooks.acme.test/", &["169.254.169.254"], false),
+        (&["10.0.0.0/8"], "http://10.0.0.7/", &[], true),
+        (&["10.0.0.0/8"], "http://11.0.0.7/", &[], false),
+        (&["10.0.0.0/8"], "https://hooks.acme.test/", &["10.255.0.1"], true),
+        (&["10.0.0.0/8"], "https://hooks.acme.test/", &["10.255.0.1", "192.168.0.1"], false),
+        (&["10.0.0.0/8"], "http://hooks.acme.test/", &["10.255.0.1"], false),
+        (&["0.0.0.0/0"], "http://169.254.169.254/", &[], false),
+        (&["::/0"], "http://[fd00:ec2::254]/", &[], false),
+        (&["fd00::/8"], "http://[fd12::1]/", &[], true),
+        (&["10.0.0.7"], "http://10.0.0.7/", &[], true),
+        (&["10.0.0.7"], "http://10.0.0.8/", &[], false),
+    ] {
+        let policy = allowing(allowed);
+        let checked = policy.check(url).and_then(|url| {
+            let host = url.host_str().unwrap().to_owned();
+            addresses.iter().try_for_each(|text| policy.check_address(&host, text.parse().unwrap()))
+        });
+        assert_eq!(checked.is_ok(), fine, "{allowed:?} {url} {addresses:?}: {checked:?}");
+    }
+    for bad in ["", "10.0.0.0/33", "hooks.acme.test/8", "::/129", "a b", "10.0.0.0/x"] {
+        assert!(bad.parse::<Allowed>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn redirects_are_answers_and_are_not_followed() {
+    let inside = Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    for (status, line) in [
+        (301, "HTTP/1.1 301 Moved\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n"),
+        (302, "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n"),
+        (303, "HTTP/1.1 303 See\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n"),
+        (307, "HTTP/1.1 307 Temporary\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n"),
+        (308, "HTTP/1.1 308 Permanent\r\nlocation: /other\r\ncontent-length: 0\r\n\r\n"),
+    ] {
+        let receiver = Receiver::answering(line);
+        let answered = post(&egress(&["127.0.0.1"], of_the_system()), &receiver.url()).unwrap();
+        assert_eq!((answered.status, receiver.seen.load(Ordering::SeqCst)), (status, 1));
+    }
+    assert_eq!(inside.seen.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn what_takes_too_long_or_says_too_much_is_cut() {
+    let local = egress(&["127.0.0.1"], of_the_system());
+    let silent = Receiver::answering("");
+    let failed = post(&local, &silent.url()).unwrap_err();
+    assert!(failed.why.starts_with("no answer within"), "{}", failed.why);
+    assert!(failed.took < 10 * PATIENCE, "{:?}", failed.took);
+
+    let endless =
+        Receiver::answering("HTTP/1.1 200 OK\r\ncontent-length: 1000000000\r\n\r\n aaaaaaaaaaaaaaaa");
+    let answered = post(&local, &endless.url()).unwrap();
+    assert!(answered.status == 200 && answered.body.len() <= 64 * 1024, "{answered:?}");
+
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let failed = post(&local, &format!("http://{address}/")).unwrap_err();
+    assert_eq!(failed.why, "the connection was refused");
+    let nonsense = Receiver::answering("SSH-2.0-OpenSSH_9.6\r\n\r\n");
+    assert!(post(&local, &nonsense.url()).is_err());
+}
+
+#[test]
+fn a_name_that_is_not_found_is_said_to_be() {
+    let nobody: LookUp = Arc::new(|_, _| Err(std::io::Error::other("nothing about this is told")));
+    assert_eq!(
+        post(&egress(&[], nobody), "https://hooks.acme.test/").unwrap_err().why,
+        "the host was not found"
+    );
+}

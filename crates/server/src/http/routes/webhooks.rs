@@ -1,0 +1,164 @@
+//! Webhooks and their deliveries.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::page::List;
+use berth_api::webhook::{
+    Delivery, Webhook, WebhookFormat, WebhookNew, WebhookPatch, WebhookPing, WebhookWithSecret,
+};
+use berth_core::access::permit;
+use berth_core::id::WebhookId;
+use berth_core::name::Slug;
+use berth_core::webhook::{DeliveryStatus, Format, Kinds};
+
+use crate::app::{Answer, App, NewWebhook, Outcome, WebhookChange};
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Listed, Paging};
+use crate::http::routes::auth::Nothing;
+
+/// List webhooks, oldest first.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/webhooks", tag = "webhooks",
+    responses((status = 200, body = List<Webhook>)))]
+pub(crate) async fn list_webhooks(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksRead>,
+    paging: Paging,
+) -> Result<Listed<Webhook>, AppError> {
+    let page = app.list_webhooks(&who, paging.start::<WebhookId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Create a webhook. Its signing secret is shown here and never again.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/webhooks", tag = "webhooks",
+    request_body = WebhookNew, responses((status = 201, body = Data<WebhookWithSecret>)))]
+pub(crate) async fn create_webhook(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksWrite>,
+    posted: Posted<WebhookNew>,
+) -> Result<Outcome<WebhookWithSecret>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let name = check.required("/name", Slug::parse(&body.name));
+    let kinds = kinds(&mut check, &body.kinds);
+    let (name, kinds) = check.done(name.zip(kinds))?;
+    let format = body.format.map(format).unwrap_or_default();
+    let is_active = body.is_active.unwrap_or(true);
+    app.create_webhook(&who, NewWebhook { name, url: body.url, kinds, format, is_active }, posted.once).await
+}
+
+/// View a webhook and how it fares, without its secret.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}", tag = "webhooks",
+    responses((status = 200, body = Data<Webhook>)))]
+pub(crate) async fn view_webhook(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksRead>,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Answer<Webhook>, AppError> {
+    app.view_webhook(&who, key).await
+}
+
+/// Change a webhook, or switch it off and on.
+#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}", tag = "webhooks",
+    request_body = Option<WebhookPatch>, responses((status = 200, body = Data<Webhook>)))]
+pub(crate) async fn update_webhook(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<WebhookPatch>,
+) -> Result<Outcome<Webhook>, AppError> {
+    let mut check = Check::default();
+    let name = check.optional("/name", body.name.as_deref(), Slug::parse);
+    let kinds = body.kinds.as_deref().and_then(|sent| kinds(&mut check, sent));
+    check.done(Some(()))?;
+    let (url, format, is_active) = (body.url, body.format.map(format), body.is_active);
+    app.change_webhook(&who, key, WebhookChange { name, url, kinds, format, is_active }, expected).await
+}
+
+/// Delete a webhook with its deliveries.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}", tag = "webhooks",
+    responses((status = 200, body = Data<Webhook>)))]
+pub(crate) async fn delete_webhook(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+) -> Result<Outcome<Webhook>, AppError> {
+    app.delete_webhook(&who, key, expected).await
+}
+
+/// Give a webhook another signing secret. The one before it signs too, for 24 hours.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/rotate", tag = "webhooks",
+    responses((status = 200, body = Data<WebhookWithSecret>)))]
+pub(crate) async fn rotate_webhook(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksWrite>,
+    Path((_, key)): Path<(String, String)>,
+    posted: Posted<Nothing>,
+) -> Result<Outcome<WebhookWithSecret>, AppError> {
+    app.rotate_webhook(&who, key, posted.once).await
+}
+
+/// Send a message of type `ping` now, and see what the receiver answers.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/ping", tag = "webhooks",
+    responses((status = 200, body = Data<WebhookPing>)))]
+pub(crate) async fn ping_webhook(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksWrite>,
+    Path((_, key)): Path<(String, String)>,
+    posted: Posted<Nothing>,
+) -> Result<Outcome<WebhookPing>, AppError> {
+    app.ping_webhook(&who, key, posted.once).await
+}
+
+/// List a webhook's deliveries with the log of their tries, newest first. They are kept for 7 days.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/deliveries", tag = "webhooks",
+    params(("status" = Option<String>, Query, description = "pending, delivered or failed")),
+    responses((status = 200, body = List<Delivery>)))]
+pub(crate) async fn list_deliveries(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksRead>,
+    Path((_, key)): Path<(String, String)>,
+    paging: Paging,
+) -> Result<Listed<Delivery>, AppError> {
+    let words = DeliveryStatus::ALL.map(DeliveryStatus::as_str);
+    let status = paging.params.one_of("status", &words)?;
+    let page = app.list_deliveries(&who, key, status, paging.start::<i64>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Send a delivery again, with the same id and the same body.
+#[utoipa::path(post, tag = "webhooks",
+    path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver",
+    responses((status = 202, body = Data<Delivery>)))]
+pub(crate) async fn redeliver(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::WebhooksWrite>,
+    Path((_, key, id)): Path<(String, String, String)>,
+    posted: Posted<Nothing>,
+) -> Result<Outcome<Delivery>, AppError> {
+    let id = id.parse().map_err(|_| AppError::not_found("delivery"))?;
+    app.redeliver(&who, key, id, posted.once).await
+}
+
+fn kinds(check: &mut Check, sent: &[String]) -> Option<Kinds> {
+    match Kinds::parse(sent) {
+        Ok(kinds) => Some(kinds),
+        Err(error) => {
+            let pointer = error.index.map_or("/kinds".to_owned(), |index| format!("/kinds/{index}"));
+            check.required(&pointer, Err(error.why))
+        }
+    }
+}
+
+fn format(sent: WebhookFormat) -> Format {
+    match sent {
+        WebhookFormat::Standard => Format::Standard,
+        WebhookFormat::Slack => Format::Slack,
+    }
+}

@@ -1,0 +1,79 @@
+//! What is sent: the event as the API shows it, or a line of words.
+
+use berth_core::event::Event;
+use berth_core::time::Timestamp;
+use berth_core::webhook::{Format, Webhook, words};
+use berth_store::records::organization::Organization;
+use serde_json::{Value, json};
+
+use crate::app::wire_event;
+
+/// `type` of a try-out. No event has it.
+const PING: &str = "ping";
+
+/// Whose webhooks they are, and how people reach the server.
+pub(super) struct Sender<'a> {
+    pub(super) org: &'a Organization,
+    pub(super) public_url: Option<&'a str>,
+}
+
+/// The body for an event; `pipeline` is the slug of the pipeline it is about.
+pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeline: Option<&str>) -> String {
+    let body = match webhook.format {
+        Format::Slack => slack(&words(event, pipeline)),
+        Format::Standard => {
+            let mut data = serde_json::to_value(wire_event(event)).unwrap_or_default();
+            data["organization"] = organization(sender.org);
+            data["links"] = links(sender, event);
+            json!({"type": event.kind, "timestamp": event.occurred_at.to_string(), "data": data})
+        }
+    };
+    body.to_string()
+}
+
+/// The body of a try-out.
+pub(crate) fn ping(org: &Organization, webhook: &Webhook, now: Timestamp) -> String {
+    let body = match webhook.format {
+        Format::Slack => {
+            slack(&format!("Berth can reach you: this is the webhook {} of {}", webhook.name, org.slug))
+        }
+        Format::Standard => {
+            let webhook = json!({"id": webhook.id.to_string(), "name": webhook.name.as_str()});
+            let data = json!({"webhook": webhook, "organization": organization(org)});
+            json!({"type": PING, "timestamp": now.to_string(), "data": data})
+        }
+    };
+    body.to_string()
+}
+
+fn organization(org: &Organization) -> Value {
+    json!({"id": org.id.to_string(), "slug": org.slug.as_str()})
+}
+
+/// Where to read more. Without a public address they are paths.
+fn links(sender: &Sender<'_>, event: &Event) -> Value {
+    let base = format!("{}/api/v1/organizations/{}", sender.public_url.unwrap_or_default(), sender.org.id);
+    let mut links = json!({"event": format!("{base}/events/{}", event.id)});
+    for (kind, list) in [("deployment", "deployments"), ("pipeline", "pipelines")] {
+        if let Some(subject) = event.subjects.iter().find(|subject| subject.kind == kind) {
+            links[kind] = json!(format!("{base}/{list}/{}", subject.id));
+        }
+    }
+    links
+}
+
+/// Slack takes three characters for its own.
+fn slack(line: &str) -> Value {
+    let escaped = line.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    json!({"text": escaped})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_slack_would_read_as_a_command_is_text() {
+        assert_eq!(slack("<!channel> & <@U1|x>")["text"], "&lt;!channel&gt; &amp; &lt;@U1|x&gt;");
+    }
+}

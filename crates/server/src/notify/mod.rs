@@ -1,0 +1,146 @@
+//! Notify: webhooks are told what happened, at least once and with an id that stays the same.
+//!
+//! The audit trail is the outbox. `fan_out` reads it behind everybody's back, makes deliveries of what somebody wants to
+//! know and moves the cursor in the same transaction; `deliver` sends what is due. Nothing here is decided in memory:
+//! what was read but not written down is read again after a crash, and what was sent but not written down is sent again.
+
+mod deliver;
+mod fan_out;
+mod message;
+mod send;
+mod sign;
+
+pub(crate) use message::ping;
+pub(crate) use send::Letter;
+pub(crate) use sign::new_secret;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use berth_core::id::{OrgId, WebhookId};
+use tokio::sync::{Notify as Bell, Semaphore};
+
+use crate::app::App;
+use crate::limits::{SENDS_AT_ONCE, SENDS_PER_ORGANIZATION_AT_ONCE};
+
+/// Between two looks, unless something was just done.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// Positions remembered; with more of them they are forgotten, and read again from the rows.
+const POSITIONS_MAX: usize = 10_000;
+/// Try-outs under way at once.
+const PINGS_AT_ONCE: usize = 8;
+
+#[derive(Clone)]
+pub(crate) struct Notify {
+    bell: Arc<Bell>,
+    state: Arc<Mutex<State>>,
+    pub(crate) pings: Arc<Semaphore>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Up to where there is nothing for a webhook: it saves writing a cursor for every event nobody wants.
+    positions: HashMap<WebhookId, i64>,
+    /// Webhooks that are being told something.
+    sending: HashMap<WebhookId, OrgId>,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        let (bell, state) = (Arc::default(), Arc::default());
+        Self { bell, state, pings: Arc::new(Semaphore::new(PINGS_AT_ONCE)) }
+    }
+}
+
+impl Notify {
+    /// There may be something to do.
+    pub(crate) fn nudge(&self) {
+        self.bell.notify_one();
+    }
+
+    /// Up to where this webhook has looked, as far as is known here.
+    pub(crate) fn position(&self, webhook: WebhookId) -> i64 {
+        self.state().positions.get(&webhook).copied().unwrap_or(0)
+    }
+
+    fn remember(&self, webhook: WebhookId, sequence: i64) {
+        let mut state = self.state();
+        if state.positions.len() >= POSITIONS_MAX {
+            state.positions.clear();
+        }
+        state.positions.insert(webhook, sequence);
+    }
+
+    /// A place to send from. `None`: this webhook is being told something, or too many are.
+    fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
+        let mut state = self.state();
+        let of_org = state.sending.values().filter(|other| **other == org).count();
+        let is_full = state.sending.len() >= SENDS_AT_ONCE || of_org >= SENDS_PER_ORGANIZATION_AT_ONCE;
+        if is_full || state.sending.contains_key(&webhook) {
+            return None;
+        }
+        state.sending.insert(webhook, org);
+        Some(Place { webhook, bell: self.bell.clone(), state: self.state.clone() })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one try of a webhook that is under way; its end makes room.
+struct Place {
+    webhook: WebhookId,
+    bell: Arc<Bell>,
+    state: Arc<Mutex<State>>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).sending.remove(&self.webhook);
+        self.bell.notify_one();
+    }
+}
+
+/// Runs until the server stops. What is under way then is sent again by the next one.
+pub(crate) async fn notifies(app: Arc<App>) {
+    while !app.shutdown.is_cancelled() {
+        if let Err(error) = fan_out::fan_out(&app).await {
+            tracing::warn!(?error, "events could not be read for webhooks; it is tried again");
+        }
+        if let Err(error) = deliver::deliver(&app).await {
+            tracing::warn!(?error, "due deliveries could not be looked up; it is tried again");
+        }
+        let nudged = tokio::time::timeout(LOOK_EVERY, app.notify.bell.notified());
+        app.shutdown.run_until_cancelled(nudged).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn one_try_of_a_webhook_at_a_time_so_many_of_an_organization_and_so_many_in_all() {
+        let notify = Notify::default();
+        let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);
+        let webhook = |number: i64| WebhookId::from_parts(Timestamp::from_micros(number), [0; 10]);
+        let first = notify.take(org(1), webhook(0));
+        assert!(first.is_some() && notify.take(org(1), webhook(0)).is_none());
+        let mut places: Vec<_> =
+            (1..100).filter_map(|number| notify.take(org(1), webhook(number * 1_000))).collect();
+        assert_eq!(places.len() + 1, SENDS_PER_ORGANIZATION_AT_ONCE);
+        drop(first);
+        assert!(notify.take(org(1), webhook(0)).is_some(), "there is room again");
+        for byte in 2..50 {
+            let more = (0..20).filter_map(|number| {
+                notify.take(org(byte), webhook(i64::from(byte) * 1_000_000 + number * 1_000))
+            });
+            places.extend(more);
+        }
+        assert_eq!(places.len(), SENDS_AT_ONCE);
+    }
+}

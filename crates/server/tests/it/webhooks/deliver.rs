@@ -1,0 +1,261 @@
+//! Delivered at least once, with one id; retried, given up, sent again; and nobody holds up anybody.
+
+use axum::body::Body;
+use futures_util::stream;
+use serde_json::json;
+
+use super::{Answer, Harbour, Receiver, patch};
+use crate::world::{get, post};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_arrives_signed_as_the_api_shows_it() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let receiver = Receiver::start(|_| Answer::Status(204)).await;
+    let secret = harbour.webhook("ops", &receiver.url(), &["pipeline_stopped"]).await;
+    harbour.stop_and_resume("shop").await;
+
+    let [first] = receiver.heard(1).await.try_into().ok().unwrap();
+    assert!(first.is_signed_with(&secret));
+    assert!(!first.is_signed_with("whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldA=="));
+    let body = first.json();
+    assert_eq!(
+        (&body["type"], &body["data"]["kind"]),
+        (&json!("pipeline_stopped"), &json!("pipeline_stopped"))
+    );
+    let path = body["data"]["links"]["event"].as_str().unwrap();
+    let mut shown = harbour.world.send(get(path).by(&harbour.ada)).await.body["data"].clone();
+    assert_eq!(body["timestamp"], shown["occurredAt"]);
+    shown["organization"] = json!({"id": shown["organizationId"], "slug": "acme"});
+    shown["links"] = body["data"]["links"].clone();
+    assert_eq!(body["data"], shown);
+
+    let delivered = harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
+    assert_eq!(delivered[0]["id"], first.id());
+    assert_eq!(delivered[0]["attempts"][0]["status"], 204);
+    assert_eq!(delivered.as_array().unwrap().len(), 1, "it named one kind");
+    // What it is told of is written down beside the events, never as one.
+    let kinds = harbour.world.kinds().await;
+    assert_eq!(kinds.last().unwrap(), "pipeline_resumed");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_fails_is_tried_again_with_the_same_id_and_body() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let receiver = Receiver::start(|number| Answer::Status(if number < 2 { 500 } else { 200 })).await;
+    harbour.webhook("ops", &receiver.url(), &["pipeline_stopped"]).await;
+    harbour.stop_and_resume("shop").await;
+    for tries in 1..=2 {
+        let seen = harbour.until("/ops", |hook| hook["failures"] == tries).await;
+        assert_eq!(seen["pending"], 1);
+        harbour.hasten("ops").await;
+    }
+    let arrived = receiver.heard(3).await;
+    assert!(arrived.iter().all(|it| it.id() == arrived[0].id() && it.body == arrived[0].body));
+    let log = harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
+    let statuses: Vec<_> =
+        log[0]["attempts"].as_array().unwrap().iter().map(|it| it["status"].clone()).collect();
+    assert_eq!(statuses, [500, 500, 200]);
+    assert_eq!(log[0]["attempts"][0]["error"], "answered 500");
+    assert_eq!(harbour.see("/ops").await["failures"], 0);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_may_ask_to_be_left_alone_and_redirects_are_failures() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let busy = Receiver::start(|_| Answer::With(503, "retry-after", "1800".into())).await;
+    let elsewhere = busy.url();
+    let moved = Receiver::start(move |_| Answer::With(307, "location", elsewhere.clone())).await;
+    harbour.webhook("busy", &busy.url(), &["pipeline_stopped"]).await;
+    harbour.webhook("moved", &moved.url(), &["pipeline_stopped"]).await;
+    harbour.stop_and_resume("shop").await;
+    let seconds = |delivery: &serde_json::Value| {
+        let time = |name: &str| delivery[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+        time("nextTryAt").duration_since(time("createdAt")).as_secs()
+    };
+    let waits = harbour.until("/busy/deliveries", |all| all[0]["attempts"][0].is_object()).await;
+    assert!((1_800..1_900).contains(&seconds(&waits[0])), "{waits}");
+    let waits = harbour.until("/moved/deliveries", |all| all[0]["attempts"][0].is_object()).await;
+    assert!(
+        waits[0]["attempts"][0]["error"].as_str().unwrap().contains("redirects are not followed"),
+        "{waits}"
+    );
+    assert!((5..10).contains(&seconds(&waits[0])), "{waits}");
+    assert_eq!((busy.all().len(), moved.all().len()), (1, 1));
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receiver_that_is_gone_is_switched_off_for_everybody_to_see() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let receiver = Receiver::start(|_| Answer::Status(410)).await;
+    harbour.webhook("ops", &receiver.url(), &["*"]).await;
+    harbour.stop_and_resume("shop").await;
+    let seen = harbour.until("/ops", |hook| hook["isActive"] == false).await;
+    assert!(seen["deactivated"]["reason"].as_str().unwrap().contains("410"), "{seen}");
+    assert_eq!(seen["pending"], 0, "what waited waits no more");
+    assert!(harbour.world.kinds().await.contains(&"webhook_deactivated".to_owned()));
+    let ended = harbour.see("/ops/deliveries?status=failed").await;
+    let id = ended[0]["id"].as_str().unwrap();
+    harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await.is(409, "invalid_state");
+
+    // Switched on again it is told of what happens from then on.
+    let heard = receiver.all().len();
+    let on = harbour.world.send(patch("/ops").by(&harbour.ada).json(&json!({"isActive": true}))).await;
+    assert_eq!(on.body["data"]["isActive"], true, "{}", on.text);
+    harbour.stop_and_resume("shop").await;
+    let next = receiver.heard(heard + 1).await;
+    assert_eq!(next[heard].json()["type"], "pipeline_stopped");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_hangs_or_says_a_gigabyte_holds_up_nobody() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let hanging = Receiver::start(|_| Answer::Hang).await;
+    let endless = Receiver::start(|_| {
+        let chunk = axum::body::Bytes::from(vec![b'x'; 64 * 1024]);
+        let chunks = stream::iter((0..16 * 1024).map(move |_| Ok::<_, std::io::Error>(chunk.clone())));
+        Answer::Body(Body::from_stream(chunks))
+    })
+    .await;
+    let quick = Receiver::start(|_| Answer::Status(200)).await;
+    for (name, receiver) in [("hanging", &hanging), ("endless", &endless), ("quick", &quick)] {
+        harbour.webhook(name, &receiver.url(), &["pipeline_stopped", "pipeline_resumed"]).await;
+    }
+    for _ in 0..5 {
+        harbour.stop_and_resume("shop").await;
+    }
+    quick.heard(10).await;
+    endless.heard(10).await;
+    let done = |all: &serde_json::Value| all.as_array().unwrap().iter().all(|it| it["status"] == "delivered");
+    for name in ["quick", "endless"] {
+        let log = harbour.until(&format!("/{name}/deliveries"), done).await;
+        assert_eq!(log.as_array().unwrap().len(), 10);
+    }
+    let log = harbour.until("/hanging/deliveries", |all| all[9]["attempts"][0].is_object()).await;
+    let error = log[9]["attempts"][0]["error"].as_str().unwrap();
+    assert!(error.starts_with("no answer within"), "{error}");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_letter_is_seen_and_can_be_sent_again_with_the_same_id() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let tries = usize::try_from(berth_core::webhook::TRIES_MAX).unwrap();
+    let receiver =
+        Receiver::start(move |number| Answer::Status(if number < tries { 404 } else { 200 })).await;
+    harbour.webhook("ops", &receiver.url(), &["pipeline_stopped"]).await;
+    harbour.stop_and_resume("shop").await;
+    for number in 1..=tries {
+        harbour.until("/ops", |hook| hook["failures"] == number).await;
+        harbour.hasten("ops").await;
+    }
+    let dead = harbour.see("/ops/deliveries?status=failed").await;
+    assert_eq!(
+        (dead[0]["nextTryAt"].clone(), dead[0]["attempts"].as_array().unwrap().len()),
+        (json!(null), tries)
+    );
+    assert_eq!(harbour.see("/ops").await["pending"], 0);
+
+    let id = dead[0]["id"].as_str().unwrap();
+    let again = harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await;
+    assert_eq!(
+        (again.status.as_u16(), &again.body["data"]["status"]),
+        (202, &json!("pending")),
+        "{}",
+        again.text
+    );
+    harbour.until("/ops/deliveries", |all| all[0]["status"] == "delivered").await;
+    let arrived = receiver.heard(tries + 1).await;
+    assert!(arrived.iter().all(|it| it.id() == id));
+    // Also one that was delivered before.
+    harbour.post(&format!("/ops/deliveries/{id}/redeliver"), &json!({})).await;
+    assert_eq!(receiver.heard(tries + 2).await[tries + 1].id(), id);
+    harbour
+        .post("/ops/deliveries/dlv_00000000000000000000000000/redeliver", &json!({}))
+        .await
+        .is(404, "not_found");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_arrives_also_where_every_third_try_fails() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    let receiver = Receiver::start(|number| Answer::Status(if number % 3 == 1 { 503 } else { 200 })).await;
+    harbour.webhook("ops", &receiver.url(), &["pipeline_stopped", "pipeline_resumed"]).await;
+    for _ in 0..20 {
+        harbour.stop_and_resume("shop").await;
+    }
+    // Everything is tried, then what failed is tried again.
+    harbour
+        .until("/ops/deliveries?limit=200", |all| {
+            let all = all.as_array().unwrap();
+            all.len() == 40 && all.iter().all(|it| it["attempts"][0].is_object())
+        })
+        .await;
+    loop {
+        let pending = harbour.see("/ops").await["pending"].as_i64().unwrap();
+        if pending == 0 {
+            break;
+        }
+        harbour.hasten("ops").await;
+        tokio::task::yield_now().await;
+    }
+    let events =
+        harbour.world.send(get("/api/v1/organizations/acme/events?limit=200").by(&harbour.ada)).await;
+    let told = ["pipeline_stopped", "pipeline_resumed"];
+    let mut wanted: Vec<i64> = events.body["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| told.contains(&event["kind"].as_str().unwrap()))
+        .map(|event| event["sequence"].as_i64().unwrap())
+        .collect();
+    let mut sequences: Vec<i64> =
+        receiver.all().iter().map(|it| it.json()["data"]["sequence"].as_i64().unwrap()).collect();
+    sequences.sort_unstable();
+    sequences.dedup();
+    wanted.sort_unstable();
+    assert_eq!(sequences, wanted);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ping_shows_what_the_receiver_answers() {
+    let harbour = Harbour::open().await;
+    let receiver = Receiver::start(|number| match number {
+        0 => Answer::Body(Body::from("hello\u{1b}[31m there")),
+        1 => Answer::Status(500),
+        _ => Answer::Hang,
+    })
+    .await;
+    let secret = harbour.webhook("ops", &receiver.url(), &["step_failed"]).await;
+    let once = post(&format!("{}/ops/ping", super::WEBHOOKS)).by(&harbour.ada).header("idempotency-key", "p");
+    let fine = harbour.world.send(once.json(&json!({}))).await.body["data"].clone();
+    assert_eq!((&fine["isAccepted"], &fine["status"]), (&json!(true), &json!(200)), "{fine}");
+    assert_eq!(fine["excerpt"], "hello [31m there");
+    let arrived = receiver.heard(1).await;
+    assert!(arrived[0].is_signed_with(&secret) && arrived[0].json()["type"] == "ping");
+    let again =
+        post(&format!("{}/ops/ping", super::WEBHOOKS)).by(&harbour.ada).header("idempotency-key", "p");
+    let again = harbour.world.send(again.json(&json!({}))).await;
+    assert_eq!((again.header("idempotent-replayed"), receiver.all().len()), ("true", 1));
+    let bad = harbour.post("/ops/ping", &json!({})).await.body["data"].clone();
+    assert_eq!(
+        (&bad["isAccepted"], &bad["error"], &bad["excerpt"]),
+        (&json!(false), &json!("answered 500"), &json!("noted"))
+    );
+    let silent = harbour.post("/ops/ping", &json!({})).await.body["data"].clone();
+    assert_eq!((&silent["status"], &silent["isAccepted"]), (&json!(null), &json!(false)), "{silent}");
+    assert_eq!(harbour.see("/ops/deliveries").await, json!([]), "a ping is no delivery");
+    harbour.close().await;
+}

@@ -1,0 +1,232 @@
+//! Outgoing webhooks, seen from a receiver that is a real HTTP server.
+
+mod deliver;
+mod named;
+mod refuse;
+mod resource;
+mod secret;
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::body::Body;
+use berth_server::config::Config;
+use berth_store::Context;
+use berth_store::records::delivery;
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt as _;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use super::at_work::AtWork;
+use super::history;
+use super::world::{Account, Reply, World, call, get, post};
+
+pub(crate) const WEBHOOKS: &str = "/api/v1/organizations/acme/webhooks";
+/// Longer than anything here may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a receiver may take here.
+const RECEIVER_MAX: Duration = Duration::from_millis(500);
+
+/// What arrived.
+#[derive(Clone)]
+struct Received {
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Received {
+    fn id(&self) -> &str {
+        self.headers["webhook-id"].to_str().unwrap()
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    /// Checked by the reference.
+    fn is_signed_with(&self, secret: &str) -> bool {
+        standardwebhooks::Webhook::new(secret).unwrap().verify(&self.body, &self.headers).is_ok()
+    }
+}
+
+/// What a receiver does with the request of this number, from 0.
+type Behaviour = Arc<dyn Fn(usize) -> Answer + Send + Sync>;
+
+enum Answer {
+    Status(u16),
+    With(u16, &'static str, String),
+    Body(Body),
+    /// Says nothing.
+    Hang,
+}
+
+#[derive(Clone)]
+struct Receiver {
+    address: SocketAddr,
+    received: Arc<Mutex<Vec<Received>>>,
+    more: Arc<Notify>,
+}
+
+impl Receiver {
+    async fn start(behaviour: impl Fn(usize) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let receiver = Self { address, received: Arc::default(), more: Arc::default() };
+        let behaviour: Behaviour = Arc::new(behaviour);
+        let serving = receiver.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (serving, behaviour) = (serving.clone(), behaviour.clone());
+                let service = service_fn(move |request| serving.clone().take(request, behaviour.clone()));
+                let builder = hyper::server::conn::http1::Builder::new();
+                // A client that has heard enough cuts the line.
+                tokio::spawn(
+                    async move { builder.serve_connection(TokioIo::new(stream), service).await.ok() },
+                );
+            }
+        });
+        receiver
+    }
+
+    async fn take(
+        self,
+        request: http::Request<hyper::body::Incoming>,
+        behaviour: Behaviour,
+    ) -> Result<Response<Body>, Infallible> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes().to_vec();
+        let number = {
+            let mut received = self.received.lock().unwrap();
+            received.push(Received { headers: parts.headers, body });
+            received.len() - 1
+        };
+        self.more.notify_waiters();
+        Ok(match behaviour(number) {
+            Answer::Status(status) => Response::builder().status(status).body(Body::from("noted")).unwrap(),
+            Answer::With(status, name, value) => {
+                Response::builder().status(status).header(name, value).body(Body::empty()).unwrap()
+            }
+            Answer::Body(body) => Response::new(body),
+            Answer::Hang => std::future::pending().await,
+        })
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/hook?key=hidden-from-viewers", self.address)
+    }
+
+    fn all(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
+    }
+
+    /// Waits until so many have arrived.
+    async fn heard(&self, count: usize) -> Vec<Received> {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let more = self.more.notified();
+                let all = self.all();
+                if all.len() >= count {
+                    return all;
+                }
+                more.await;
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("{} of {count} arrived", self.all().len()))
+    }
+}
+
+/// A server at work whose webhooks may go to this machine.
+struct Harbour {
+    world: World,
+    at_work: AtWork,
+    ada: Account,
+}
+
+impl Harbour {
+    async fn open() -> Self {
+        Self::with(config()).await
+    }
+
+    async fn with(config: Config) -> Self {
+        let world = World::with(config).await;
+        let (at_work, ada) = (AtWork::begin(&world.app), world.ada.clone());
+        Self { world, at_work, ada }
+    }
+
+    async fn close(self) {
+        self.at_work.end().await;
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.world.send(post(&format!("{WEBHOOKS}{path}")).by(&self.ada).json(body)).await
+    }
+
+    async fn see(&self, path: &str) -> Value {
+        let reply = self.world.send(get(&format!("{WEBHOOKS}{path}")).by(&self.ada)).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        reply.body["data"].clone()
+    }
+
+    /// Creates one and gives its secret.
+    async fn webhook(&self, name: &str, url: &str, kinds: &[&str]) -> String {
+        let made = self.post("", &json!({"name": name, "url": url, "kinds": kinds})).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.body["data"]["secret"].as_str().unwrap().to_owned()
+    }
+
+    /// Something happens that everybody may hear of.
+    async fn stop_and_resume(&self, slug: &str) {
+        for verb in ["stop", "resume"] {
+            let path = format!("/api/v1/organizations/acme/pipelines/{slug}/{verb}");
+            let done = self.world.send(post(&path).by(&self.ada).json(&json!({"reason": "a test"}))).await;
+            assert_eq!(done.status, 200, "{}", done.text);
+        }
+    }
+
+    /// Waits until this webhook's record is as wanted.
+    async fn until(&self, path: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let looked = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let seen = self.see(path).await;
+                if wanted(&seen) {
+                    return seen;
+                }
+                tokio::task::yield_now().await;
+            }
+        });
+        match looked.await {
+            Ok(seen) => seen,
+            Err(_) => panic!("it stays {}", self.see(path).await),
+        }
+    }
+
+    /// The pause before the next try is over.
+    async fn hasten(&self, name: &str) {
+        let id = self.see(&format!("/{name}")).await["id"].as_str().unwrap().parse().unwrap();
+        let context = Context::system(Some(history::org(&self.world).await));
+        self.world.app.store().transact(context, move |tx| delivery::hasten(tx, id)).await.unwrap();
+    }
+}
+
+fn config() -> Config {
+    Config {
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        webhook_max: RECEIVER_MAX,
+        public_url: None,
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    }
+}
+
+fn delete(path: &str) -> super::world::Call {
+    call("DELETE", &format!("{WEBHOOKS}{path}"))
+}
+
+fn patch(path: &str) -> super::world::Call {
+    call("PATCH", &format!("{WEBHOOKS}{path}"))
+}
