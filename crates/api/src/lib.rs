@@ -3,9 +3,11 @@
 //! Wire types are copies of domain types on purpose. A field reaches clients only when somebody writes it here.
 
 pub mod auth;
+pub mod deployed;
 pub mod deployment;
 pub mod environment;
 pub mod event;
+pub mod insights;
 pub mod log;
 pub mod member;
 pub mod organization;

@@ -7,6 +7,7 @@ use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
 use crate::rollout::Rollout;
 use crate::run::RunChange;
+use crate::stage::{Stage, StageEnd};
 
 /// Everything one command does, to be written in one commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +44,8 @@ pub enum Record {
     Deployment(Box<Deployment>),
     Rollout(Box<Rollout>),
     Run(Box<RunChange>),
+    Stage(Box<Stage>),
+    StageEnd(Box<StageEnd>),
 }
 
 /// Something to do outside the database, kept in the outbox until it is done.
@@ -64,6 +67,9 @@ pub enum Refusal {
     InvalidState(String),
     #[error("{0}")]
     Forbidden(String),
+    /// In words: why no earlier deployment is good enough.
+    #[error("{0}")]
+    NothingToRollBackTo(String),
     /// What was asked for is not repeated: a path may hold anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,

@@ -166,6 +166,8 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Deployment(it)) => records::deployment::put(self, &it)?,
                 Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
+                Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,
+                Change::Put(Record::StageEnd(it)) => records::stage::put_end(self, &it)?,
             }
         }
         for event in decision.events {

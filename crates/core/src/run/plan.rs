@@ -7,9 +7,10 @@ use serde_json::{Map, Value};
 
 use crate::id::{RepositoryId, SecretId};
 use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StepId};
-use crate::pipeline::model::{Artifact, Retry, StepType};
+use crate::pipeline::model::{Artifact, OnFailure, Retry, StepType};
 use crate::pipeline::seconds::Seconds;
 use crate::step::OnLost;
+use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -24,6 +25,9 @@ pub struct Source {
     pub repository: RepositoryId,
     /// The whole hash.
     pub commit: String,
+    /// When it was committed, as the commit itself says.
+    #[serde(default)]
+    pub committed_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,6 +42,8 @@ pub struct PlannedStage {
     /// What has to be met before anything of it begins.
     #[serde(default)]
     pub gates: Vec<Gate>,
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// Which version of each secret the stage uses, where it was found.
     pub secrets: BTreeMap<SecretName, PinnedSecret>,
 }

@@ -2,12 +2,14 @@
 
 mod answer;
 mod declared;
+mod deployed;
 mod deployments;
 mod environments;
 mod events;
 mod follow;
 mod follow_log;
 mod history;
+mod insights;
 mod logs;
 mod members;
 mod organizations;
@@ -23,9 +25,11 @@ mod wire;
 
 pub use answer::{Answer, Outcome, Page};
 pub(crate) use declared::{adopt, declare as declare_environments};
-pub use deployments::{DeploymentFilter, NewDeployment};
+pub(crate) use deployed::adopt_stages;
+pub use deployments::{DeploymentFilter, NewDeployment, NewRollback};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
+pub use insights::DeliveryAsked;
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
@@ -82,6 +86,8 @@ pub struct App {
     /// Copies of repositories.
     pub(crate) git: Mirrors,
     pub(crate) syncs: Syncs,
+    /// How far what is deployed is behind.
+    behind: deployed::Behind,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -110,6 +116,7 @@ impl App {
             engine,
             git,
             syncs,
+            behind: deployed::Behind::default(),
             shutdown,
         }
     }

@@ -10,6 +10,7 @@ mod lost;
 mod plans;
 mod prepare;
 mod report;
+mod rollback;
 mod stages;
 mod unfit;
 mod whole;
@@ -19,6 +20,7 @@ pub(crate) use grant::is_for;
 pub use link::Embedded;
 pub(crate) use lost::{Watches, reap};
 pub(crate) use plans::Plans;
+pub(crate) use rollback::{Asked as RollbackAsked, WayBack};
 pub(crate) use stages::{cancel_told, enter_stages};
 pub(crate) use whole::{Head, Whole};
 

@@ -136,8 +136,14 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
             return Ok(Found::Missing(format!("{text} is not the name of a commit")));
         };
         let mirror = app.git.mirror(org, id);
-        match app.git.run(move || mirror.resolve(&name)).await? {
-            Ok(Some(sha)) => return Ok(Found::Commit(Source { repository: id, commit: sha.to_string() })),
+        let looked_up = move || {
+            let found = mirror.resolve(&name)?;
+            // For insights alone: a commit whose time cannot be told is deployed all the same.
+            let committed_at = found.as_ref().and_then(|sha| mirror.committed_at(sha).ok());
+            Ok(found.map(|sha| Source { repository: id, commit: sha.to_string(), committed_at }))
+        };
+        match app.git.run(looked_up).await? {
+            Ok(Some(source)) => return Ok(Found::Commit(source)),
             Ok(None) => {}
             // Not the commit's fault: it is looked for again.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {

@@ -2,9 +2,9 @@
 
 use berth_core::deployment::report::{self, Outcome};
 use berth_core::rollout;
-use berth_core::run::enter::{Entry, enter, entry, overtaken};
+use berth_core::run::enter::{Entry, enter, entry, entry_back, overtaken};
 use berth_store::query::runs;
-use berth_store::records::environment;
+use berth_store::records::{environment, stage as stages};
 use berth_store::{Context, Tx};
 
 use super::plans::Plans;
@@ -65,12 +65,24 @@ pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
 
 /// True: it has moved.
 fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: berth_core::id::DeploymentId) -> Result<bool, AppError> {
-    let Some(mut whole) = Whole::load(tx, plans, id)? else { return Ok(false) };
+    match Whole::load(tx, plans, id)? {
+        Some(mut whole) => enter_whole(tx, &mut whole),
+        None => Ok(false),
+    }
+}
+
+/// True: it has moved.
+pub(super) fn enter_whole(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<bool, AppError> {
     let Some((index, stage)) = whole.run.queued_for() else { return Ok(false) };
     let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(false) };
-    let others = runs::contenders(tx, rollout.pipeline, stage, id)?;
-    match entry(rollout.number, &others) {
+    let others = runs::contenders(tx, rollout.pipeline, stage, rollout.id)?;
+    let is_rollback = rollout.trigger.takes_back().is_some();
+    let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(rollout.number, &others) };
+    match said {
         Entry::Behind(_) => Ok(false),
+        Entry::Free if !is_rollback && stages::by_name(tx, rollout.pipeline, stage)?.pause.is_some() => {
+            Ok(false)
+        }
         Entry::Free if !whole.plan.stages[index].gates.is_empty() => Ok(false),
         Entry::Free => {
             let decision = enter(&whole.run, &whole.plan, tx.now());

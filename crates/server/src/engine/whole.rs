@@ -8,9 +8,13 @@ use berth_core::decision::{Change, Decision, Record};
 use berth_core::deployment::report::{self as head_report, Order, Outcome};
 use berth_core::deployment::{Cancel, Cause, Deployment, Status};
 use berth_core::environment::{Condition, Lock};
+use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, StepRunId};
+use berth_core::name::Reason;
+use berth_core::pipeline::model::OnFailure;
 use berth_core::pipeline::state;
 use berth_core::rollout::{self, Rollout};
+use berth_core::run::back::stay;
 use berth_core::run::{Plan, Run, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report};
 use berth_store::query::deployments::{self, Either};
 use berth_store::records::plan::BuildKey;
@@ -18,6 +22,7 @@ use berth_store::records::{environment, pipeline, plan, run};
 use berth_store::{Read, Tx};
 
 use super::plans::Plans;
+use super::rollback::{Asked, WayBack, note_end};
 use crate::error::AppError;
 
 pub(crate) struct Whole {
@@ -56,7 +61,7 @@ impl Whole {
         decision: Decision<()>,
         plan: Plan,
         head: Head,
-    ) -> Result<(), AppError> {
+    ) -> Result<Self, AppError> {
         let laid_out = decision.changes.iter().find_map(|change| match change {
             Change::Put(Record::Run(it)) => Some(it.run.clone()),
             Change::Put(_) => None,
@@ -67,7 +72,8 @@ impl Whole {
         before.stages.iter_mut().for_each(|stage| stage.status = StageStatus::Pending);
         let mut whole = Self { run, plan: Arc::new(plan), head };
         whole.note_build(tx, &before)?;
-        whole.follow(tx)
+        whole.follow(tx)?;
+        Ok(whole)
     }
 
     /// What a runner shall do about an attempt.
@@ -100,9 +106,54 @@ impl Whole {
         if let Some(next) = next {
             let before = std::mem::replace(&mut self.run, next);
             self.note_build(tx, &before)?;
+            let back = self.note_stages(tx, &before)?;
             self.follow(tx)?;
+            if let Some(back) = back {
+                back.start(tx)?;
+            }
         }
         Ok(answer)
+    }
+
+    /// What has come to an end in its stages is noted. A stage that failed may want to go back: the same transaction
+    /// sees to it, so that no failure is forgotten and none is answered twice.
+    fn note_stages(&mut self, tx: &mut Tx<'_>, before: &Run) -> Result<Option<WayBack>, AppError> {
+        let Head::Stages { rollout, .. } = &self.head else { return Ok(None) };
+        let mut wants_back = None;
+        for (index, is) in self.run.stages.iter().enumerate() {
+            let is_end = matches!(is.status, StageStatus::Succeeded | StageStatus::Failed);
+            if !is_end || is.kind != StageKind::Stage || before.stages[index].status == is.status {
+                continue;
+            }
+            note_end(tx, rollout, &self.run, &self.plan, index)?;
+            let on_failure = self.plan.stages[index].on_failure;
+            if is.status == StageStatus::Failed && on_failure == OnFailure::Rollback {
+                wants_back = Some(index).filter(|index| self.run.has_touched(*index));
+            }
+        }
+        let Some(index) = wants_back else { return Ok(None) };
+        let asked = Asked {
+            pipeline: rollout.pipeline,
+            stage: self.run.stages[index].name.clone(),
+            of: rollout.id,
+            to: None,
+            by: Actor::system(),
+            reason: Reason::parse(&format!("#{} failed in this stage", rollout.number)).ok(),
+        };
+        match WayBack::find(tx, asked) {
+            Ok(found) => Ok(Some(found)),
+            Err(AppError::Problem(why)) => {
+                let decision = stay(&self.run, &self.plan, index, &why.detail, tx.now());
+                let next = decision.changes.iter().find_map(|change| match change {
+                    Change::Put(Record::Run(it)) => Some(it.run.clone()),
+                    Change::Put(_) => None,
+                });
+                tx.commit(decision)?;
+                self.run = next.unwrap_or_else(|| self.run.clone());
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// The head was told to stop: so is the run. Nothing if that has happened already.

@@ -2,6 +2,7 @@
 
 use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::is_branch;
+use berth_core::time::Timestamp;
 
 use super::mirror::Mirror;
 use super::{GitError, Sha};
@@ -134,6 +135,15 @@ impl Mirror {
         let text = git.run()?.ok()?.text();
         let (name, email) = text.trim_end_matches('\n').split_once('\0').unwrap_or_default();
         Ok((name.to_owned(), email.to_owned()))
+    }
+
+    /// When a commit was made, as the commit has it.
+    pub fn committed_at(&self, commit: &Sha) -> Result<Timestamp, GitError> {
+        let git = self.git().args(["log", "-1", "--format=%ct", "--end-of-options", commit.as_str()]);
+        let seconds = git.run()?.ok()?.text().trim().parse::<i64>();
+        let seconds =
+            seconds.map_err(|_| GitError::Failed("git did not tell the time of a commit".into()))?;
+        Ok(Timestamp::from_micros(0).plus_seconds(seconds))
     }
 
     /// How many commits `to` has that `from` has not.

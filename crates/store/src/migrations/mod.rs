@@ -20,6 +20,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 2, name: "secrets", text: include_str!("0002_secrets.sql") },
     Migration { number: 3, name: "environments", text: include_str!("0003_environments.sql") },
     Migration { number: 4, name: "engine", text: include_str!("0004_engine.sql") },
+    Migration { number: 5, name: "stages", text: include_str!("0007_stages.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -1,9 +1,11 @@
 //! Read models: lists and pages.
 
 pub mod attempts;
+pub mod deployed;
 pub mod deployments;
 pub mod environments;
 pub mod events;
+pub mod insights;
 pub mod members;
 pub mod pipelines;
 pub mod repositories;

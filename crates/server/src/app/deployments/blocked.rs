@@ -5,13 +5,15 @@ use berth_core::deployment::{Blocked, Deployment, obstacles};
 use berth_core::environment::Lock;
 use berth_core::pipeline::state;
 use berth_core::rollout::Rollout;
-use berth_core::run::enter::{Entry, entry};
+use berth_core::run::enter::{Entry, entry, entry_back};
 use berth_core::run::{Gate, StepStatus};
+use berth_core::stage::Pause;
 use berth_store::Read;
 use berth_store::query::deployments::Either;
 use berth_store::query::runs;
 use berth_store::records::pipeline;
 use berth_store::records::plan::{self, Build, BuildKey};
+use berth_store::records::stage as stages;
 
 use crate::engine::{Head, Whole, is_for};
 use crate::error::AppError;
@@ -101,8 +103,13 @@ pub(super) fn in_run(
     }
     if let (Some((index, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
         found.extend(whole.plan.stages[index].gates.iter().map(|gate| gated(gate, stage)));
+        let is_rollback = rollout.trigger.takes_back().is_some();
+        let pause = stages::by_name(db, rollout.pipeline, stage)?.pause.filter(|_| !is_rollback);
+        found.extend(pause.map(|pause| paused(&pause, stage)));
         let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
-        if let Entry::Behind(other) = entry(rollout.number, &others) {
+        let said =
+            if is_rollback { entry_back(rollout.number, &others) } else { entry(rollout.number, &others) };
+        if let Entry::Behind(other) = said {
             found.push(BlockedBy {
                 kind: BlockedKind::EarlierStage,
                 detail: format!("another deployment is in stage \"{stage}\""),
@@ -143,6 +150,19 @@ fn gated(gate: &Gate, stage: &str) -> BlockedBy {
         ),
     };
     BlockedBy { kind, detail, cleared_by: None, clears_at: None }
+}
+
+fn paused(pause: &Pause, stage: &str) -> BlockedBy {
+    let why = pause.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
+    BlockedBy {
+        kind: BlockedKind::PromotionPaused,
+        detail: format!(
+            "promotion into stage \"{stage}\" is paused since {} rolled it back at {}{why}",
+            pause.by.name, pause.at
+        ),
+        cleared_by: Some("resuming the pipeline".into()),
+        clears_at: None,
+    }
 }
 
 fn stopped() -> BlockedBy {

@@ -51,6 +51,9 @@ pub(super) fn in_full(
         if let Head::Stages { is_paused: true, .. } = whole.head {
             variants.push("stopped".into());
         }
+        if body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::PromotionPaused) {
+            variants.push("paused".into());
+        }
     } else {
         if let Either::Stages(it) = it {
             body.blocked_by = blocked::before_begin(db, it)?;
@@ -104,6 +107,7 @@ pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Depl
         resolved_commit_id: None,
         definition_hash: it.definition_hash.clone(),
         trigger,
+        rollback: None,
         reason: None,
         actor: actor(&it.requested_by),
         status,
@@ -149,6 +153,13 @@ pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
         trigger: match it.trigger {
             Trigger::Push { .. } => wire::Trigger::Push,
             Trigger::Api => wire::Trigger::Api,
+            Trigger::Rollback { .. } => wire::Trigger::Rollback,
+        },
+        rollback: match &it.trigger {
+            Trigger::Rollback { stage, of, to } => {
+                Some(wire::Rollback { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
+            }
+            Trigger::Push { .. } | Trigger::Api => None,
         },
         reason: it.reason.as_ref().map(ToString::to_string),
         actor: actor(&it.requested_by),

@@ -1,6 +1,7 @@
 //! Handlers, a file per noun: extract, call the use case, convert.
 
 pub(super) mod auth;
+pub(super) mod deployed;
 pub(super) mod deployments;
 pub(super) mod environments;
 pub(super) mod events;

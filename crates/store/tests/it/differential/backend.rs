@@ -158,7 +158,12 @@ impl<'d> Run<'d> {
                 Record::Session(it) => drop(ids.sessions.insert((it.environment, it.number), it.id)),
                 Record::Ticket(it) => drop(ids.tickets.insert((it.environment, it.number), it.id)),
                 Record::Deployment(it) => drop(ids.deployments.insert((it.environment, it.number), it.id)),
-                Record::Environment(_) | Record::Pipeline(_) | Record::Rollout(_) | Record::Run(_) => {}
+                Record::Environment(_)
+                | Record::Pipeline(_)
+                | Record::Rollout(_)
+                | Record::Run(_)
+                | Record::Stage(_)
+                | Record::StageEnd(_) => {}
             }
         }
     }
