@@ -1,8 +1,10 @@
 //! Pipelines really run: deployments through stages and in environments, seen through HTTP.
 
 mod build;
+mod delivery;
 mod fail;
 mod repository;
+mod rollback;
 mod stages;
 mod steps;
 mod takeover;
