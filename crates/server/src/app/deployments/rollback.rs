@@ -41,6 +41,9 @@ impl App {
         let done = self.change(who, once, move |tx, _| {
             let of = match find(tx, &id)? {
                 Either::Stages(of) => of,
+                Either::Environment(it) if it.stage.as_str() != stage => {
+                    return Err(Refusal::NoSuchStage.into());
+                }
                 Either::Environment(_) => {
                     let text = "an environment is not rolled back: deploy the earlier commit there instead";
                     return Err(Refusal::InvalidState(text.into()).into());

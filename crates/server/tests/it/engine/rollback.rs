@@ -253,11 +253,13 @@ async fn what_cannot_be_rolled_back_says_why() {
         // It failed before it came there.
         (&failed, json!({}), 409, "invalid_state"),
         (&first, json!({}), 409, "invalid_state"),
-        (&elsewhere, json!({}), 409, "invalid_state"),
+        (&elsewhere, json!({}), 404, "not_found"),
         (&unknown.to_owned(), json!({}), 404, "not_found"),
     ] {
         harbour.roll_back(of, &body).await.is(status, code);
     }
+    let environment = format!("/deployments/{elsewhere}/stages/qa-1/rollback");
+    harbour.post(&environment, &json!({})).await.is(409, "invalid_state");
     let nowhere = format!("/deployments/{second}/stages/nowhere/rollback");
     harbour.post(&nowhere, &json!({})).await.is(404, "not_found");
     let build = format!("/deployments/{second}/stages/build/rollback");
@@ -321,5 +323,38 @@ async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
     let stop = crate::world::post(&format!("{ORG}/pipelines/shop/stop")).by(harbour.ada());
     let stopped = harbour.send(stop.header("if-match", again.header("etag")).json(&json!({}))).await;
     assert_eq!(stopped.status, 200, "{}", stopped.text);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_in_a_stopped_pipeline_waits_and_resuming_lets_it_and_the_newest_go() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, ONE)).await;
+    let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    assert_eq!(harbour.post("/pipelines/shop/stop", &json!({})).await.status, 200);
+    let back = data(&harbour.roll_back(&second, &json!({})).await, 202);
+    assert_eq!(back["blockedBy"][0]["kind"], "pipeline_stopped", "{back}");
+    let newer = harbour.start("ccc3333").await;
+    assert_eq!(harbour.post("/pipelines/shop/resume", &json!({})).await.status, 200);
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    assert_eq!(harbour.end_of(&newer).await["status"], "succeeded");
+    let ledger = harbour.written("ledger");
+    let told: Vec<_> = ledger.lines().map(|line| &line[..7]).collect();
+    assert_eq!(told, ["aaa1111", "bbb2222", "aaa1111", "ccc3333"], "the rollback goes first");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_rollback_sent_twice_is_one() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, ONE)).await;
+    let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    let path = format!("{ORG}/deployments/{second}/stages/production/rollback");
+    let asked =
+        || crate::world::post(&path).by(harbour.ada()).header("idempotency-key", "k").json(&json!({}));
+    let (first, again) = (harbour.send(asked()).await, harbour.send(asked()).await);
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (202, 202), "{}", again.text);
+    assert_eq!(first.body["data"]["id"], again.body["data"]["id"]);
+    assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 3);
     harbour.close().await;
 }
