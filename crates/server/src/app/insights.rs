@@ -47,7 +47,7 @@ impl App {
             let most = usize::try_from(DELIVERY_ROWS_MAX).unwrap_or(usize::MAX);
             let is_cut = seen.len() > most;
             seen.drain(..seen.len().saturating_sub(most));
-            let found = shown(measure(&seen, from, to), from, to);
+            let found = shown(&measure(&seen, from, to), from, to);
             let pipeline_id = pipeline.map(|id| id.to_string());
             Ok(Answer::ok(wire::Insights { pipeline_id, is_cut, ..found }))
         })
@@ -66,7 +66,7 @@ fn check_range(from: Timestamp, to: Timestamp) -> Result<(), AppError> {
     Ok(())
 }
 
-fn shown(found: Measures, from: Timestamp, to: Timestamp) -> wire::Insights {
+fn shown(found: &Measures, from: Timestamp, to: Timestamp) -> wire::Insights {
     wire::Insights {
         from: from.to_string(),
         to: to.to_string(),
@@ -94,11 +94,11 @@ fn shown(found: Measures, from: Timestamp, to: Timestamp) -> wire::Insights {
             restored: found.restores.restored,
             open: found.restores.open,
         },
-        days: found.days.into_iter().map(day).collect(),
+        days: found.days.iter().map(day).collect(),
     }
 }
 
-fn day(it: Day) -> wire::Day {
+fn day(it: &Day) -> wire::Day {
     let mut date = it.start.to_string();
     date.truncate(DATE_CHARS);
     wire::Day {

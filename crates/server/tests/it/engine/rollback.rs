@@ -358,3 +358,24 @@ async fn the_same_rollback_sent_twice_is_one() {
     assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 3);
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_environment_is_put_back_to_what_the_last_stage_has() {
+    let harbour = Harbour::open().await;
+    let stages = "    - name: staging\n    - name: production\n";
+    let body = shop(&harbour, stages).replace("{ qa-1: {} }", "{ qa-1: { on_release: deploy_tracked } }");
+    harbour.pipeline(&format!("  tracks: main\n{body}")).await;
+    let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    for (stage, wanted) in [("staging", "bbb2222"), ("production", "aaa1111")] {
+        let back = harbour.post(&format!("/deployments/{second}/stages/{stage}/rollback"), &json!({})).await;
+        assert_eq!(harbour.end_of(&id(&data(&back, 202))).await["status"], "succeeded");
+        let (session, inside) = harbour.claim("ccc3333").await;
+        harbour.end_of(&inside).await;
+        let environment = "/pipelines/shop/ephemeral-environments/qa-1";
+        assert_eq!(harbour.delete(&format!("{environment}/sessions/{session}")).await.status, 200);
+        let reset = harbour.see("/pipelines/shop/deployments").await[0].clone();
+        assert_eq!((&reset["trigger"], &reset["commitId"]), (&json!("reset"), &json!(wanted)), "{stage}");
+        harbour.end_of(&id(&reset)).await;
+    }
+    harbour.close().await;
+}
