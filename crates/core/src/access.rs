@@ -110,7 +110,7 @@ actions! {
     EnvironmentsForceClaim, "environments:force_claim", Deployer, "take over environments, and release other people's sessions";
     DrainOverride, "drain:override", Admin, "deploy before the work of a former session is known to have stopped";
     DeploymentsRead, "deployments:read", Viewer, "see deployments";
-    DeploymentsOperate, "deployments:operate", Deployer, "start, cancel, retry and resolve deployments";
+    DeploymentsOperate, "deployments:operate", Deployer, "start, cancel, retry, roll back and resolve deployments";
     SecretsRead, "secrets:read", Viewer, "see names and use of secrets, never values";
     SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
     EventsRead, "events:read", Viewer, "read the audit history";
