@@ -54,3 +54,34 @@ pub fn stay(run: &Run, plan: &Plan, stage: usize, why: &str, now: Timestamp) -> 
     draft.record(event);
     draft.finish(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::plan::PlannedStage;
+
+    fn stage(name: &str, kind: StageKind) -> PlannedStage {
+        PlannedStage {
+            name: name.into(),
+            kind,
+            contexts: BTreeMap::new(),
+            steps: Vec::new(),
+            gates: vec![Gate::Window],
+            on_failure: OnFailure::Rollback,
+            secrets: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_cut_down_to_its_build_and_one_stage_that_nothing_holds_and_nothing_follows() {
+        let stages =
+            [("build", StageKind::Build), ("staging", StageKind::Stage), ("production", StageKind::Stage)];
+        let plan = Plan { source: None, stages: stages.map(|(name, kind)| stage(name, kind)).to_vec() };
+        let cut = plan.only("production", Vec::new()).expect("a stage");
+        let names: Vec<_> = cut.stages.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["build", "production"]);
+        assert_eq!((cut.stages[1].gates.len(), cut.stages[1].on_failure), (0, OnFailure::None));
+        assert_eq!(plan.only("nowhere", Vec::new()), None);
+        assert_eq!(plan.only("build", Vec::new()), None, "the build is no stage to go back in");
+    }
+}

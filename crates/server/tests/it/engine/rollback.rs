@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Harbour, ORG, data, story};
 use crate::world::{Reply, get};
 
-/// Says what it deploys where; a commit that begins with `bad` fails, and one that begins with `slow` waits for a gate.
+/// Says what it deploys where; a commit that begins with `slow` waits for a gate, and one that is `bad` fails.
 fn shop(harbour: &Harbour, stages: &str) -> String {
     let (ledger, gate, down) = (harbour.file("ledger"), harbour.file("gate"), harbour.file("down"));
     format!(
@@ -20,9 +20,11 @@ fn shop(harbour: &Harbour, stages: &str) -> String {
       params:
         run: |
           case \"$BERTH_COMMIT\" in
-            bad*) exit 1;;
+            slow*) while ! test -e {gate}; do sleep 0.02; done;;
+          esac
+          case \"$BERTH_COMMIT\" in
+            *bad*) exit 1;;
             down*) touch {down}; exit 1;;
-            slow*) touch {gate}.reached; while ! test -e {gate}; do sleep 0.02; done;;
           esac
           test ! -e {down}
           echo \"$BERTH_COMMIT to $BERTH_STAGE\" >> {ledger}
@@ -191,6 +193,24 @@ async fn a_stage_that_failed_goes_back_by_itself() {
     // The failed one is not let back in behind its back.
     let retry = harbour.post(&format!("/deployments/{bad}/stages/production/retry"), &json!({})).await;
     retry.is(409, "invalid_state");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_fails_while_somebody_has_asked_to_go_back_goes_back_once() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
+    harbour.deployed("aaa1111").await;
+    let bad = harbour.start("slowbad").await;
+    harbour.until(&bad, |it| it["stages"][0]["status"] == "running").await;
+    let back = data(&harbour.roll_back(&bad, &json!({})).await, 202);
+    std::fs::write(harbour.file("gate"), "").unwrap();
+    let ended = harbour.end_of(&bad).await;
+    assert_eq!(ended["status"], "failed");
+    let detail = ended["detail"].as_str().unwrap();
+    assert!(detail.contains("not rolled back: #3 already goes back in this stage"), "{detail}");
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 3);
     harbour.close().await;
 }
 
