@@ -121,8 +121,11 @@ impl Whole {
         let Head::Stages { rollout, .. } = &self.head else { return Ok(None) };
         let mut wants_back = None;
         for (index, is) in self.run.stages.iter().enumerate() {
-            let is_end = matches!(is.status, StageStatus::Succeeded | StageStatus::Failed);
-            if !is_end || is.kind != StageKind::Stage || before.stages[index].status == is.status {
+            let (was, is_end) =
+                (&before.stages[index], matches!(is.status, StageStatus::Succeeded | StageStatus::Failed));
+            // One that ended before it was let in has left nothing.
+            let was_inside = was.status.is_open() || is.tries > was.tries;
+            if !is_end || !was_inside || is.kind != StageKind::Stage || was.status == is.status {
                 continue;
             }
             note_end(tx, rollout, &self.run, &self.plan, index)?;
