@@ -31,6 +31,8 @@ pub struct Deployment {
     pub resolved_commit_id: Option<String>,
     pub definition_hash: String,
     pub trigger: Trigger,
+    /// What a rollback takes back, and what it goes back to; null for any other deployment.
+    pub rollback: Option<Rollback>,
     /// Why somebody asked for it.
     pub reason: Option<String>,
     /// Somebody chose to wait for nobody: it passes windows, approvals and pauses.
@@ -72,6 +74,20 @@ pub enum Trigger {
     Push,
     /// Somebody asked for it.
     Api,
+    /// A stage gets back what it had before.
+    Rollback,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rollback {
+    pub stage: String,
+    /// The deployment that is taken back.
+    #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub of: String,
+    /// The one whose commit, definition, secrets, outputs and artifacts are used again.
+    #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9ya")]
+    pub to: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -228,6 +244,8 @@ pub enum BlockedKind {
     Window,
     /// Time has to pass.
     Soak,
+    /// After a rollback nothing new comes into the stage.
+    PromotionPaused,
 }
 
 /// What to deploy through the stages.
@@ -260,6 +278,16 @@ pub struct BypassNew {
 pub struct Retry {
     /// `failed` (default): steps that did not succeed; `start`: all of them.
     pub from: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = StageRollback)]
+pub struct RollbackNew {
+    /// A deployment that succeeded in this stage. Left out: the last good one.
+    pub to: Option<String>,
+    /// At most 1,000 characters.
+    pub reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

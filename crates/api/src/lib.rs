@@ -4,9 +4,11 @@
 
 pub mod approval;
 pub mod auth;
+pub mod deployed;
 pub mod deployment;
 pub mod environment;
 pub mod event;
+pub mod insights;
 pub mod log;
 pub mod member;
 pub mod organization;

@@ -87,6 +87,34 @@ pub struct PipelineOrigin {
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
     pub name: String,
+    /// What is in it; null until something has succeeded there.
+    pub current: Option<Current>,
+    /// Since a rollback nothing new comes in, until the pipeline is resumed; null otherwise.
+    pub paused: Option<PromotionPaused>,
+}
+
+/// What is in a stage or in an environment.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Current {
+    /// The whole hash, where it is known.
+    pub commit_id: String,
+    pub deployment_id: String,
+    /// Since when.
+    pub at: String,
+    pub by: Actor,
+    /// How many commits the tracked branch has that this has not; null where that is not known.
+    pub behind_by: Option<u64>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromotionPaused {
+    pub by: Actor,
+    pub at: String,
+    pub reason: Option<String>,
+    /// The rollback that it comes from.
+    pub deployment_id: String,
 }
 
 /// A definition as text (YAML or JSON), or as a JSON object.

@@ -57,6 +57,8 @@ codes! {
         "Something with this name exists already. `detail` says what.";
     InvalidState, 409, "invalid_state", "Not possible in this state",
         "The request is well formed, but the state of the thing says no. `detail` says why.";
+    NothingToRollBackTo, 409, "nothing_to_roll_back_to", "There is nothing to go back to",
+        "No other deployment that succeeded in this stage is left to go back to. Deploy an earlier commit instead, or name a deployment in `to`.";
     EnvironmentLocked, 409, "environment_locked", "The environment is held",
         "Somebody holds this environment. `holder`, `since`, `context` and `expiresAt` say who, since when, why and until when. Wait in line with `\"queue\": true`, or take it over with force-claim.";
     SessionNotActive, 409, "session_not_active", "The session is not active",

@@ -110,7 +110,7 @@ actions! {
     EnvironmentsForceClaim, "environments:force_claim", Deployer, "take over environments, and release other people's sessions";
     DrainOverride, "drain:override", Admin, "deploy before the work of a former session is known to have stopped";
     DeploymentsRead, "deployments:read", Viewer, "see deployments";
-    DeploymentsOperate, "deployments:operate", Deployer, "start, cancel, retry and resolve deployments";
+    DeploymentsOperate, "deployments:operate", Deployer, "start, cancel, retry, roll back and resolve deployments";
     GatesBypass, "gates:bypass", Admin, "deploy past windows, approvals and pauses, with a reason";
     ApprovalsRead, "approvals:read", Viewer, "see approvals, and who has answered";
     ApprovalsDecide, "approvals:decide", Deployer, "approve and reject, where the rule counts them";

@@ -8,6 +8,7 @@ use crate::event::NewEvent;
 use crate::pipeline::state::Pipeline;
 use crate::rollout::Rollout;
 use crate::run::RunChange;
+use crate::stage::{Stage, StageEnd};
 
 /// Everything one command does, to be written in one commit.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +46,8 @@ pub enum Record {
     Rollout(Box<Rollout>),
     Run(Box<RunChange>),
     Approval(Box<Approval>),
+    Stage(Box<Stage>),
+    StageEnd(Box<StageEnd>),
 }
 
 /// Something to do outside the database, kept in the outbox until it is done.
@@ -74,6 +77,9 @@ pub enum Refusal {
     /// The rule does not count this person.
     #[error("{0}")]
     NotEligible(String),
+    /// In words: why no earlier deployment is good enough.
+    #[error("{0}")]
+    NothingToRollBackTo(String),
     /// What was asked for is not repeated: a path may hold anything.
     #[error("there is no such stage in this deployment")]
     NoSuchStage,

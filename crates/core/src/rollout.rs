@@ -56,6 +56,14 @@ pub enum Trigger {
         branch: String,
     },
     Api,
+    /// A stage gets back what it had before.
+    Rollback {
+        stage: String,
+        /// The deployment that is taken back.
+        of: DeploymentId,
+        /// The one whose plan runs again.
+        to: DeploymentId,
+    },
 }
 
 impl Trigger {
@@ -63,6 +71,15 @@ impl Trigger {
         match self {
             Trigger::Push { .. } => "push",
             Trigger::Api => "api",
+            Trigger::Rollback { .. } => "rollback",
+        }
+    }
+
+    /// The stage that a rollback is for, and the deployment that it takes back.
+    pub fn takes_back(&self) -> Option<(&str, DeploymentId)> {
+        match self {
+            Trigger::Rollback { stage, of, .. } => Some((stage, *of)),
+            Trigger::Push { .. } | Trigger::Api => None,
         }
     }
 }
@@ -123,6 +140,52 @@ pub fn retried(rollout: &Rollout, by: Option<UserId>) -> Decision<Rollout> {
     let mut next = rollout.clone();
     let is_new = by.is_some_and(|by| next.retried_by.insert(by));
     if is_new { put(next, None) } else { Decision::calm(next) }
+}
+
+/// A stage goes back to what an earlier deployment left there.
+#[derive(Debug, Clone)]
+pub struct RollBack<'a> {
+    pub id: DeploymentId,
+    pub number: i64,
+    pub stage: &'a str,
+    pub of: DeploymentId,
+    /// Its commit and its definition are used again.
+    pub to: &'a Rollout,
+    pub by: Actor,
+    pub reason: Option<Reason>,
+}
+
+pub fn roll_back(cmd: RollBack<'_>, now: Timestamp) -> Decision<Rollout> {
+    let (stage, of, to, by) = (cmd.stage.to_owned(), cmd.of, cmd.to, cmd.by);
+    let mut decision = start(Rollout {
+        id: cmd.id,
+        number: cmd.number,
+        pipeline: to.pipeline,
+        definition_hash: to.definition_hash.clone(),
+        commit: to.commit.clone(),
+        resolved_commit: to.resolved_commit.clone(),
+        trigger: Trigger::Rollback { stage, of, to: to.id },
+        reason: cmd.reason,
+        requested_by: by.clone(),
+        status: Status::Queued,
+        created_at: now,
+        started_at: None,
+        finished_at: None,
+        bypass: None,
+        retried_by: BTreeSet::new(),
+    });
+    let rollout = &decision.answer;
+    let event = telling(EventKind::DeploymentRolledBack, rollout)
+        .about(Subject::new("deployment", of, None))
+        .with("stage", cmd.stage)
+        .with("of", of.to_string())
+        .with("to", to.id.to_string())
+        .with_some("reason", rollout.reason.as_ref());
+    decision.events.push(event);
+    for event in &mut decision.events {
+        event.by = Some(by.clone());
+    }
+    decision
 }
 
 /// Its plan is made, and its first stage begins. One that was cancelled or superseded meanwhile stays so.

@@ -77,7 +77,12 @@ impl World {
                 Record::Session(it) => drop(self.sessions.insert(it.id, *it)),
                 Record::Ticket(it) => drop(self.tickets.insert(it.id, *it)),
                 Record::Deployment(it) => drop(self.deployments.insert(it.id, *it)),
-                Record::Pipeline(_) | Record::Rollout(_) | Record::Run(_) | Record::Approval(_) => {}
+                Record::Pipeline(_)
+                | Record::Rollout(_)
+                | Record::Run(_)
+                | Record::Approval(_)
+                | Record::Stage(_)
+                | Record::StageEnd(_) => {}
             }
         }
         self.events.extend(decision.events);

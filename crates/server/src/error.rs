@@ -128,6 +128,7 @@ impl From<Refusal> for AppError {
             Refusal::PreconditionFailed { .. } | Refusal::FenceMoved { .. } => Code::PreconditionFailed,
             Refusal::AlreadyExists(_) => Code::AlreadyExists,
             Refusal::InvalidState(_) => Code::InvalidState,
+            Refusal::NothingToRollBackTo(_) => Code::NothingToRollBackTo,
             Refusal::Forbidden(_) => Code::Forbidden,
             Refusal::EnvironmentLocked(_) => Code::EnvironmentLocked,
             Refusal::SessionNotActive(_) => Code::SessionNotActive,

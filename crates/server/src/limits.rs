@@ -62,9 +62,11 @@ pub const LOG_READS_WAITING_MAX: usize = 256;
 /// What was appended to a log survives a power failure after so long, at the latest.
 pub const LOG_FLUSH_EVERY: Duration = Duration::from_secs(5);
 
-/// How far back insights into an environment look.
+/// How far back insights look.
 pub const INSIGHT_DAYS_DEFAULT: i64 = 30;
 pub const INSIGHT_DAYS_MAX: i64 = 366;
+/// Ends in last stages that insights into delivery look at.
+pub const DELIVERY_ROWS_MAX: i64 = 10_000;
 
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;

@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
-use crate::app::{App, adopt};
+use crate::app::{App, adopt, adopt_stages};
 use crate::http::Edge;
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_PER_IP_MAX, HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX, SHUTDOWN_MAX,
@@ -31,6 +31,12 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
         tracing::error!(
             ?error,
             "environments of older pipelines could not be set up; it is tried again at the next start"
+        );
+    }
+    if let Err(error) = adopt_stages(&app).await {
+        tracing::error!(
+            ?error,
+            "what is in the stages of older pipelines could not be told; it is tried again at the next start"
         );
     }
     let edge = Arc::new(Edge::new(app.clone()));

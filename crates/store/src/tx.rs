@@ -167,6 +167,8 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Rollout(it)) => records::rollout::put(self, &it)?,
                 Change::Put(Record::Run(it)) => records::run::put(self, &it)?,
                 Change::Put(Record::Approval(it)) => records::approval::put(self, &it)?,
+                Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,
+                Change::Put(Record::StageEnd(it)) => records::stage::put_end(self, &it)?,
             }
         }
         for event in decision.events {

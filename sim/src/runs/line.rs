@@ -165,6 +165,7 @@ impl Line {
             deployment: it.rollout.id,
             number: it.rollout.number,
             status: it.scene.run.stages[stage].status,
+            is_rollback: false,
         };
         others.map(|(_, it)| contender(it)).collect()
     }

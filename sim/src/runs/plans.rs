@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use berth_core::pipeline::grammar::StepId;
-use berth_core::pipeline::model::{Retry, StepType};
+use berth_core::pipeline::model::{OnFailure, Retry, StepType};
 use berth_core::pipeline::seconds::Seconds;
 use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
 use berth_core::step::{Builtin, OnLost};
@@ -103,6 +103,7 @@ pub fn plan(shape: &Shape) -> Plan {
         contexts: BTreeMap::new(),
         steps: steps.iter().enumerate().map(|(at, step)| planned(name, at, step)).collect(),
         gates: Vec::new(),
+        on_failure: OnFailure::None,
         secrets: BTreeMap::new(),
     });
     Plan { source: None, stages: stages.collect() }

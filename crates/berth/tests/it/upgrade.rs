@@ -37,3 +37,39 @@ fn pipelines_that_are_older_than_environments_get_theirs_at_the_start() {
     let server = home.serve();
     assert_eq!(events(&server), told, "it happens once");
 }
+
+#[test]
+fn what_is_in_stages_is_told_of_deployments_that_are_older_than_that() {
+    let home = Home::new();
+    let server = home.serve();
+    let made = server.api.post(PIPELINES, &json!({"slug": "shop", "definition": DEFINITION}));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let deploy = |server: &Server, commit: &str| {
+        let started = server.api.post(&format!("{PIPELINES}/shop/deployments"), &json!({"commitId": commit}));
+        let id = started.json()["data"]["id"].as_str().expect("an id").to_owned();
+        let path = format!("/api/v1/organizations/acme/deployments/{id}?wait=30");
+        assert_eq!(server.api.get(&path).json()["data"]["status"], "succeeded");
+        id
+    };
+    let (first, second) = (deploy(&server, "aaa1111"), deploy(&server, "bbb2222"));
+    server.stop();
+    // As the migration finds it: runs, and nobody who noted what is in the stages.
+    let database = rusqlite::Connection::open(home.path().join("berth.db")).unwrap();
+    let before = "DELETE FROM stages; DELETE FROM stage_ends; UPDATE pipelines SET stages_noted = 0";
+    database.execute_batch(before).unwrap();
+    drop(database);
+
+    let server = home.serve();
+    let shop = server.api.get(&format!("{PIPELINES}/shop")).json();
+    assert_eq!(shop["data"]["stages"][0]["current"]["deploymentId"], json!(second));
+    let measured = server.api.get("/api/v1/organizations/acme/insights").json();
+    assert_eq!(measured["data"]["deploymentFrequency"]["deployments"], 2, "{measured}");
+    let path = format!("/api/v1/organizations/acme/deployments/{second}/stages/sandbox/rollback");
+    let back = server.api.post(&path, &json!({}));
+    assert_eq!(
+        (back.status, &back.json()["data"]["rollback"]["to"]),
+        (202, &json!(first)),
+        "{}",
+        back.text()
+    );
+}

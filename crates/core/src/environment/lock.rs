@@ -125,7 +125,12 @@ impl Lock {
                         lock.deployments.push(it.as_ref().clone());
                     }
                 }
-                Record::Pipeline(_) | Record::Rollout(_) | Record::Run(_) | Record::Approval(_) => {}
+                Record::Pipeline(_)
+                | Record::Rollout(_)
+                | Record::Run(_)
+                | Record::Approval(_)
+                | Record::Stage(_)
+                | Record::StageEnd(_) => {}
             }
         }
         lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));

@@ -46,7 +46,7 @@ pub fn schema() -> Value {
             "window": window(),
             "vars": vars(),
             "skip": list(&word(ID), "Ids of steps that are left out here."),
-            "on_failure": choice(&["none", "rollback"], "What happens when the stage fails; `none` when left out."),
+            "on_failure": choice(&["none", "rollback"], "What happens when the stage fails: `rollback` goes back to the last deployment that succeeded there; `none` when left out."),
             "duration": { "type": "string", "pattern": DURATION, "description": "A length of time: 90s, 10m, 1h30m, 7d." },
         },
     })

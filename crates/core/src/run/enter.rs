@@ -16,6 +16,8 @@ pub struct Contender {
     pub deployment: DeploymentId,
     pub number: i64,
     pub status: StageStatus,
+    /// It goes back: nobody takes its place, and it takes nobody's.
+    pub is_rollback: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,18 +61,33 @@ pub fn entry(waits: Waits, others: &[Contender]) -> Entry {
         true => it.number < number,
         false => it.number > number,
     };
-    let newer = others.iter().filter(|it| it.status == StageStatus::Queued).filter(is_newer);
+    let waiting = others.iter().filter(|it| it.status == StageStatus::Queued);
+    let newer = waiting.filter(|it| !it.is_rollback).filter(is_newer);
     if let Some(newest) = newer.max_by_key(|it| it.number).filter(|_| !is_kept) {
         return Entry::SupersededBy(newest.deployment);
     }
-    let is_inside = |it: &&Contender| match planted(Plant::EntersBesideWaiting) {
-        true => it.status == StageStatus::Running,
-        false => it.status.is_open(),
-    };
-    match others.iter().find(is_inside) {
-        Some(inside) => Entry::Behind(inside.deployment),
+    let first = others.iter().find(|it| it.is_rollback && it.status == StageStatus::Queued);
+    match inside(others).or(first) {
+        Some(other) => Entry::Behind(other.deployment),
         None => Entry::Free,
     }
+}
+
+/// A rollback goes first: it waits for what is inside, and for rollbacks that were asked for earlier.
+pub fn entry_back(number: i64, others: &[Contender]) -> Entry {
+    let is_earlier =
+        |it: &&Contender| it.is_rollback && it.status == StageStatus::Queued && it.number < number;
+    match inside(others).or_else(|| others.iter().find(is_earlier)) {
+        Some(other) => Entry::Behind(other.deployment),
+        None => Entry::Free,
+    }
+}
+
+fn inside(others: &[Contender]) -> Option<&Contender> {
+    others.iter().find(|it| match planted(Plant::EntersBesideWaiting) {
+        true => it.status == StageStatus::Running,
+        false => it.status.is_open(),
+    })
 }
 
 /// The caller has seen that the stage is free.
@@ -98,4 +115,70 @@ pub fn overtaken(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
         skip_from(&mut draft, stage);
     }
     draft.finish(())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(number: i64) -> DeploymentId {
+        let number = u8::try_from(number).unwrap_or(u8::MAX);
+        DeploymentId::from_parts(Timestamp::from_micros(1), [number; 10])
+    }
+
+    fn waits(number: i64) -> Waits {
+        Waits { number, is_kept: false }
+    }
+
+    /// `3q` waits, `2r` runs, `4qb` waits to go back.
+    fn others(told: &str) -> Vec<Contender> {
+        let one = |word: &str| {
+            let number = i64::from(word.as_bytes()[0] - b'0');
+            let status = if word.contains('q') { StageStatus::Queued } else { StageStatus::Running };
+            Contender { deployment: id(number), number, status, is_rollback: word.contains('b') }
+        };
+        told.split_whitespace().map(one).collect()
+    }
+
+    #[test]
+    fn a_rollback_goes_before_those_that_wait_and_after_what_is_inside() {
+        use Entry::{Behind, Free, SupersededBy};
+        for (told, plain, back) in [
+            ("", Free, Free),
+            ("5q", SupersededBy(id(5)), Free),
+            ("5qb", Behind(id(5)), Free),
+            ("1qb", Behind(id(1)), Behind(id(1))),
+            ("2r 5qb", Behind(id(2)), Behind(id(2))),
+            ("2r 5q", SupersededBy(id(5)), Behind(id(2))),
+            ("2rb", Behind(id(2)), Behind(id(2))),
+        ] {
+            let others = others(told);
+            assert_eq!((entry(waits(3), &others), entry_back(3, &others)), (plain, back), "{told}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_let_in_beside_another_and_only_who_waits_gives_way(
+            told in proptest::collection::vec((1i64..9, 0usize..9, any::<bool>()), 0..6), number in 1i64..9
+        ) {
+            use StageStatus::*;
+            const ALL: [StageStatus; 9] =
+                [Pending, Queued, Running, Waiting, Cancelling, Succeeded, Failed, Cancelled, Skipped];
+            let others: Vec<_> = told.into_iter().filter(|(other, ..)| *other != number).map(
+                |(other, status, is_rollback)| Contender {
+                    deployment: id(other), number: other, status: ALL[status], is_rollback,
+                }).collect();
+            let is_taken = others.iter().any(|it| it.status.is_open());
+            prop_assert!(!is_taken || entry(waits(number), &others) != Entry::Free);
+            prop_assert!(!is_taken || matches!(entry_back(number, &others), Entry::Behind(_)));
+            prop_assert!(!matches!(entry_back(number, &others), Entry::SupersededBy(_)));
+            if let Entry::SupersededBy(by) = entry(waits(number), &others) {
+                let by = others.iter().find(|it| it.deployment == by && it.status == Queued).unwrap();
+                prop_assert!(by.number > number && !by.is_rollback);
+            }
+        }
+    }
 }

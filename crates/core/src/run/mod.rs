@@ -5,6 +5,7 @@
 //! it runs any more; retry is the one way out.
 
 mod advance;
+pub mod back;
 pub mod begin;
 mod bound;
 pub mod cancel;

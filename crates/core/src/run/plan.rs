@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::id::{RepositoryId, SecretId};
 use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, SecretName, StepId};
-use crate::pipeline::model::{Artifact, Requires, Retry, StepType};
+use crate::pipeline::model::{Artifact, OnFailure, Requires, Retry, StepType};
 use crate::pipeline::seconds::Seconds;
 use crate::pipeline::window::Window;
 use crate::step::OnLost;
@@ -29,6 +29,9 @@ pub struct Source {
     /// The e-mail address its author wrote into it: anybody can write anything there.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub author: Option<String>,
+    /// When it was committed, as the commit itself says.
+    #[serde(default)]
+    pub committed_at: Option<Timestamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,6 +46,8 @@ pub struct PlannedStage {
     /// What has to be met before anything of it begins.
     #[serde(default)]
     pub gates: Vec<Gate>,
+    #[serde(default)]
+    pub on_failure: OnFailure,
     /// Which version of each secret the stage uses, where it was found.
     pub secrets: BTreeMap<SecretName, PinnedSecret>,
 }

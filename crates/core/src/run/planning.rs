@@ -10,7 +10,7 @@ use crate::expression::{Budget, Context, Contexts, is_true_within, references};
 use crate::name::EnvName;
 use crate::pipeline::Definition;
 use crate::pipeline::grammar::{StepId, VarName};
-use crate::pipeline::model::{Condition, Scalar, Stage, Step, StepType};
+use crate::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
 use crate::pipeline::wording::quoted;
 
 /// The name of the stage that the build is.
@@ -73,7 +73,8 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
         }
         let (vars, skip) = (BTreeMap::new(), BTreeSet::new());
         let (vars, skip, gates) = (&vars, &skip, Vec::new());
-        let build = Place { name: BUILD, kind: StageKind::Build, vars, skip, gates };
+        let on_failure = OnFailure::None;
+        let build = Place { name: BUILD, kind: StageKind::Build, vars, skip, gates, on_failure };
         stages.push(planning.stage(&build, &definition.build)?);
     }
     for place in &places {
@@ -110,6 +111,7 @@ struct Place<'d> {
     vars: &'d BTreeMap<VarName, Scalar>,
     skip: &'d BTreeSet<StepId>,
     gates: Vec<Gate>,
+    on_failure: OnFailure,
 }
 
 fn gates(stage: &Stage) -> Vec<Gate> {
@@ -131,6 +133,7 @@ fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Pla
                 vars: &stage.vars,
                 skip: &stage.skip,
                 gates: gates(stage),
+                on_failure: stage.on_failure,
             })
             .collect()),
         Target::Environment(name) => {
@@ -143,6 +146,7 @@ fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Pla
                 vars: &environment.vars,
                 skip: &environment.skip,
                 gates: Vec::new(),
+                on_failure: OnFailure::None,
             }])
         }
     }
@@ -186,6 +190,7 @@ impl Planning<'_> {
             contexts,
             steps: planned,
             gates: place.gates.clone(),
+            on_failure: place.on_failure,
             secrets: BTreeMap::new(),
         })
     }

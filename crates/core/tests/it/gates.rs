@@ -167,6 +167,7 @@ fn nobody_takes_the_place_of_one_that_somebody_approved() {
         deployment: DeploymentId::from_parts(OPEN, [u8::try_from(number).expect("small"); 10]),
         number,
         status,
+        is_rollback: false,
     };
     let newer = other(3, StageStatus::Queued);
     let waits = |is_kept: bool| Waits { number: 2, is_kept };

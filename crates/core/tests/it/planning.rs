@@ -294,7 +294,7 @@ fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepStatus, Option<(&'static s
     for (stage, planned) in plan.stages.iter().enumerate() {
         for (index, step) in planned.steps.iter().enumerate() {
             let (status, output) = outcome(step.id.as_str());
-            steps.push(StepRun {
+            steps.push(std::sync::Arc::new(StepRun {
                 id: StepRunId::from_parts(now, [0; 10]),
                 stage,
                 index,
@@ -311,7 +311,7 @@ fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepStatus, Option<(&'static s
                 failure: None,
                 started_at: None,
                 finished_at: None,
-            });
+            }));
         }
     }
     Run {

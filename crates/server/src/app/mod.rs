@@ -5,12 +5,14 @@ mod approvals;
 mod approvers;
 mod declared;
 mod deliveries;
+mod deployed;
 mod deployments;
 mod environments;
 mod events;
 mod follow;
 mod follow_log;
 mod history;
+mod insights;
 mod logs;
 mod members;
 mod organizations;
@@ -28,10 +30,12 @@ mod wire;
 pub use answer::{Answer, Outcome, Page};
 pub use approvals::ApprovalFilter;
 pub(crate) use declared::{adopt, declare as declare_environments};
-pub use deployments::{DeploymentFilter, NewDeployment, SoakEnd};
+pub(crate) use deployed::adopt_stages;
+pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
 pub(crate) use events::shown as wire_event;
+pub use insights::DeliveryAsked;
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
@@ -95,6 +99,8 @@ pub struct App {
     pub(crate) egress: Egress,
     /// Tells webhooks what happened.
     pub(crate) notify: Notify,
+    /// How far what is deployed is behind.
+    behind: deployed::Behind,
     /// Cancelled when the server stops: streams and background work end on it.
     pub shutdown: CancellationToken,
 }
@@ -128,6 +134,7 @@ impl App {
             syncs,
             egress,
             notify,
+            behind: deployed::Behind::default(),
             shutdown,
         }
     }

@@ -1,5 +1,7 @@
 //! Pipelines: list, view, define, stop, resume, delete.
 
+use std::time::Duration;
+
 use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
 use berth_api::problem::{Code, Problem};
@@ -9,13 +11,15 @@ use berth_core::name::{DisplayName, Reason, Slug};
 use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
 use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostics_at, parse};
+use berth_core::stage::lift;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines};
-use berth_store::records::{pipeline, repository, secret};
+use berth_store::records::{pipeline, repository, secret, stage};
 use berth_store::{Read, Tx};
 
 use super::approvers::unfulfillable;
 use super::declared::{declare, delete_environments};
+use super::deployed::{BEHIND_WAIT, Tracked, in_stages};
 use super::rollouts;
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
@@ -42,13 +46,18 @@ impl App {
         from: From,
         limit: i64,
     ) -> Result<Page<wire::Pipeline>, AppError> {
-        self.read(who, move |db| {
+        let read = self.read(who, move |db| {
             let slice = pipelines::list(db, &filter, &from, limit)?;
-            let items = slice.items.iter().map(|pipeline| shown(db, pipeline)).collect::<Result<_, _>>()?;
-            let last = slice.items.last().map(|pipeline| pipeline.id.to_string());
-            Ok(Page { items, total: slice.total, has_more: slice.has_more, last })
-        })
-        .await
+            let shown = slice.items.iter().map(|it| Ok((answer(db, it)?.body, Tracked::of(it))));
+            let shown = shown.collect::<Result<Vec<_>, AppError>>()?;
+            Ok((shown, slice.total, slice.has_more))
+        });
+        let (mut shown, total, has_more) = read.await?;
+        // A list does not wait for git: it tells what is known.
+        let found = shown.iter_mut().map(|(it, tracked)| (tracked.as_ref(), currents(it)));
+        self.fill_behind(who.org(), found.collect(), Duration::ZERO).await;
+        let items: Vec<wire::Pipeline> = shown.into_iter().map(|(it, _)| it).collect();
+        Ok(Page { last: items.last().map(|it| it.id.clone()), items, total, has_more })
     }
 
     pub async fn view_pipeline(
@@ -56,11 +65,17 @@ impl App {
         who: &Authorized<permit::PipelinesRead>,
         key: String,
     ) -> Result<Answer<wire::Pipeline>, AppError> {
-        self.read(who, move |db| {
+        let read = self.read(who, move |db| {
             let found = find(db, &key)?;
-            answer(db, &found)
-        })
-        .await
+            Ok((answer(db, &found)?, Tracked::of(&found)))
+        });
+        let (mut seen, tracked) = read.await?;
+        let found = vec![(tracked.as_ref(), currents(&mut seen.body))];
+        self.fill_behind(who.org(), found, BEHIND_WAIT).await;
+        let counts: Vec<_> = currents(&mut seen.body).iter().filter_map(|it| it.behind_by).collect();
+        let counts: String = counts.iter().map(|count| format!("-{count}")).collect();
+        seen.variant = seen.variant.map(|variant| format!("{variant}{counts}"));
+        Ok(seen)
     }
 
     pub async fn view_definition(
@@ -140,7 +155,7 @@ impl App {
             let created = tx.commit(decision)?;
             declare(tx, &created, environments)?;
             let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
-            Ok(Answer::created(location, shown(tx, &created)?).at_version(created.version))
+            Ok(Answer { status: 201, location: Some(location), ..answer(tx, &created)? })
         })
         .await
     }
@@ -186,6 +201,7 @@ impl App {
         .await
     }
 
+    /// Also lifts what rollbacks have paused.
     pub async fn resume_pipeline(
         &self,
         who: &Authorized<permit::PipelinesOperate>,
@@ -194,8 +210,13 @@ impl App {
         expected: Option<i64>,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        let resumed = self.decide(who, key, once, move |pipeline, tx| {
-            state::resume(pipeline, reason.as_ref(), expected, tx.now())
+        let resumed = self.change(who, once, move |tx, _| {
+            let decision = state::resume(&find(tx, &key)?, reason.as_ref(), expected, tx.now())?;
+            let resumed = tx.commit(decision)?;
+            for stage in stage::of_pipeline(tx, resumed.id)? {
+                tx.commit(lift(&stage, reason.as_ref()))?;
+            }
+            answer(tx, &resumed)
         });
         let resumed = resumed.await;
         self.nudge();
@@ -301,18 +322,30 @@ fn origin(db: &mut impl Read, pipeline: &Pipeline) -> Result<Option<wire::Pipeli
     }))
 }
 
-fn answer(db: &mut impl Read, pipeline: &Pipeline) -> Result<Answer<wire::Pipeline>, AppError> {
-    let body = shown(db, pipeline)?;
-    // Webhooks come and go without anybody changing the pipeline.
-    let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
-    let answer = Answer::ok(body).at_version(pipeline.version);
-    Ok(match told {
-        Some(told) => answer.varying_by(crc32fast::hash(&told)),
-        None => answer,
-    })
+fn currents(pipeline: &mut wire::Pipeline) -> Vec<&mut wire::Current> {
+    pipeline.stages.iter_mut().filter_map(|it| it.current.as_mut()).collect()
 }
 
-fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<wire::Pipeline, AppError> {
+/// What is in its stages changes while the pipeline does not.
+fn answer(db: &mut impl Read, pipeline: &Pipeline) -> Result<Answer<wire::Pipeline>, AppError> {
+    let (stages, version) = in_stages(db, pipeline)?;
+    let body = shown(db, pipeline, stages)?;
+    // Webhooks come and go without anybody changing the pipeline, too.
+    let told = serde_json::to_vec(&body.notifications).ok().filter(|_| !body.notifications.is_empty());
+    let answer = Answer::ok(body).at_version(pipeline.version);
+    let parts = [
+        (version > 0).then(|| format!("s{version}")),
+        told.map(|told| format!("n{}", crc32fast::hash(&told))),
+    ];
+    let variant: String = parts.into_iter().flatten().collect();
+    Ok(if variant.is_empty() { answer } else { answer.varying_by(variant) })
+}
+
+fn shown(
+    db: &mut impl Read,
+    pipeline: &Pipeline,
+    stages: Vec<wire::Stage>,
+) -> Result<wire::Pipeline, AppError> {
     let repository = origin(db, pipeline)?;
     let (notifications, warnings) = super::webhooks::named_by(db, pipeline)?;
     let (status, stopped) = match &pipeline.status {
@@ -329,7 +362,7 @@ fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<wire::Pipeline, AppE
         status,
         stopped,
         tracks: pipeline.outline.tracks.clone(),
-        stages: pipeline.outline.stages.iter().map(|name| wire::Stage { name: name.clone() }).collect(),
+        stages,
         environments: pipeline.outline.environments.clone(),
         notifications,
         warnings,

@@ -183,7 +183,7 @@ fn start(
         plan::claim_build(tx, key, id)?;
     }
     let decision = begin(&prepared.plan, Begin { deployment: id, pipeline, built }, &tx.moment()?);
-    Whole::begin(tx, decision, prepared.plan, head)
+    Whole::begin(tx, decision, prepared.plan, head).map(drop)
 }
 
 fn has_build(plan: &Plan) -> bool {
@@ -272,7 +272,7 @@ impl Wanted {
             trigger: rollout.trigger.as_str().into(),
             branch: match &rollout.trigger {
                 rollout::Trigger::Push { branch } => Some(branch.clone()),
-                rollout::Trigger::Api => None,
+                rollout::Trigger::Api | rollout::Trigger::Rollback { .. } => None,
             },
             actor: rollout.requested_by.name.clone(),
             session: None,

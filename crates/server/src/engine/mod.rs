@@ -13,6 +13,7 @@ mod people;
 mod plans;
 mod prepare;
 mod report;
+mod rollback;
 mod stages;
 mod unfit;
 mod whole;
@@ -23,6 +24,7 @@ pub use link::Embedded;
 pub(crate) use lost::{Watches, reap};
 pub(crate) use people::voter;
 pub(crate) use plans::Plans;
+pub(crate) use rollback::{Asked as RollbackAsked, WayBack};
 pub(crate) use stages::{cancel_told, enter_stages};
 pub(crate) use whole::{Head, Whole};
 

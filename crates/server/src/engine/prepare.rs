@@ -136,15 +136,13 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
             return Ok(Found::Missing(format!("{text} is not the name of a commit")));
         };
         let mirror = app.git.mirror(org, id);
-        let resolved = app.git.run(move || match mirror.resolve(&name)? {
-            Some(sha) => Ok(Some((mirror.author(&sha)?, sha))),
-            None => Ok(None),
-        });
-        match resolved.await? {
-            Ok(Some(((_, email), sha))) => {
-                let author = (!email.is_empty()).then_some(email);
-                return Ok(Found::Commit(Source { repository: id, commit: sha.to_string(), author }));
-            }
+        let looked_up = move || {
+            let Some(sha) = mirror.resolve(&name)? else { return Ok(None) };
+            let (author, committed_at) = mirror.written(&sha)?;
+            Ok(Some(Source { repository: id, commit: sha.to_string(), author, committed_at }))
+        };
+        match app.git.run(looked_up).await? {
+            Ok(Some(source)) => return Ok(Found::Commit(source)),
             Ok(None) => {}
             // Not the commit's fault: it is looked for again.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {

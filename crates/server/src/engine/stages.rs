@@ -5,9 +5,9 @@ use berth_core::deployment::report::{self, Outcome};
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::Requires;
 use berth_core::rollout;
-use berth_core::run::enter::{Entry, Waits, enter, entry, overtaken};
+use berth_core::run::enter::{Entry, Waits, enter, entry, entry_back, overtaken};
 use berth_store::query::runs;
-use berth_store::records::environment;
+use berth_store::records::{environment, stage as stages};
 use berth_store::{Context, Read, Tx};
 
 use super::gates::{self, Asked};
@@ -93,10 +93,14 @@ fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, AppError> {
     let Some((index, stage)) = whole.run.queued_for() else { return Ok(Move::Stay) };
     let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(Move::Stay) };
     let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
+    let is_rollback = rollout.trigger.takes_back().is_some();
     let waits = Waits { number: rollout.number, is_kept: gates::is_kept(db, whole, stage)? };
-    Ok(match entry(waits, &others) {
+    let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(waits, &others) };
+    let passes = is_rollback || whole.head.passes_gates();
+    Ok(match said {
         Entry::Behind(_) => Move::Stay,
         Entry::SupersededBy(newer) => Move::GiveWay(newer),
+        Entry::Free if !passes && stages::by_name(db, rollout.pipeline, stage)?.pause.is_some() => Move::Stay,
         Entry::Free => match gates::asked(db, whole, index)? {
             Asked::Not { rule, before } => Move::Ask { rule, before },
             Asked::Waits(_) => Move::Stay,
@@ -108,10 +112,17 @@ fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, AppError> {
 
 /// True: it has moved.
 fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, AppError> {
-    let Some(mut whole) = Whole::load(tx, plans, id)? else { return Ok(false) };
-    match next_move(tx, &whole)? {
+    match Whole::load(tx, plans, id)? {
+        Some(mut whole) => enter_whole(tx, &mut whole),
+        None => Ok(false),
+    }
+}
+
+/// True: it has moved.
+pub(super) fn enter_whole(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<bool, AppError> {
+    match next_move(tx, whole)? {
         Move::Stay => return Ok(false),
-        Move::Ask { rule, before } => gates::ask(tx, &mut whole, rule, before)?,
+        Move::Ask { rule, before } => gates::ask(tx, whole, rule, before)?,
         Move::Enter => {
             let decision = enter(&whole.run, &whole.plan, tx.now());
             whole.apply(tx, decision)?;

@@ -8,9 +8,13 @@ use berth_core::decision::{Change, Decision, Record};
 use berth_core::deployment::report::{self as head_report, Order, Outcome};
 use berth_core::deployment::{Cancel, Cause, Deployment, Status};
 use berth_core::environment::{Condition, Lock};
+use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, StepRunId};
+use berth_core::name::Reason;
+use berth_core::pipeline::model::OnFailure;
 use berth_core::pipeline::state::{self, Pipeline};
 use berth_core::rollout::{self, Rollout};
+use berth_core::run::back::stay;
 use berth_core::run::{
     Plan, Run, RunChange, RunStatus, StageKind, StageStatus, StepRun, StepStatus, cancel, report,
 };
@@ -21,6 +25,7 @@ use berth_store::{Read, Tx};
 
 use super::gates;
 use super::plans::Plans;
+use super::rollback::{Asked, WayBack, note_end};
 use crate::error::AppError;
 
 pub(crate) struct Whole {
@@ -65,7 +70,7 @@ impl Whole {
         decision: Decision<()>,
         plan: Plan,
         head: Head,
-    ) -> Result<(), AppError> {
+    ) -> Result<Self, AppError> {
         let laid_out = decision.changes.iter().find_map(|change| match change {
             Change::Put(Record::Run(it)) => Some(it.run.clone()),
             Change::Put(_) => None,
@@ -77,7 +82,8 @@ impl Whole {
         let mut whole = Self { run, plan: Arc::new(plan), head, held: None };
         whole.note_build(tx, &before)?;
         whole.follow(tx)?;
-        gates::settle(tx, &mut whole)
+        gates::settle(tx, &mut whole)?;
+        Ok(whole)
     }
 
     /// What a runner shall do about an attempt.
@@ -106,22 +112,32 @@ impl Whole {
     }
 
     /// Writes what a rule decided about the run, and everything that follows from it.
-    pub(crate) fn apply<A>(&mut self, tx: &mut Tx<'_>, mut decision: Decision<A>) -> Result<A, AppError> {
+    pub(crate) fn apply<A>(&mut self, tx: &mut Tx<'_>, decision: Decision<A>) -> Result<A, AppError> {
         let next = decision.changes.iter().find_map(|change| match change {
             Change::Put(Record::Run(it)) => Some(it.run.clone()),
             Change::Put(_) => None,
         });
-        if let Some(held) = &mut self.held {
-            decision.changes = held.take(decision.changes);
-        }
-        let answer = tx.commit(decision)?;
+        let answer = self.put(tx, decision)?;
         if let Some(next) = next {
             let before = std::mem::replace(&mut self.run, next);
             self.note_build(tx, &before)?;
+            let back = self.note_stages(tx, &before)?;
             self.follow(tx)?;
             gates::settle(tx, self)?;
+            if let Some(back) = back {
+                // Who enters a stage looks at the rows of those inside.
+                self.flush(tx)?;
+                back.start(tx)?;
+            }
         }
         Ok(answer)
+    }
+
+    fn put<A>(&mut self, tx: &mut Tx<'_>, mut decision: Decision<A>) -> Result<A, AppError> {
+        if let Some(held) = &mut self.held {
+            decision.changes = held.take(decision.changes);
+        }
+        Ok(tx.commit(decision)?)
     }
 
     /// From here on changes of the run are held back.
@@ -131,9 +147,59 @@ impl Whole {
 
     /// Writes what was held back.
     pub(super) fn write(&mut self, tx: &mut Tx<'_>) -> Result<(), AppError> {
-        let Some(change) = self.held.take().and_then(|held| held.0) else { return Ok(()) };
+        self.flush(tx)?;
+        self.held = None;
+        Ok(())
+    }
+
+    fn flush(&mut self, tx: &mut Tx<'_>) -> Result<(), AppError> {
+        let Some(change) = self.held.as_mut().and_then(|held| held.0.take()) else { return Ok(()) };
         let changes = vec![Change::Put(Record::Run(change))];
         Ok(tx.commit(Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () })?)
+    }
+
+    /// What has come to an end in its stages is noted. A stage that failed may want to go back: the same transaction
+    /// sees to it, so that no failure is forgotten and none is answered twice.
+    fn note_stages(&mut self, tx: &mut Tx<'_>, before: &Run) -> Result<Option<WayBack>, AppError> {
+        let Head::Stages { rollout, .. } = &self.head else { return Ok(None) };
+        let mut wants_back = None;
+        for (index, is) in self.run.stages.iter().enumerate() {
+            let (was, is_end) =
+                (&before.stages[index], matches!(is.status, StageStatus::Succeeded | StageStatus::Failed));
+            // One that ended before it was let in has left nothing.
+            let was_inside = was.status.is_open() || is.tries > was.tries;
+            if !is_end || !was_inside || is.kind != StageKind::Stage || was.status == is.status {
+                continue;
+            }
+            note_end(tx, rollout, &self.run, &self.plan, index)?;
+            let on_failure = self.plan.stages[index].on_failure;
+            if is.status == StageStatus::Failed && on_failure == OnFailure::Rollback {
+                wants_back = Some(index).filter(|index| self.run.has_touched(*index));
+            }
+        }
+        let Some(index) = wants_back else { return Ok(None) };
+        let asked = Asked {
+            pipeline: rollout.pipeline,
+            stage: self.run.stages[index].name.clone(),
+            of: rollout.id,
+            to: None,
+            by: Actor::system(),
+            reason: Reason::parse(&format!("#{} failed in this stage", rollout.number)).ok(),
+        };
+        match WayBack::find(tx, asked) {
+            Ok(found) => Ok(Some(found)),
+            Err(AppError::Problem(why)) => {
+                let decision = stay(&self.run, &self.plan, index, &why.detail, tx.now());
+                let next = decision.changes.iter().find_map(|change| match change {
+                    Change::Put(Record::Run(it)) => Some(it.run.clone()),
+                    Change::Put(_) => None,
+                });
+                self.put(tx, decision)?;
+                self.run = next.unwrap_or_else(|| self.run.clone());
+                Ok(None)
+            }
+            Err(other) => Err(other),
+        }
     }
 
     /// The head was told to stop: so is the run. Nothing if that has happened already.

@@ -85,8 +85,8 @@ impl Routes {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
-        approvals, auth, deployments, environments, events, health, logs, members, organizations, pipelines,
-        queue, repositories, secrets, sessions, tokens, webhooks,
+        approvals, auth, deployed, deployments, environments, events, health, logs, members, organizations,
+        pipelines, queue, repositories, secrets, sessions, tokens, webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -148,6 +148,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(DeploymentsRead, routes!(logs::view_log))
         .route(DeploymentsOperate, routes!(deployments::cancel_stage))
         .route(DeploymentsOperate, routes!(deployments::retry_stage))
+        .route(DeploymentsOperate, routes!(deployments::rollback_stage))
         .route(DeploymentsOperate, routes!(deployments::resolve_step))
         .route(DeploymentsRead, routes!(deployments::list_deployments))
         .route(DeploymentsRead, routes!(deployments::list_pipeline_deployments))
@@ -158,6 +159,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(ApprovalsRead, routes!(approvals::view_approval))
         .route(ApprovalsDecide, routes!(approvals::approve))
         .route(ApprovalsDecide, routes!(approvals::reject))
+        .route(DeploymentsRead, routes!(deployed::list_deployed))
+        .route(DeploymentsRead, routes!(deployed::view_delivery))
         .route(SecretsRead, routes!(secrets::list_secrets))
         .route(SecretsWrite, routes!(secrets::create_secret))
         .route(SecretsRead, routes!(secrets::view_secret))

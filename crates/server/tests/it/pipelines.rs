@@ -17,7 +17,10 @@ async fn a_definition_is_text_or_an_object() {
     for (body, name) in [(text, "Shop API"), (object, "Mine")] {
         let made = world.send(post(PIPELINES).by(&world.ada).json(&body)).await;
         assert_eq!((made.status.as_u16(), &made.body["data"]["name"]), (201, &json!(name)), "{}", made.text);
-        assert_eq!(made.body["data"]["stages"], json!([{"name": "staging"}]));
+        assert_eq!(
+            made.body["data"]["stages"],
+            json!([{"name": "staging", "current": null, "paused": null}])
+        );
         let view = world.send(get(made.header("location")).by(&world.ada)).await;
         assert_eq!(view.body, made.body);
         let source = world.send(get(&format!("{}/definition", made.header("location"))).by(&world.ada)).await;

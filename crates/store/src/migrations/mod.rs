@@ -23,6 +23,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 5, name: "lighter", text: include_str!("0005_lighter.sql") },
     Migration { number: 6, name: "approvals", text: include_str!("0006_approvals.sql") },
     Migration { number: 7, name: "webhooks", text: include_str!("0007_webhooks.sql") },
+    Migration { number: 8, name: "stages", text: include_str!("0008_stages.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

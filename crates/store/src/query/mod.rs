@@ -2,9 +2,11 @@
 
 pub mod approvals;
 pub mod attempts;
+pub mod deployed;
 pub mod deployments;
 pub mod environments;
 pub mod events;
+pub mod insights;
 pub mod members;
 pub mod pipelines;
 pub mod repositories;

@@ -1,6 +1,7 @@
 //! What may be granted, what runs, and what waits to be planned, of all organizations.
 
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, StepRunId};
+use berth_core::rollout::Trigger;
 use berth_core::run::enter::Contender;
 use berth_core::run::{StageRun, StageStatus};
 use berth_core::time::Timestamp;
@@ -49,7 +50,7 @@ statements! {
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.number > $3
         ORDER BY d.number DESC LIMIT $4";
-    Org Read CONTENDERS = "SELECT d.id, d.number, r.stages FROM deployments d
+    Org Read CONTENDERS = "SELECT d.id, d.number, r.stages, d.cause_kind FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.finished_at IS NULL
         ORDER BY d.number";
@@ -165,7 +166,8 @@ pub fn contenders(
         let stages: Vec<StageRun> = row.json(2)?;
         let status = stages.iter().find(|it| it.name == stage).map_or(StageStatus::Pending, |it| it.status);
         if deployment != without {
-            found.push(Contender { deployment, number: row.int(1)?, status });
+            let is_rollback = row.json::<Trigger>(3)?.takes_back().is_some();
+            found.push(Contender { deployment, number: row.int(1)?, status, is_rollback });
         }
     }
     Ok(found)

@@ -54,8 +54,15 @@ statements! {
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
     Org Read HEAD = "SELECT head FROM pipelines WHERE org_id = $1 AND id = $2";
+    // What the last stage has: after a rollback, what it went back to.
+    Org Read LAST_OUT = "SELECT d.commit_id FROM stage_ends e
+        JOIN deployments d ON d.org_id = e.org_id AND d.id = e.deployment_id
+        WHERE e.org_id = $1 AND e.pipeline_id = $2 AND e.is_last = 1 AND e.is_success = 1
+        ORDER BY e.ended_at DESC LIMIT 1";
+    // Nobody has noted that yet. The rollback of an earlier stage does not tell it.
     Org Read TRACKED = "SELECT commit_id FROM deployments WHERE org_id = $1 AND pipeline_id = $2
-        AND environment_id IS NULL AND status = 'succeeded' ORDER BY id DESC LIMIT 1";
+        AND environment_id IS NULL AND status = 'succeeded'
+        AND (cause_kind IS NULL OR cause_kind NOT LIKE '{\"kind\":\"rollback\"%') ORDER BY id DESC LIMIT 1";
     // Whoever may no longer claim leaves the lines they stand in; the sweep sees to it.
     Org Upkeep HASTEN_OF_USER = "UPDATE environments SET due_at = $3 WHERE (org_id, id) IN
         (SELECT org_id, environment_id FROM tickets WHERE org_id = $1 AND user_id = $2 AND status = 'waiting')";
@@ -151,7 +158,11 @@ fn tracked_commit(db: &mut impl Read, pipeline: PipelineId) -> Result<Option<Com
     if let Some(Some(head)) = head {
         return Ok(Some(head));
     }
-    db.row(&TRACKED, &[text(pipeline)])?.map(|row| row.name(0)).transpose()
+    let found = match db.row(&LAST_OUT, &[text(pipeline)])? {
+        Some(row) => Some(row),
+        None => db.row(&TRACKED, &[text(pipeline)])?,
+    };
+    found.map(|row| row.name(0)).transpose()
 }
 
 /// `user` may no longer claim, here or with one of their tokens: the lines they stand in are looked at soon.

@@ -16,6 +16,7 @@ pub mod run;
 pub mod secret;
 pub mod session;
 pub mod sign_in;
+pub mod stage;
 pub mod ticket;
 pub mod token;
 pub mod user;

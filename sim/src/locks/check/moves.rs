@@ -42,7 +42,12 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
     let mut open = memory.open;
     for Change::Put(record) in &seen.step.decision.changes {
         match record {
-            Record::Pipeline(_) | Record::Rollout(_) | Record::Run(_) | Record::Approval(_) => {}
+            Record::Pipeline(_)
+            | Record::Rollout(_)
+            | Record::Run(_)
+            | Record::Approval(_)
+            | Record::Stage(_)
+            | Record::StageEnd(_) => {}
             Record::Environment(it) => {
                 ensure!(moves.environment.is_none(), "version", "the environment was written twice");
                 moves.environment = Some(it.as_ref());

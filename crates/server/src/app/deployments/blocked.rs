@@ -8,12 +8,14 @@ use berth_core::pipeline::model::{Approver, Requires};
 use berth_core::pipeline::state;
 use berth_core::rollout::Rollout;
 use berth_core::run::StepStatus;
-use berth_core::run::enter::{Entry, Waits, entry};
+use berth_core::run::enter::{Entry, Waits, entry, entry_back};
+use berth_core::stage::Pause;
 use berth_store::Read;
 use berth_store::query::deployments::Either;
 use berth_store::query::{approvals, runs};
 use berth_store::records::pipeline;
 use berth_store::records::plan::{self, Build, BuildKey};
+use berth_store::records::stage as stages;
 
 use crate::engine::gates::{self, Asked};
 use crate::engine::{Head, Whole, is_for};
@@ -106,9 +108,14 @@ pub(super) fn in_run(
     }
     if let (Some((index, stage)), Head::Stages { rollout, .. }) = (whole.run.queued_for(), &whole.head) {
         found.extend(gated(db, whole, index)?);
+        let is_rollback = rollout.trigger.takes_back().is_some();
+        let passes = is_rollback || whole.head.passes_gates();
+        let pause = stages::by_name(db, rollout.pipeline, stage)?.pause.filter(|_| !passes);
+        found.extend(pause.map(|pause| paused(&pause, stage)));
         let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
         let waits = Waits { number: rollout.number, is_kept: true };
-        if let Entry::Behind(other) = entry(waits, &others) {
+        let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(waits, &others) };
+        if let Entry::Behind(other) = said {
             found.push(BlockedBy {
                 kind: BlockedKind::EarlierStage,
                 detail: format!("another deployment is in stage \"{stage}\""),
@@ -197,6 +204,19 @@ fn people(rule: &Requires) -> String {
     let who = if from.is_empty() { "anybody who may decide".to_owned() } else { from.join(", ") };
     let except = if rule.self_approval { "" } else { " (not the author, nor who started or retried it)" };
     format!("{who}{except}")
+}
+
+fn paused(pause: &Pause, stage: &str) -> BlockedBy {
+    let why = pause.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
+    BlockedBy {
+        kind: BlockedKind::PromotionPaused,
+        detail: format!(
+            "promotion into stage \"{stage}\" is paused since {} rolled it back at {}{why}",
+            pause.by.name, pause.at
+        ),
+        cleared_by: Some("resuming the pipeline".into()),
+        clears_at: None,
+    }
 }
 
 fn stopped() -> BlockedBy {

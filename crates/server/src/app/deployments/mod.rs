@@ -1,7 +1,8 @@
-//! Deployments: start, list, view, cancel, retry, resolve.
+//! Deployments: start, list, view, cancel, retry, roll back, resolve.
 
 mod blocked;
 mod operate;
+mod rollback;
 mod shown;
 
 use berth_api::deployment as wire;
@@ -16,6 +17,7 @@ use berth_store::records::{environment, pipeline, run};
 
 pub use berth_store::query::deployments::Filter as DeploymentFilter;
 pub use operate::{NewDeployment, SoakEnd};
+pub use rollback::NewRollback;
 
 use super::{Answer, App, Page};
 use crate::access::Authorized;

@@ -22,7 +22,7 @@ use crate::engine::{Head, Plans, Whole};
 use crate::error::AppError;
 
 /// Later deployments looked at before an older one is retried.
-const NEWER_MAX: i64 = 200;
+pub(super) const NEWER_MAX: i64 = 200;
 
 pub struct NewDeployment {
     /// `None`: the head of the tracked branch.

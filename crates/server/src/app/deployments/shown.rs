@@ -56,6 +56,9 @@ pub(super) fn in_full(
         if let Head::Stages { is_paused: true, .. } = whole.head {
             variants.push("stopped".into());
         }
+        if body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::PromotionPaused) {
+            variants.push("paused".into());
+        }
     } else {
         if let Either::Stages(it) = it {
             body.blocked_by = blocked::before_begin(db, it)?;
@@ -131,6 +134,7 @@ pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Depl
         resolved_commit_id: None,
         definition_hash: it.definition_hash.clone(),
         trigger,
+        rollback: None,
         reason: None,
         bypass: None,
         actor: actor(&it.requested_by),
@@ -177,6 +181,13 @@ pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
         trigger: match it.trigger {
             Trigger::Push { .. } => wire::Trigger::Push,
             Trigger::Api => wire::Trigger::Api,
+            Trigger::Rollback { .. } => wire::Trigger::Rollback,
+        },
+        rollback: match &it.trigger {
+            Trigger::Rollback { stage, of, to } => {
+                Some(wire::Rollback { stage: stage.clone(), of: of.to_string(), to: to.to_string() })
+            }
+            Trigger::Push { .. } | Trigger::Api => None,
         },
         reason: it.reason.as_ref().map(ToString::to_string),
         bypass: it

@@ -95,7 +95,7 @@ fn held(lock: &Lock) -> Option<wire::Lock> {
     })
 }
 
-pub(super) fn holder(it: &Holder) -> wire::Holder {
+pub(in crate::app) fn holder(it: &Holder) -> wire::Holder {
     wire::Holder {
         kind: match it.kind {
             ActorKind::Service => wire::HolderKind::Service,

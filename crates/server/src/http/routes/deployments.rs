@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::deployment::{Deployment, DeploymentStatus, New, Resolve, Retry};
+use berth_api::deployment::{Deployment, DeploymentStatus, New, Resolve, Retry, RollbackNew};
 use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
@@ -18,7 +18,7 @@ use http::HeaderMap;
 use super::events::{follow, last_event_id, wants_stream};
 use super::sessions::{is_news, said};
 use crate::access::Authorized;
-use crate::app::{App, DeploymentFilter, EventFilter, NewDeployment, Outcome, SoakEnd};
+use crate::app::{App, DeploymentFilter, EventFilter, NewDeployment, NewRollback, Outcome, SoakEnd};
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::check::Check;
@@ -97,6 +97,25 @@ pub(crate) async fn retry_stage(
         Some(_) => return Err(AppError::invalid_member("/from", "must be `failed` or `start`")),
     };
     app.retry_stage(&who, id, stage, from, posted.once).await
+}
+
+/// Roll a stage back to what it had before this deployment, or to an earlier one: same commit, definition, secrets,
+/// outputs and artifacts. Promotion into the stage is paused until the pipeline is resumed.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/rollback",
+    tag = "deployments", request_body = Option<RollbackNew>, responses((status = 202, body = Data<Deployment>)))]
+pub(crate) async fn rollback_stage(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::DeploymentsOperate>,
+    Path((_, id, stage)): Path<(String, String, String)>,
+    posted: Posted<RollbackNew>,
+) -> Result<Outcome<Deployment>, AppError> {
+    let mut check = Check::default();
+    let to = check.optional("/to", posted.body.to.as_deref(), |text| {
+        text.parse::<DeploymentId>().map_err(|_| "must be the id of a deployment, like `dep_…`")
+    });
+    let reason = check.optional("/reason", posted.body.reason.as_deref(), Reason::parse);
+    let new = check.done(Some(NewRollback { to, reason }))?;
+    app.rollback_stage(&who, id, stage, new, posted.once).await
 }
 
 /// Say what became of a step whose outcome is unknown.

@@ -141,7 +141,7 @@ pub(crate) async fn view_event(
     app.view_event(&who, id).await
 }
 
-fn time(params: &Params, name: &str) -> Result<Option<Timestamp>, AppError> {
+pub(super) fn time(params: &Params, name: &str) -> Result<Option<Timestamp>, AppError> {
     let Some(text) = params.text(name)? else { return Ok(None) };
     Timestamp::parse(&text).map(Some).map_err(|error| AppError::invalid_parameter(name, error.to_string()))
 }

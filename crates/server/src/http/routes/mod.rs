@@ -2,6 +2,7 @@
 
 pub(super) mod approvals;
 pub(super) mod auth;
+pub(super) mod deployed;
 pub(super) mod deployments;
 pub(super) mod environments;
 pub(super) mod events;

@@ -155,7 +155,8 @@ pub(crate) async fn stop_pipeline(
     app.stop_pipeline(&who, key, reason(&posted.body)?, expected, posted.once).await
 }
 
-/// Resume a stopped pipeline. Resuming an active one changes nothing.
+/// Resume a stopped pipeline, and promotion into stages that were rolled back. Where there is nothing to resume nothing
+/// changes.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/resume", tag = "pipelines",
     request_body = Option<Because>, responses((status = 200, body = Data<Pipeline>)))]
 pub(crate) async fn resume_pipeline(

@@ -2,9 +2,11 @@
 
 mod approvals;
 mod build;
+mod delivery;
 mod fail;
 mod gates;
 mod repository;
+mod rollback;
 mod stages;
 mod steps;
 mod takeover;

@@ -127,3 +127,43 @@ async fn a_push_that_touches_other_paths_starts_nothing() {
     assert_eq!(harbour.newest(2).await["commitId"], red.as_str());
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_where_and_how_far_it_is_behind() {
+    let harbour = Harbour::open().await;
+    let origin = origin(&harbour.file("ledger"), "  paths: ['deploy.sh']\n");
+    let repository = harbour.register(&origin).await;
+    let first = harbour.newest(1).await;
+    let ended = harbour.end_of(first["id"].as_str().unwrap()).await;
+    let commit = ended["resolvedCommitId"].as_str().unwrap();
+    let (_, inside) = harbour.claim(&commit[..10]).await;
+    harbour.end_of(&inside).await;
+    let now = harbour.see("/deployed").await;
+    assert_eq!((&now[0]["slug"], &now[0]["stages"][0]["current"]["behindBy"]), (&json!("shop"), &json!(0)));
+
+    origin.write("README", "nothing to deploy");
+    origin.commit("docs");
+    origin.write("README", "still nothing");
+    let head = origin.commit("docs again");
+    harbour.sync(&repository).await;
+    let deadline = std::time::Instant::now() + super::PATIENCE;
+    let now = loop {
+        let now = harbour.see("/deployed").await;
+        if now[0]["head"] == head.as_str() && now[0]["stages"][0]["current"]["behindBy"].is_u64() {
+            break now;
+        }
+        assert!(std::time::Instant::now() < deadline, "{now}");
+    };
+    let stage = &now[0]["stages"][0]["current"];
+    assert_eq!((&stage["behindBy"], &stage["commitId"]), (&json!(2), &json!(commit)));
+    assert_eq!((&stage["deploymentId"], &stage["by"]["type"]), (&first["id"], &json!("system")));
+    let qa = &now[0]["environments"][0];
+    assert_eq!((&qa["envName"], &qa["holder"]["name"]), (&json!("qa-1"), &json!("ada")));
+    assert_eq!((&qa["current"]["commitId"], &qa["current"]["behindBy"]), (&json!(commit), &json!(2)));
+    assert_eq!(qa["current"]["deploymentId"], json!(inside));
+    let pipeline = harbour.see("/pipelines/shop").await;
+    assert_eq!(pipeline["stages"][0]["current"]["behindBy"], 2);
+    let measured = harbour.see("/insights").await;
+    assert_eq!(measured["leadTime"]["fromCommit"], 1, "{measured}");
+    harbour.close().await;
+}

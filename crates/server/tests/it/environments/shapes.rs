@@ -262,6 +262,7 @@ async fn a_deployment() {
               "resolvedCommitId": null,
               "definitionHash": "sha256:…",
               "trigger": "session",
+              "rollback": null,
               "reason": null,
               "bypass": null,
               "actor": {

@@ -162,7 +162,9 @@ impl<'d> Run<'d> {
                 | Record::Pipeline(_)
                 | Record::Rollout(_)
                 | Record::Run(_)
-                | Record::Approval(_) => {}
+                | Record::Approval(_)
+                | Record::Stage(_)
+                | Record::StageEnd(_) => {}
             }
         }
     }

@@ -1,0 +1,270 @@
+//! Insights: how often, how fast and how safely changes reach the last stage. DORA's four measures.
+//!
+//! A rollback is no change: it is counted neither as a deployment nor as a failure, but what it puts right is restored.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::id::{DeploymentId, PipelineId};
+use crate::stage::Past;
+use crate::time::Timestamp;
+
+const DAY_MICROS: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// An end in a last stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Seen {
+    pub past: Past,
+    /// When its deployment was asked for.
+    pub created_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measures {
+    /// Changes that came to their end in the last stage with success.
+    pub deployments: usize,
+    pub lead: Lead,
+    pub failures: Failures,
+    pub restores: Restores,
+    /// Every day of the time looked at, in UTC.
+    pub days: Vec<Day>,
+}
+
+/// Seconds from the commit to success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lead {
+    pub seconds: Spread,
+    /// Of how many the time of the commit is known.
+    pub from_commit: usize,
+    /// And of how many it is not: they are measured from when the deployment was asked for.
+    pub from_creation: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Failures {
+    /// Changes that came to an end in the last stage, this way or that.
+    pub reached: usize,
+    pub failed: usize,
+    /// Those that succeeded and were taken back.
+    pub rolled_back: usize,
+}
+
+impl Failures {
+    /// `None`: nothing came so far.
+    pub fn rate(&self) -> Option<f64> {
+        ratio(self.failed + self.rolled_back, self.reached)
+    }
+}
+
+/// Seconds from a failure to the next success in the same stage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restores {
+    pub seconds: Spread,
+    pub restored: usize,
+    /// Still failed at the end of the time looked at.
+    pub open: usize,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spread {
+    pub median: Option<i64>,
+    pub p90: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Day {
+    pub start: Timestamp,
+    pub deployments: usize,
+    pub failed: usize,
+    pub lead_median: Option<i64>,
+    pub restore_median: Option<i64>,
+}
+
+#[derive(Default)]
+struct OfDay {
+    deployments: usize,
+    failed: usize,
+    leads: Vec<i64>,
+    restores: Vec<i64>,
+}
+
+/// `seen` is oldest first. The caller bounds how far `to` is from `from`.
+pub fn measure(seen: &[Seen], from: Timestamp, to: Timestamp) -> Measures {
+    let mut days: BTreeMap<i64, OfDay> = BTreeMap::new();
+    let last = to.as_micros().saturating_sub(1).max(from.as_micros()).div_euclid(DAY_MICROS);
+    for day in from.as_micros().div_euclid(DAY_MICROS)..=last {
+        days.entry(day).or_default();
+    }
+    let (mut leads, mut restored_after) = (Vec::new(), Vec::new());
+    let (mut from_commit, mut deployments) = (0, 0);
+    let (mut reached, mut failed) = (BTreeSet::new(), BTreeSet::new());
+    let mut rolled_back: BTreeSet<DeploymentId> = BTreeSet::new();
+    let mut broken: BTreeMap<PipelineId, Timestamp> = BTreeMap::new();
+    for it in seen {
+        let end = &it.past.end;
+        let day = days.entry(end.at.as_micros().div_euclid(DAY_MICROS)).or_default();
+        if end.is_success
+            && let Some(since) = broken.remove(&end.pipeline)
+        {
+            let seconds = end.at.seconds_since(since).max(0);
+            restored_after.push(seconds);
+            day.restores.push(seconds);
+        }
+        if !end.is_success {
+            broken.entry(end.pipeline).or_insert(end.at);
+        }
+        if end.of.is_some() {
+            continue;
+        }
+        reached.insert(end.deployment);
+        if end.is_success {
+            deployments += 1;
+            day.deployments += 1;
+            from_commit += usize::from(end.committed_at.is_some());
+            let seconds = end.at.seconds_since(end.committed_at.unwrap_or(it.created_at)).max(0);
+            leads.push(seconds);
+            day.leads.push(seconds);
+            if it.past.is_taken_back {
+                rolled_back.insert(end.deployment);
+            }
+        } else {
+            day.failed += usize::from(failed.insert(end.deployment));
+        }
+    }
+    Measures {
+        deployments,
+        lead: Lead { from_commit, from_creation: leads.len() - from_commit, seconds: spread(leads) },
+        failures: Failures {
+            reached: reached.len(),
+            failed: failed.len(),
+            rolled_back: rolled_back.difference(&failed).count(),
+        },
+        restores: Restores {
+            restored: restored_after.len(),
+            seconds: spread(restored_after),
+            open: broken.len(),
+        },
+        days: days.into_iter().map(shown).collect(),
+    }
+}
+
+fn shown((day, it): (i64, OfDay)) -> Day {
+    Day {
+        start: Timestamp::from_micros(day.saturating_mul(DAY_MICROS)),
+        deployments: it.deployments,
+        failed: it.failed,
+        lead_median: spread(it.leads).median,
+        restore_median: spread(it.restores).median,
+    }
+}
+
+fn spread(mut seconds: Vec<i64>) -> Spread {
+    seconds.sort_unstable();
+    let at = |percent: usize| seconds.get((seconds.len().saturating_sub(1)) * percent / 100).copied();
+    Spread { median: at(50), p90: at(90) }
+}
+
+/// In thousandths: enough to draw.
+fn ratio(part: usize, whole: usize) -> Option<f64> {
+    let thousandths = (part * 1_000).checked_div(whole)?;
+    Some(f64::from(u32::try_from(thousandths).unwrap_or(1_000)) / 1_000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::StageEnd;
+
+    const HOUR_S: i64 = 3_600;
+
+    fn midnight() -> Timestamp {
+        Timestamp::parse("2026-11-01T00:00:00Z").expect("a time")
+    }
+
+    fn id(number: u8) -> DeploymentId {
+        DeploymentId::from_parts(midnight(), [number; 10])
+    }
+
+    /// An end in the last stage, so many hours after midnight; created an hour before.
+    fn end(number: u8, hours: i64, is_success: bool) -> Seen {
+        let at = midnight().plus_seconds(hours * HOUR_S);
+        let end = StageEnd {
+            pipeline: PipelineId::from_parts(midnight(), [0; 10]),
+            stage: "production".into(),
+            deployment: id(number),
+            tries: 1,
+            is_success,
+            at,
+            origin: id(number),
+            of: None,
+            committed_at: None,
+            is_last: true,
+        };
+        Seen { past: Past { end, is_taken_back: false }, created_at: at.plus_seconds(-HOUR_S) }
+    }
+
+    fn committed(mut it: Seen, hours_before: i64) -> Seen {
+        it.past.end.committed_at = Some(it.past.end.at.plus_seconds(-hours_before * HOUR_S));
+        it
+    }
+
+    fn of_days(seen: &[Seen], days: i64) -> Measures {
+        measure(seen, midnight(), midnight().plus_seconds(days * 24 * HOUR_S))
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_known() {
+        let found = of_days(&[], 2);
+        assert_eq!((found.deployments, found.failures.rate()), (0, None));
+        assert_eq!((&found.lead.seconds, &found.restores.seconds), (&Spread::default(), &Spread::default()));
+        let days: Vec<_> = found.days.iter().map(|day| (day.start.to_string(), day.lead_median)).collect();
+        let wanted = ["2026-11-01T00:00:00.000Z", "2026-11-02T00:00:00.000Z"];
+        assert_eq!(days, wanted.map(|day| (day.to_owned(), None)));
+    }
+
+    #[test]
+    fn a_made_history_gives_the_four_measures() {
+        let mut bad = end(4, 30, true);
+        bad.past.is_taken_back = true;
+        let mut back = end(5, 31, true);
+        (back.past.end.of, back.past.end.origin) = (Some(id(4)), id(3));
+        let history = [
+            committed(end(1, 10, true), 5),
+            // Failed twice, and then restored two hours after the first.
+            end(2, 12, false),
+            end(2, 13, false),
+            end(3, 14, true),
+            bad,
+            back,
+            end(6, 40, false),
+        ];
+        let found = of_days(&history, 2);
+        assert_eq!(found.deployments, 3);
+        let lead = Lead {
+            seconds: Spread { median: Some(HOUR_S), p90: Some(HOUR_S) },
+            from_commit: 1,
+            from_creation: 2,
+        };
+        assert_eq!(found.lead, lead);
+        assert_eq!(found.failures, Failures { reached: 5, failed: 2, rolled_back: 1 });
+        assert_eq!(found.failures.rate(), Some(0.6));
+        let seconds = Spread { median: Some(2 * HOUR_S), p90: Some(2 * HOUR_S) };
+        assert_eq!(found.restores, Restores { seconds, restored: 1, open: 1 });
+        let days: Vec<_> = found.days.iter().map(|day| (day.deployments, day.failed)).collect();
+        assert_eq!(days, [(2, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn a_rollback_restores_and_is_no_deployment() {
+        let mut back = end(3, 3, true);
+        (back.past.end.of, back.past.end.origin) = (Some(id(2)), id(1));
+        let found = of_days(&[end(1, 1, true), end(2, 2, false), back], 1);
+        assert_eq!((found.deployments, found.failures.reached), (1, 2));
+        assert_eq!(found.restores.seconds.median, Some(HOUR_S));
+    }
+
+    #[test]
+    fn a_commit_from_the_future_took_no_time() {
+        let found = of_days(&[committed(end(1, 1, true), -3)], 1);
+        assert_eq!(found.lead.seconds.median, Some(0));
+    }
+}

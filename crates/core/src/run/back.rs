@@ -1,0 +1,87 @@
+//! Back: what a rollback runs is the pinned plan of an earlier deployment, cut down to one stage, with what its build
+//! left.
+
+use std::collections::BTreeMap;
+
+use super::begin::Built;
+use super::draft::Draft;
+use super::plan::{Gate, Plan, StageKind};
+use super::state::{Run, StageStatus, StepStatus};
+use crate::decision::Decision;
+use crate::event::EventKind;
+use crate::pipeline::model::OnFailure;
+use crate::time::Timestamp;
+
+impl Plan {
+    /// The build and this stage. Should it fail, nothing goes back from it in turn.
+    pub fn only(&self, stage: &str, gates: Vec<Gate>) -> Option<Self> {
+        let mut found =
+            self.stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage)?.clone();
+        (found.gates, found.on_failure) = (gates, OnFailure::None);
+        let build = self.stages.iter().find(|it| it.kind == StageKind::Build).cloned();
+        Some(Self { source: self.source.clone(), stages: build.into_iter().chain([found]).collect() })
+    }
+}
+
+impl Run {
+    /// What its build left, whoever did it; `None` where there is none, or it did not succeed.
+    pub fn built(&self) -> Option<Built> {
+        let build = self.stages.iter().position(|it| it.kind == StageKind::Build)?;
+        let stage = &self.stages[build];
+        if stage.status != StageStatus::Succeeded {
+            return None;
+        }
+        let mut steps = BTreeMap::new();
+        for step in self.steps.iter().filter(|it| it.stage == build && it.status == StepStatus::Succeeded) {
+            steps.insert(step.index, (step.outputs.clone(), step.artifacts.clone()));
+        }
+        Some(Built { by: stage.reused_from.unwrap_or(self.deployment), steps })
+    }
+
+    /// Whether anything of the stage has ever run: only then is there something to take back.
+    pub fn has_touched(&self, stage: usize) -> bool {
+        self.of_stage(stage).any(|at| self.steps[at].tries > 0)
+    }
+}
+
+/// The stage has failed and wants to go back, and there is no way: it says so.
+pub fn stay(run: &Run, plan: &Plan, stage: usize, why: &str, now: Timestamp) -> Decision<()> {
+    let mut draft = Draft::of(run, plan, now);
+    if let Some(failure) = &mut draft.stage(stage).failure {
+        failure.detail = format!("{}; it was not rolled back: {why}", failure.detail);
+    }
+    let event = draft.about_stage(EventKind::RollbackSkipped, stage).with("detail", why);
+    draft.record(event);
+    draft.finish(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::plan::PlannedStage;
+
+    fn stage(name: &str, kind: StageKind) -> PlannedStage {
+        PlannedStage {
+            name: name.into(),
+            kind,
+            contexts: BTreeMap::new(),
+            steps: Vec::new(),
+            gates: vec![Gate::Window],
+            on_failure: OnFailure::Rollback,
+            secrets: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn a_plan_is_cut_down_to_its_build_and_one_stage_that_nothing_holds_and_nothing_follows() {
+        let stages =
+            [("build", StageKind::Build), ("staging", StageKind::Stage), ("production", StageKind::Stage)];
+        let plan = Plan { source: None, stages: stages.map(|(name, kind)| stage(name, kind)).to_vec() };
+        let cut = plan.only("production", Vec::new()).expect("a stage");
+        let names: Vec<_> = cut.stages.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["build", "production"]);
+        assert_eq!((cut.stages[1].gates.len(), cut.stages[1].on_failure), (0, OnFailure::None));
+        assert_eq!(plan.only("nowhere", Vec::new()), None);
+        assert_eq!(plan.only("build", Vec::new()), None, "the build is no stage to go back in");
+    }
+}

@@ -1,0 +1,229 @@
+//! A stage between deployments: what is in it, what it had before, and whether anything new may come into it.
+//!
+//! After a rollback promotion into the stage is paused: what was taken back would otherwise come again with the next
+//! push. Resuming the pipeline lifts it.
+
+use crate::decision::{Change, Decision, Record, Refusal};
+use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::id::{DeploymentId, PipelineId};
+use crate::name::Reason;
+use crate::time::Timestamp;
+
+/// Ends in a stage that are looked at for one to go back to.
+pub const PAST_MAX: i64 = 500;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    pub pipeline: PipelineId,
+    pub name: String,
+    /// Rises by one with every change.
+    pub version: i64,
+    /// The last deployment that succeeded here, and when.
+    pub current: Option<(DeploymentId, Timestamp)>,
+    pub pause: Option<Pause>,
+}
+
+/// Nothing but rollbacks comes in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pause {
+    pub by: Actor,
+    pub at: Timestamp,
+    pub reason: Option<Reason>,
+    /// The deployment that goes back.
+    pub rollback: DeploymentId,
+}
+
+/// How a try of a stage ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageEnd {
+    pub pipeline: PipelineId,
+    pub stage: String,
+    pub deployment: DeploymentId,
+    pub tries: u32,
+    pub is_success: bool,
+    pub at: Timestamp,
+    /// Whose plan it was: its own, or that of the deployment a rollback went back to.
+    pub origin: DeploymentId,
+    /// What a rollback has taken back.
+    pub of: Option<DeploymentId>,
+    /// When its commit was made, where that is known.
+    pub committed_at: Option<Timestamp>,
+    /// No stage comes after it: what is here is out.
+    pub is_last: bool,
+}
+
+/// An end, and whether somebody wanted it gone since.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Past {
+    pub end: StageEnd,
+    pub is_taken_back: bool,
+}
+
+impl Stage {
+    /// One that nothing has happened in.
+    pub fn new(pipeline: PipelineId, name: &str) -> Self {
+        Self { pipeline, name: name.to_owned(), version: 0, current: None, pause: None }
+    }
+}
+
+/// A try has ended; the run itself tells of it.
+pub fn ended(stage: &Stage, end: StageEnd) -> Decision<()> {
+    let mut changes = Vec::new();
+    if end.is_success {
+        let current = Some((end.deployment, end.at));
+        changes.push(put(Stage { current, version: stage.version + 1, ..stage.clone() }));
+    }
+    changes.push(Change::Put(Record::StageEnd(Box::new(end))));
+    Decision { changes, events: Vec::new(), effects: Vec::new(), answer: () }
+}
+
+/// A rollback was asked for.
+pub fn pause(stage: &Stage, pause: Pause) -> Decision<()> {
+    let event = NewEvent {
+        by: Some(pause.by.clone()),
+        ..about(EventKind::PromotionPaused, stage)
+            .about(Subject::new("deployment", pause.rollback, None))
+            .with_some("reason", pause.reason.as_ref())
+    };
+    let next = Stage { pause: Some(pause), version: stage.version + 1, ..stage.clone() };
+    Decision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
+}
+
+/// Calm where nothing is paused.
+pub fn lift(stage: &Stage, reason: Option<&Reason>) -> Decision<()> {
+    if stage.pause.is_none() {
+        return Decision::calm(());
+    }
+    let event = about(EventKind::PromotionResumed, stage).with_some("reason", reason);
+    let next = Stage { pause: None, version: stage.version + 1, ..stage.clone() };
+    Decision { changes: vec![put(next)], events: vec![event], effects: Vec::new(), answer: () }
+}
+
+/// The deployment a stage goes back to when `of` is taken back and nobody says to which: the last that succeeded there,
+/// is not what is there now, and was not taken back itself. `past` is newest first.
+pub fn way_back(of: DeploymentId, past: &[Past]) -> Result<DeploymentId, Refusal> {
+    let leaving = past.iter().find(|it| it.end.deployment == of && it.end.is_success);
+    let is_same = |it: &Past| leaving.is_some_and(|leaving| leaving.end.origin == it.end.origin);
+    let good = past
+        .iter()
+        .find(|it| it.end.is_success && it.end.deployment != of && !it.is_taken_back && !is_same(it));
+    good.map(|it| it.end.deployment).ok_or_else(|| {
+        Refusal::NothingToRollBackTo(
+            "no other deployment that succeeded in this stage is left to go back to; deploy an earlier commit instead"
+                .into(),
+        )
+    })
+}
+
+fn put(stage: Stage) -> Change {
+    Change::Put(Record::Stage(Box::new(stage)))
+}
+
+fn about(kind: EventKind, stage: &Stage) -> NewEvent {
+    NewEvent::new(kind, Subject::new("pipeline", stage.pipeline, None)).with("stage", stage.name.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_794_729_600_000_000);
+
+    fn deployment(number: u8) -> DeploymentId {
+        DeploymentId::from_parts(NOW, [number; 10])
+    }
+
+    /// `1+` succeeded, `2-` failed, `4+3>1`: 4 took 3 back and went to 1. Oldest first.
+    fn past(story: &str) -> Vec<Past> {
+        let mut past: Vec<Past> = Vec::new();
+        for word in story.split_whitespace() {
+            let digits: Vec<u8> = word.bytes().filter(u8::is_ascii_digit).map(|it| it - b'0').collect();
+            let of = digits.get(1).copied().map(deployment);
+            let is_origin = |it: &&Past| Some(it.end.deployment) == digits.get(2).copied().map(deployment);
+            let origin = past.iter().find(is_origin).map_or(deployment(digits[0]), |it| it.end.origin);
+            for it in past.iter_mut().filter(|it| Some(it.end.deployment) == of) {
+                it.is_taken_back = true;
+            }
+            let end = StageEnd {
+                pipeline: PipelineId::from_parts(NOW, [0; 10]),
+                stage: "production".into(),
+                deployment: deployment(digits[0]),
+                tries: 1,
+                is_success: word.as_bytes()[1] == b'+',
+                at: NOW.plus_seconds(i64::from(digits[0])),
+                origin,
+                of,
+                committed_at: None,
+                is_last: true,
+            };
+            past.push(Past { end, is_taken_back: false });
+        }
+        past.reverse();
+        past
+    }
+
+    #[test]
+    fn a_stage_goes_back_to_the_last_good_one() {
+        for (story, of, wanted) in [
+            ("1+ 2+", 2, Some(1)),
+            ("1+ 2-", 2, Some(1)),
+            ("1+ 2- 3-", 3, Some(1)),
+            // It runs still.
+            ("1+ 2+", 3, Some(2)),
+            ("1+", 1, None),
+            ("1-", 1, None),
+            ("", 1, None),
+            // Back again after a rollback: neither to what was bad, nor to what is there.
+            ("1+ 2+ 3+ 4+3>2", 4, Some(1)),
+            ("1+ 2+ 3+2>1", 3, None),
+            // A rollback that failed did not leave what it went to.
+            ("1+ 2+ 3-2>1", 3, Some(1)),
+            // Somebody wanted the bad one after all, and then not.
+            ("1+ 2+ 3+2>1 4+3>2", 4, Some(1)),
+        ] {
+            let found = way_back(deployment(of), &past(story)).ok();
+            assert_eq!(found, wanted.map(deployment), "{story}, back from {of}");
+        }
+    }
+
+    #[test]
+    fn a_pause_says_who_and_why_and_lifting_it_twice_is_calm() {
+        let stage = Stage::new(PipelineId::from_parts(NOW, [0; 10]), "production");
+        assert_eq!(lift(&stage, None), Decision::calm(()));
+        let reason = Reason::parse("5xx").ok();
+        let told = Pause { by: Actor::system(), at: NOW, reason, rollback: deployment(3) };
+        let paused = pause(&stage, told);
+        assert_eq!(paused.events[0].kind, EventKind::PromotionPaused);
+        assert_eq!(paused.events[0].data["reason"], "5xx");
+        let [Change::Put(Record::Stage(next))] = paused.changes.as_slice() else { panic!("{paused:?}") };
+        let lifted = lift(next, None);
+        assert_eq!((lifted.events[0].kind, lifted.changes.len()), (EventKind::PromotionResumed, 1));
+    }
+
+    proptest! {
+        #[test]
+        fn what_a_stage_goes_back_to_succeeded_there_and_is_something_else(
+            told in proptest::collection::vec((any::<bool>(), 0u8..12, 0u8..12), 0..9), of in 1u8..11
+        ) {
+            let story: Vec<String> = (1u8..).zip(&told).map(|(number, (good, back, to))| {
+                let sign = if *good { '+' } else { '-' };
+                match *back > 0 && *back < number && *to > 0 && *to < number {
+                    true => format!("{number}{sign}{back}>{to}"),
+                    false => format!("{number}{sign}"),
+                }
+            }).collect();
+            let past = past(&story.join(" "));
+            if let Ok(found) = way_back(deployment(of), &past) {
+                prop_assert_ne!(found, deployment(of));
+                let target = past.iter().find(|it| it.end.deployment == found).unwrap();
+                prop_assert!(target.end.is_success && !target.is_taken_back);
+                let leaving = past.iter().find(|it| it.end.deployment == deployment(of));
+                if let Some(leaving) = leaving.filter(|it| it.end.is_success) {
+                    prop_assert_ne!(&leaving.end.origin, &target.end.origin);
+                }
+            }
+        }
+    }
+}

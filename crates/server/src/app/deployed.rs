@@ -1,0 +1,252 @@
+//! What is where: what stages and environments have, and how far that is behind the tracked branch.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_api::deployed::{Deployed, DeployedEnvironment};
+use berth_api::pipeline as wire;
+use berth_core::access::permit;
+use berth_core::environment::Lock;
+use berth_core::id::{OrgId, PipelineId, RepositoryId};
+use berth_core::pipeline::state::Pipeline;
+use berth_store::query::deployed::{self, Current};
+use berth_store::query::{From, pipelines};
+use berth_store::records::{environment, plan, stage as stages};
+use berth_store::{Context, Read};
+use futures_util::{StreamExt as _, stream};
+
+use super::environments::shown::holder;
+use super::pipelines::PipelineFilter;
+use super::wire::actor;
+use super::{App, Page};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::git::{GitError, Sha};
+use crate::limits::GIT_AT_ONCE;
+
+/// A request waits no longer for git to count; what is not known by then is null, and known the next time.
+pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
+/// Counts kept at hand; beyond it all are forgotten and counted again.
+const BEHIND_KNOWN_MAX: usize = 4_096;
+/// Pipelines looked at in one go.
+const ADOPTED_PAGE: i64 = 100;
+/// Of each, so many of its newest deployments.
+const ADOPTED_RUNS_MAX: i64 = 2_000;
+
+/// How many commits lie between two: it never changes, so that it is counted once.
+#[derive(Clone, Default)]
+pub(crate) struct Behind {
+    known: Arc<Mutex<HashMap<Pair, Option<u64>>>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Pair {
+    repository: RepositoryId,
+    commit: Sha,
+    head: Sha,
+}
+
+impl Behind {
+    /// The outer `None`: nobody has counted yet.
+    fn get(&self, pair: &Pair) -> Option<Option<u64>> {
+        if pair.commit == pair.head {
+            return Some(Some(0));
+        }
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(pair).copied()
+    }
+
+    fn note(&self, pair: Pair, count: Option<u64>) {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= BEHIND_KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(pair, count);
+    }
+}
+
+/// What the commits of a pipeline are compared with.
+pub(super) struct Tracked {
+    repository: RepositoryId,
+    head: Sha,
+}
+
+impl Tracked {
+    pub(super) fn of(pipeline: &Pipeline) -> Option<Self> {
+        let repository = pipeline.origin.as_ref()?.repository;
+        Some(Self { repository, head: Sha::parse(pipeline.head.as_deref()?)? })
+    }
+
+    fn pair(&self, current: &wire::Current) -> Option<Pair> {
+        let (repository, head) = (self.repository, self.head.clone());
+        Some(Pair { repository, commit: Sha::parse(&current.commit_id)?, head })
+    }
+}
+
+impl App {
+    /// Pipelines, each with what its stages and environments have.
+    pub async fn list_deployed(
+        &self,
+        who: &Authorized<permit::DeploymentsRead>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<Deployed>, AppError> {
+        let read = self.read(who, move |db| {
+            let slice = pipelines::list(db, &PipelineFilter::default(), &from, limit)?;
+            let mut items = Vec::with_capacity(slice.items.len());
+            for pipeline in &slice.items {
+                items.push((shown(db, pipeline)?, Tracked::of(pipeline)));
+            }
+            Ok((items, slice.total, slice.has_more))
+        });
+        let (mut items, total, has_more) = read.await?;
+        let found = items.iter_mut().map(|(item, tracked)| {
+            let stages = item.stages.iter_mut().filter_map(|it| it.current.as_mut());
+            let environments = item.environments.iter_mut().filter_map(|it| it.current.as_mut());
+            (tracked.as_ref(), stages.chain(environments).collect())
+        });
+        self.fill_behind(who.org(), found.collect(), BEHIND_WAIT).await;
+        let items: Vec<Deployed> = items.into_iter().map(|(item, _)| item).collect();
+        let last = items.last().map(|item| item.pipeline_id.clone());
+        Ok(Page { items, total, has_more, last })
+    }
+
+    /// Fills in how far each is behind, as far as that is known after waiting for so long.
+    pub(super) async fn fill_behind(
+        &self,
+        org: OrgId,
+        of: Vec<(Option<&Tracked>, Vec<&mut wire::Current>)>,
+        patience: Duration,
+    ) {
+        let pairs = of.iter().flat_map(|(tracked, all)| {
+            all.iter().filter_map(|current| tracked.and_then(|tracked| tracked.pair(current)))
+        });
+        let unknown: HashSet<Pair> = pairs.filter(|pair| self.behind.get(pair).is_none()).collect();
+        if !patience.is_zero() && !unknown.is_empty() {
+            let counted =
+                stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE, |pair| self.count(org, pair));
+            // Whatever is not done by then is noted when it is.
+            let _ = tokio::time::timeout(patience, counted).await;
+        }
+        for (tracked, all) in of {
+            for current in all {
+                let pair = tracked.and_then(|tracked| tracked.pair(current));
+                current.behind_by = pair.and_then(|pair| self.behind.get(&pair)).flatten();
+            }
+        }
+    }
+
+    async fn count(&self, org: OrgId, pair: Pair) {
+        let (behind, mirror) = (self.behind.clone(), self.git.mirror(org, pair.repository));
+        let counted = self.git.run(move || match mirror.count_between(&pair.commit, &pair.head) {
+            Ok(count) => behind.note(pair, Some(count)),
+            // Not the fault of the commits: it is tried again.
+            Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
+            Err(_) => behind.note(pair, None),
+        });
+        if let Err(error) = counted.await {
+            tracing::debug!(?error, "commits could not be counted");
+        }
+    }
+}
+
+fn shown(db: &mut impl Read, pipeline: &Pipeline) -> Result<Deployed, AppError> {
+    let mut environments = Vec::new();
+    for lock in environment::of_pipeline(db, pipeline.id)? {
+        environments.push(in_environment(db, &lock, pipeline)?);
+    }
+    Ok(Deployed {
+        pipeline_id: pipeline.id.to_string(),
+        slug: pipeline.slug.to_string(),
+        name: pipeline.name.to_string(),
+        head: pipeline.head.clone(),
+        stages: in_stages(db, pipeline)?.0,
+        environments,
+    })
+}
+
+/// The stages of a pipeline, and a number that rises whenever one of them changes.
+pub(super) fn in_stages(
+    db: &mut impl Read,
+    pipeline: &Pipeline,
+) -> Result<(Vec<wire::Stage>, i64), AppError> {
+    let found = deployed::stages(db, pipeline)?;
+    let version = found.iter().map(|it| it.version).sum();
+    let stages = found.into_iter().map(|it| wire::Stage {
+        name: it.name,
+        current: it.current.map(current),
+        paused: it.pause.map(|pause| wire::PromotionPaused {
+            by: actor(&pause.by),
+            at: pause.at.to_string(),
+            reason: pause.reason.map(|reason| reason.to_string()),
+            deployment_id: pause.rollback.to_string(),
+        }),
+    });
+    Ok((stages.collect(), version))
+}
+
+fn in_environment(
+    db: &mut impl Read,
+    lock: &Lock,
+    pipeline: &Pipeline,
+) -> Result<DeployedEnvironment, AppError> {
+    let it = &lock.environment;
+    let mut found = match it.deployed_commit {
+        Some(_) => deployed::in_environment(db, it.id)?,
+        None => None,
+    };
+    // Its head has the commit as it was sent; its plan knows which one that was.
+    if let Some(found) = &mut found
+        && pipeline.origin.is_some()
+        && Sha::parse(&found.commit).is_none()
+        && let Some(source) = plan::by_id(db, found.deployment)?.and_then(|plan| plan.source)
+    {
+        found.commit = source.commit;
+    }
+    Ok(DeployedEnvironment {
+        environment_id: it.id.to_string(),
+        env_name: it.name.to_string(),
+        current: found.map(current),
+        holder: lock.session.as_ref().map(|session| holder(&session.holder)),
+        held_since: lock.session.as_ref().map(|session| session.claimed_at.to_string()),
+    })
+}
+
+fn current(it: Current) -> wire::Current {
+    wire::Current {
+        commit_id: it.commit,
+        deployment_id: it.deployment.to_string(),
+        at: it.at.to_string(),
+        by: actor(&it.by),
+        behind_by: None,
+    }
+}
+
+/// What pipelines did before anybody noted what is in their stages. Runs before anything else does.
+pub(crate) async fn adopt_stages(app: &App) -> Result<(), AppError> {
+    let mut last = None;
+    loop {
+        let after = last;
+        let page = app
+            .store
+            .read(None, move |db| Ok::<_, AppError>(deployed::without_stages(db, after, ADOPTED_PAGE)?));
+        let page = page.await?;
+        for (org, id) in &page {
+            if let Err(error) = adopt_one(app, *org, *id).await {
+                tracing::error!(?error, pipeline = %id, "what is in its stages could not be told; it is tried again at the next start");
+            }
+        }
+        match page.last() {
+            Some(reached) => last = Some(*reached),
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn adopt_one(app: &App, org: OrgId, id: PipelineId) -> Result<(), AppError> {
+    let done = app.store.transact(Context::system(Some(org)), move |tx| {
+        let ends = deployed::ends(tx, id, ADOPTED_RUNS_MAX)?;
+        Ok::<_, AppError>(stages::adopt(tx, id, &ends)?)
+    });
+    done.await
+}

@@ -1,0 +1,81 @@
+//! Roll a stage back.
+
+use berth_api::deployment as wire;
+use berth_core::access::permit;
+use berth_core::decision::Refusal;
+use berth_core::id::DeploymentId;
+use berth_core::name::Reason;
+use berth_core::rollout::Rollout;
+use berth_core::run::StageKind;
+use berth_store::Read;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::deployments::Either;
+use berth_store::query::runs;
+use berth_store::records::run;
+
+use super::operate::NEWER_MAX;
+use super::{changed, find, location};
+use crate::access::Authorized;
+use crate::app::{Answer, App, Outcome};
+use crate::engine::{RollbackAsked, WayBack};
+use crate::error::AppError;
+
+pub struct NewRollback {
+    /// `None`: the last good one.
+    pub to: Option<DeploymentId>,
+    pub reason: Option<Reason>,
+}
+
+impl App {
+    /// The stage gets back what it had before this deployment; promotion into it is paused.
+    pub async fn rollback_stage(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        stage: String,
+        new: NewRollback,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        let (org, by) = (who.org(), who.principal().actor());
+        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let done = self.change(who, once, move |tx, _| {
+            let of = match find(tx, &id)? {
+                Either::Stages(of) => of,
+                Either::Environment(it) if it.stage.as_str() != stage => {
+                    return Err(Refusal::NoSuchStage.into());
+                }
+                Either::Environment(_) => {
+                    let text = "an environment is not rolled back: deploy the earlier commit there instead";
+                    return Err(Refusal::InvalidState(text.into()).into());
+                }
+            };
+            check_is_latest(tx, &of, &stage)?;
+            let NewRollback { to, reason } = new;
+            let asked = RollbackAsked { pipeline: of.pipeline, stage, of: of.id, to, by, reason };
+            let started = WayBack::find(tx, asked)?.start(tx)?;
+            let answer = changed(tx, &plans, started.id, labels.as_deref())?;
+            Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+}
+
+/// Whoever takes a deployment back means what is in the stage now: it must be the last that was let in.
+fn check_is_latest(db: &mut impl Read, of: &Rollout, stage: &str) -> Result<(), AppError> {
+    let stages = run::stages(db, of.id)?;
+    let found = stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage);
+    let found = found.ok_or(Refusal::NoSuchStage)?;
+    if found.tries == 0 {
+        let text = "this deployment has not been in the stage: there is nothing of it to take back";
+        return Err(Refusal::InvalidState(text.into()).into());
+    }
+    match runs::newer_in(db, of.pipeline, of.number, stage, NEWER_MAX)? {
+        None => Ok(()),
+        Some(newer) => {
+            let text = format!("#{newer} has been in this stage since; roll that one back instead");
+            Err(Refusal::InvalidState(text).into())
+        }
+    }
+}

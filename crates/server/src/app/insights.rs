@@ -1,0 +1,118 @@
+//! How well changes are delivered: DORA's four measures, from the ends of last stages.
+
+use berth_api::insights as wire;
+use berth_core::access::permit;
+use berth_core::insights::{Day, Measures, measure};
+use berth_core::time::Timestamp;
+use berth_store::query::insights;
+use berth_store::records::pipeline;
+
+use super::{Answer, App};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::limits::{DELIVERY_ROWS_MAX, INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
+
+const DAY_S: i64 = 24 * 60 * 60;
+/// Of a time on the wire.
+const DATE_CHARS: usize = "2026-11-15".len();
+
+#[derive(Debug, Clone, Default)]
+pub struct DeliveryAsked {
+    pub from: Option<Timestamp>,
+    pub to: Option<Timestamp>,
+    /// Its id or slug; `None`: all of them.
+    pub pipeline: Option<String>,
+}
+
+impl App {
+    pub async fn view_delivery(
+        &self,
+        who: &Authorized<permit::DeploymentsRead>,
+        asked: DeliveryAsked,
+    ) -> Result<Answer<wire::Insights>, AppError> {
+        self.read(who, move |db| {
+            let to = asked.to.unwrap_or(db.now());
+            let from = asked.from.unwrap_or(to.plus_seconds(-INSIGHT_DAYS_DEFAULT * DAY_S));
+            check_range(from, to)?;
+            let pipeline = match asked.pipeline {
+                None => None,
+                Some(key) => {
+                    let found = pipeline::find(db, &key)?;
+                    let missing = || AppError::invalid_parameter("pipeline", "names no pipeline here");
+                    Some(found.ok_or_else(missing)?.id)
+                }
+            };
+            // One more than is looked at tells whether there are more.
+            let mut seen = insights::last_stages(db, pipeline, from, to, DELIVERY_ROWS_MAX + 1)?;
+            let most = usize::try_from(DELIVERY_ROWS_MAX).unwrap_or(usize::MAX);
+            let is_cut = seen.len() > most;
+            seen.drain(..seen.len().saturating_sub(most));
+            let found = shown(&measure(&seen, from, to), from, to);
+            let pipeline_id = pipeline.map(|id| id.to_string());
+            Ok(Answer::ok(wire::Insights { pipeline_id, is_cut, ..found }))
+        })
+        .await
+    }
+}
+
+fn check_range(from: Timestamp, to: Timestamp) -> Result<(), AppError> {
+    if from >= to {
+        return Err(AppError::invalid_parameter("from", "must be before `to`"));
+    }
+    if to > from.plus_seconds(INSIGHT_DAYS_MAX * DAY_S) {
+        let text = format!("must be at most {INSIGHT_DAYS_MAX} days before `to`");
+        return Err(AppError::invalid_parameter("from", text));
+    }
+    Ok(())
+}
+
+fn shown(found: &Measures, from: Timestamp, to: Timestamp) -> wire::Insights {
+    wire::Insights {
+        from: from.to_string(),
+        to: to.to_string(),
+        pipeline_id: None,
+        is_cut: false,
+        deployment_frequency: wire::Frequency {
+            deployments: found.deployments,
+            per_day: per_day(found.deployments, to.seconds_since(from)),
+        },
+        lead_time: wire::LeadTime {
+            median_seconds: found.lead.seconds.median,
+            p90_seconds: found.lead.seconds.p90,
+            from_commit: found.lead.from_commit,
+            from_creation: found.lead.from_creation,
+        },
+        change_failure_rate: wire::FailureRate {
+            rate: found.failures.rate(),
+            failed: found.failures.failed,
+            rolled_back: found.failures.rolled_back,
+            deployments: found.failures.reached,
+        },
+        time_to_restore: wire::Restore {
+            median_seconds: found.restores.seconds.median,
+            p90_seconds: found.restores.seconds.p90,
+            restored: found.restores.restored,
+            open: found.restores.open,
+        },
+        days: found.days.iter().map(day).collect(),
+    }
+}
+
+fn day(it: &Day) -> wire::Day {
+    let mut date = it.start.to_string();
+    date.truncate(DATE_CHARS);
+    wire::Day {
+        date,
+        deployments: it.deployments,
+        failed: it.failed,
+        lead_time_seconds: it.lead_median,
+        restore_seconds: it.restore_median,
+    }
+}
+
+/// In thousandths: enough to draw.
+fn per_day(count: usize, seconds: i64) -> f64 {
+    let count = i64::try_from(count).unwrap_or(i64::MAX);
+    let thousandths = count.saturating_mul(1_000).saturating_mul(DAY_S) / seconds.max(1);
+    f64::from(i32::try_from(thousandths).unwrap_or(i32::MAX)) / 1_000.0
+}

@@ -1,0 +1,401 @@
+//! Rollback: a stage goes back to what it had, by request or by itself, and nothing new comes in until somebody says so.
+
+use std::time::{Duration, Instant};
+
+use expect_test::expect;
+use serde_json::{Value, json};
+
+use super::{Harbour, ORG, data, story};
+use crate::world::{Reply, get};
+
+/// Says what it deploys where; a commit that begins with `slow` waits for a gate, and one that is `bad` fails.
+fn shop(harbour: &Harbour, stages: &str) -> String {
+    let (ledger, gate, down) = (harbour.file("ledger"), harbour.file("gate"), harbour.file("down"));
+    format!(
+        "  stages:
+{stages}  ephemeral_environments: {{ qa-1: {{}} }}
+  steps:
+    - name: Deploy
+      type: script
+      params:
+        run: |
+          case \"$BERTH_COMMIT\" in
+            slow*) while ! test -e {gate}; do sleep 0.02; done;;
+          esac
+          case \"$BERTH_COMMIT\" in
+            *bad*) exit 1;;
+            down*) touch {down}; exit 1;;
+          esac
+          test ! -e {down}
+          echo \"$BERTH_COMMIT to $BERTH_STAGE\" >> {ledger}
+"
+    )
+}
+
+const ONE: &str = "    - name: production\n";
+const BY_ITSELF: &str = "    - name: production\n      on_failure: rollback\n";
+
+impl Harbour {
+    async fn deployed(&self, commit: &str) -> String {
+        let id = self.start(commit).await;
+        let ended = self.end_of(&id).await;
+        assert_eq!(ended["status"], "succeeded", "{ended}");
+        id
+    }
+
+    async fn roll_back(&self, id: &str, body: &Value) -> Reply {
+        self.post(&format!("/deployments/{id}/stages/production/rollback"), body).await
+    }
+
+    /// The stage `production` of the pipeline.
+    async fn production(&self) -> Value {
+        let pipeline = self.see("/pipelines/shop").await;
+        let stages = pipeline["stages"].as_array().unwrap();
+        stages.iter().find(|it| it["name"] == "production").unwrap().clone()
+    }
+
+    async fn kinds(&self) -> Vec<String> {
+        self.world.kinds().await
+    }
+}
+
+fn id(it: &Value) -> String {
+    it["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_goes_back_with_what_was_built_then() {
+    let harbour = Harbour::open().await;
+    let (built, seen) = (harbour.file("built"), harbour.file("seen"));
+    harbour
+        .pipeline(&format!(
+            "  build:
+    - name: Build
+      type: script
+      outputs: [version]
+      artifacts: {{ site: {{ path: dist }} }}
+      params:
+        run: |
+          echo \"$BERTH_COMMIT\" >> {built}
+          mkdir dist
+          echo \"page of $BERTH_COMMIT\" > dist/index.html
+          echo \"version=v-$BERTH_COMMIT\" >> \"$BERTH_OUTPUT\"
+  stages: [{{ name: staging }}, {{ name: production }}]
+  steps:
+    - name: Deploy
+      type: script
+      needs_artifacts: [site]
+      env: {{ VERSION: '${{{{ build.version }}}}' }}
+      params: {{ run: 'echo \"$BERTH_STAGE $VERSION $(cat dist/index.html)\" >> {seen}' }}
+"
+        ))
+        .await;
+    let (first, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    let before = harbour.written("seen");
+    let asked = Instant::now();
+    let reply = harbour.roll_back(&second, &json!({"reason": "5xx everywhere"})).await;
+    let back = data(&reply, 202);
+    assert!(reply.header("location").ends_with(&format!("/deployments/{}", id(&back))));
+    assert_eq!((&back["trigger"], &back["commitId"]), (&json!("rollback"), &json!("aaa1111")));
+    assert_eq!(back["rollback"], json!({"stage": "production", "of": second, "to": first}));
+    let ended = harbour.end_of(&id(&back)).await;
+    let took = asked.elapsed();
+    expect![[r#"
+        succeeded
+        build: succeeded
+          build succeeded
+        production: succeeded
+          deploy succeeded
+    "#]]
+    .assert_eq(&story(&ended));
+    assert_eq!(ended["stages"][0]["reusedFrom"], json!(first));
+    assert_eq!(harbour.written("built"), "aaa1111\nbbb2222\n", "nothing was built again");
+    assert_eq!(harbour.written("seen"), format!("{before}production v-aaa1111 page of aaa1111\n"));
+    println!("from the request to the end of a one-step rollback: {took:?}");
+    // On a busy machine; a quiet one takes a few hundredths of a second.
+    assert!(took < Duration::from_secs(10), "{took:?}");
+
+    let production = harbour.production().await;
+    assert_eq!(production["current"]["deploymentId"], json!(id(&back)));
+    assert_eq!(production["current"]["commitId"], "aaa1111");
+    assert_eq!(production["paused"]["reason"], "5xx everywhere");
+    assert_eq!(
+        (&production["paused"]["by"]["name"], &production["paused"]["deploymentId"]),
+        (&json!("ada"), &back["id"])
+    );
+    let told = harbour.see("/events?kind=deployment_rolled_back").await;
+    assert_eq!((&told[0]["data"]["of"], &told[0]["data"]["to"]), (&json!(second), &json!(first)));
+    // Of two rolled back nothing is left.
+    harbour.roll_back(&id(&back), &json!({})).await.is(409, "nothing_to_roll_back_to");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_waits_for_what_is_inside_and_for_nobody_else() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, ONE)).await;
+    let first = harbour.deployed("aaa1111").await;
+    let inside = harbour.start("slow222").await;
+    harbour.until(&inside, |it| it["stages"][0]["status"] == "running").await;
+    let waits = harbour.start("ccc3333").await;
+    harbour.until(&waits, |it| it["stages"][0]["status"] == "queued").await;
+    let back = data(&harbour.roll_back(&inside, &json!({})).await, 202);
+    let back = harbour.until(&id(&back), |it| it["stages"][0]["status"] == "queued").await;
+    assert_eq!(back["rollback"]["to"], json!(first));
+    assert_eq!(back["blockedBy"][0]["kind"], "earlier_stage", "{back}");
+    harbour.roll_back(&inside, &json!({})).await.is(409, "invalid_state");
+    // One that comes later takes the place of one that waits, and not of the rollback.
+    let newer = harbour.start("ddd4444").await;
+    let overtaken = harbour.end_of(&waits).await;
+    assert_eq!(overtaken["supersededBy"], json!(newer), "{overtaken}");
+    std::fs::write(harbour.file("gate"), "").unwrap();
+    assert_eq!(harbour.end_of(&inside).await["status"], "succeeded");
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    let waits = harbour.until(&newer, |it| it["blockedBy"][0]["kind"] == "promotion_paused").await;
+    assert_eq!(waits["stages"][0]["status"], "queued", "{waits}");
+    let detail = waits["blockedBy"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("paused since ada rolled it back at 20"), "{detail}");
+    assert_eq!(waits["blockedBy"][0]["clearedBy"], "resuming the pipeline");
+    assert_eq!(
+        harbour.written("ledger"),
+        "aaa1111 to production\nslow222 to production\naaa1111 to production\n"
+    );
+
+    // The pipeline itself was never stopped.
+    let before = harbour.kinds().await.len();
+    let resumed = data(&harbour.post("/pipelines/shop/resume", &json!({"reason": "mended"})).await, 200);
+    assert_eq!((&resumed["status"], &resumed["stages"][0]["paused"]), (&json!("active"), &Value::Null));
+    assert_eq!(harbour.end_of(&newer).await["status"], "succeeded");
+    let told = harbour.kinds().await;
+    assert_eq!(told[before..].iter().filter(|kind| *kind == "promotion_resumed").count(), 1);
+    assert_eq!(harbour.post("/pipelines/shop/resume", &json!({})).await.status, 200);
+    assert_eq!(harbour.kinds().await.len(), told.len(), "again is calm");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_failed_goes_back_by_itself() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
+    let good = harbour.deployed("aaa1111").await;
+    let bad = harbour.start("bad2222").await;
+    assert_eq!(harbour.end_of(&bad).await["status"], "failed");
+    let back = harbour.see("/pipelines/shop/deployments").await[0].clone();
+    assert_eq!(back["rollback"], json!({"stage": "production", "of": bad, "to": good}));
+    assert_eq!(
+        (&back["actor"]["type"], &back["reason"]),
+        (&json!("system"), &json!("#2 failed in this stage"))
+    );
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    let production = harbour.production().await;
+    assert_eq!(production["current"]["deploymentId"], back["id"]);
+    assert_eq!(production["paused"]["by"]["type"], "system");
+    // The failed one is not let back in behind its back.
+    let retry = harbour.post(&format!("/deployments/{bad}/stages/production/retry"), &json!({})).await;
+    retry.is(409, "invalid_state");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_fails_while_somebody_has_asked_to_go_back_goes_back_once() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
+    harbour.deployed("aaa1111").await;
+    let bad = harbour.start("slowbad").await;
+    harbour.until(&bad, |it| it["stages"][0]["status"] == "running").await;
+    let back = data(&harbour.roll_back(&bad, &json!({})).await, 202);
+    std::fs::write(harbour.file("gate"), "").unwrap();
+    let ended = harbour.end_of(&bad).await;
+    assert_eq!(ended["status"], "failed");
+    let detail = ended["detail"].as_str().unwrap();
+    assert!(detail.contains("not rolled back: #3 already goes back in this stage"), "{detail}");
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 3);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_that_fails_starts_no_other() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
+    let good = harbour.deployed("aaa1111").await;
+    let bad = harbour.start("down222").await;
+    assert_eq!(harbour.end_of(&bad).await["status"], "failed");
+    let list = harbour.see("/pipelines/shop/deployments").await;
+    let back = id(&list[0]);
+    assert_eq!(harbour.end_of(&back).await["status"], "failed");
+    let list = harbour.see("/pipelines/shop/deployments").await;
+    assert_eq!(list.as_array().unwrap().len(), 3, "{list}");
+    // What it went to is still what the stage should have: it is retried, or asked for once more.
+    assert_eq!(harbour.production().await["current"]["deploymentId"], json!(good));
+    std::fs::remove_file(harbour.file("down")).unwrap();
+    let again = data(&harbour.roll_back(&back, &json!({})).await, 202);
+    assert_eq!(again["rollback"]["to"], json!(good));
+    assert_eq!(harbour.end_of(&id(&again)).await["status"], "succeeded");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_failed_with_nothing_before_it_says_so_and_stays() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, BY_ITSELF)).await;
+    let bad = harbour.start("bad1111").await;
+    let ended = harbour.end_of(&bad).await;
+    let detail = ended["stages"][0]["detail"].as_str().unwrap();
+    assert!(detail.contains("it was not rolled back: no other deployment"), "{detail}");
+    assert_eq!(ended["detail"].as_str().unwrap(), detail);
+    assert_eq!(harbour.see("/events?kind=rollback_skipped").await[0]["data"]["stage"], "production");
+    assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 1);
+    assert_eq!(harbour.production().await["paused"], Value::Null);
+    harbour.roll_back(&bad, &json!({})).await.is(409, "nothing_to_roll_back_to");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_rolled_back_says_why() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, "    - name: staging\n    - name: production\n")).await;
+    let first = harbour.deployed("aaa1111").await;
+    let second = harbour.deployed("bbb2222").await;
+    let failed = harbour.start("bad3333").await;
+    harbour.end_of(&failed).await;
+    let (_, elsewhere) = harbour.claim("aaa1111").await;
+    harbour.end_of(&elsewhere).await;
+    let unknown = "dep_00000000000000000000000000";
+    for (of, body, status, code) in [
+        (&second, json!({"to": "yesterday"}), 400, "invalid_request"),
+        (&second, json!({"to": unknown}), 409, "invalid_state"),
+        (&second, json!({"to": second}), 409, "invalid_state"),
+        (&second, json!({"to": failed}), 409, "invalid_state"),
+        (&second, json!({"to": elsewhere}), 409, "invalid_state"),
+        (&second, json!({"reason": "x".repeat(1_001)}), 400, "invalid_request"),
+        (&second, json!({"bypass": true}), 400, "invalid_request"),
+        // It failed before it came there.
+        (&failed, json!({}), 409, "invalid_state"),
+        (&first, json!({}), 409, "invalid_state"),
+        (&elsewhere, json!({}), 404, "not_found"),
+        (&unknown.to_owned(), json!({}), 404, "not_found"),
+    ] {
+        harbour.roll_back(of, &body).await.is(status, code);
+    }
+    let environment = format!("/deployments/{elsewhere}/stages/qa-1/rollback");
+    harbour.post(&environment, &json!({})).await.is(409, "invalid_state");
+    let nowhere = format!("/deployments/{second}/stages/nowhere/rollback");
+    harbour.post(&nowhere, &json!({})).await.is(404, "not_found");
+    let build = format!("/deployments/{second}/stages/build/rollback");
+    harbour.post(&build, &json!({})).await.is(404, "not_found");
+    // A newer one has been in staging.
+    let staging = format!("/deployments/{second}/stages/staging/rollback");
+    harbour.post(&staging, &json!({})).await.is(409, "invalid_state");
+    assert_eq!(harbour.production().await["paused"], Value::Null, "nothing of it has happened");
+
+    let back = data(&harbour.roll_back(&second, &json!({"to": first})).await, 202);
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_uses_the_secrets_of_then_or_says_that_they_are_gone() {
+    let harbour = Harbour::open().await;
+    let ledger = harbour.file("ledger");
+    let secret =
+        data(&harbour.post("/secrets", &json!({"name": "TOKEN", "value": "first-value-here"})).await, 201);
+    harbour
+        .pipeline(&format!(
+            "  stages: [{{ name: production }}]
+  steps:
+    - name: Deploy
+      type: script
+      env: {{ TOKEN: '${{{{ secrets.TOKEN }}}}' }}
+      params: {{ run: 'echo \"$TOKEN\" >> {ledger}' }}
+"
+        ))
+        .await;
+    harbour.deployed("aaa1111").await;
+    let path = format!("{ORG}/secrets/{}", secret["id"].as_str().unwrap());
+    let put = crate::world::call("PUT", &path).by(harbour.ada()).json(&json!({"value": "second-value-here"}));
+    assert_eq!(harbour.send(put).await.status, 200);
+    let second = harbour.deployed("bbb2222").await;
+    let back = id(&data(&harbour.roll_back(&second, &json!({})).await, 202));
+    assert_eq!(harbour.end_of(&back).await["status"], "succeeded");
+    assert_eq!(harbour.written("ledger"), "first-value-here\nsecond-value-here\nfirst-value-here\n");
+    assert_eq!(
+        harbour.delete(&format!("/secrets/{}?force=true", secret["id"].as_str().unwrap())).await.status,
+        200
+    );
+    let refused = harbour.roll_back(&back, &json!({"to": second})).await;
+    refused.is(409, "invalid_state");
+    assert!(refused.body["detail"].as_str().unwrap().contains("used the secret TOKEN, which was deleted"));
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tag_of_a_pipeline_tells_that_a_stage_has_changed() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, ONE)).await;
+    let seen = harbour.send(get(&format!("{ORG}/pipelines/shop")).by(harbour.ada())).await;
+    harbour.deployed("aaa1111").await;
+    let again = get(&format!("{ORG}/pipelines/shop")).by(harbour.ada());
+    let again = harbour.send(again.header("if-none-match", seen.header("etag"))).await;
+    assert_eq!(again.status, 200, "{}", again.text);
+    assert_eq!(again.body["data"]["stages"][0]["current"]["commitId"], "aaa1111");
+    // Whoever changes the pipeline with that tag means its version.
+    let stop = crate::world::post(&format!("{ORG}/pipelines/shop/stop")).by(harbour.ada());
+    let stopped = harbour.send(stop.header("if-match", again.header("etag")).json(&json!({}))).await;
+    assert_eq!(stopped.status, 200, "{}", stopped.text);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_in_a_stopped_pipeline_waits_and_resuming_lets_it_and_the_newest_go() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, ONE)).await;
+    let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    assert_eq!(harbour.post("/pipelines/shop/stop", &json!({})).await.status, 200);
+    let back = data(&harbour.roll_back(&second, &json!({})).await, 202);
+    assert_eq!(back["blockedBy"][0]["kind"], "pipeline_stopped", "{back}");
+    let newer = harbour.start("ccc3333").await;
+    assert_eq!(harbour.post("/pipelines/shop/resume", &json!({})).await.status, 200);
+    assert_eq!(harbour.end_of(&id(&back)).await["status"], "succeeded");
+    assert_eq!(harbour.end_of(&newer).await["status"], "succeeded");
+    let ledger = harbour.written("ledger");
+    let told: Vec<_> = ledger.lines().map(|line| &line[..7]).collect();
+    assert_eq!(told, ["aaa1111", "bbb2222", "aaa1111", "ccc3333"], "the rollback goes first");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_rollback_sent_twice_is_one() {
+    let harbour = Harbour::open().await;
+    harbour.pipeline(&shop(&harbour, ONE)).await;
+    let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    let path = format!("{ORG}/deployments/{second}/stages/production/rollback");
+    let asked =
+        || crate::world::post(&path).by(harbour.ada()).header("idempotency-key", "k").json(&json!({}));
+    let (first, again) = (harbour.send(asked()).await, harbour.send(asked()).await);
+    assert_eq!((first.status.as_u16(), again.status.as_u16()), (202, 202), "{}", again.text);
+    assert_eq!(first.body["data"]["id"], again.body["data"]["id"]);
+    assert_eq!(harbour.see("/pipelines/shop/deployments").await.as_array().unwrap().len(), 3);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_environment_is_put_back_to_what_the_last_stage_has() {
+    let harbour = Harbour::open().await;
+    let stages = "    - name: staging\n    - name: production\n";
+    let body = shop(&harbour, stages).replace("{ qa-1: {} }", "{ qa-1: { on_release: deploy_tracked } }");
+    harbour.pipeline(&format!("  tracks: main\n{body}")).await;
+    let (_, second) = (harbour.deployed("aaa1111").await, harbour.deployed("bbb2222").await);
+    for (stage, wanted) in [("staging", "bbb2222"), ("production", "aaa1111")] {
+        let back = harbour.post(&format!("/deployments/{second}/stages/{stage}/rollback"), &json!({})).await;
+        assert_eq!(harbour.end_of(&id(&data(&back, 202))).await["status"], "succeeded");
+        let (session, inside) = harbour.claim("ccc3333").await;
+        harbour.end_of(&inside).await;
+        let environment = "/pipelines/shop/ephemeral-environments/qa-1";
+        assert_eq!(harbour.delete(&format!("{environment}/sessions/{session}")).await.status, 200);
+        let reset = harbour.see("/pipelines/shop/deployments").await[0].clone();
+        assert_eq!((&reset["trigger"], &reset["commitId"]), (&json!("reset"), &json!(wanted)), "{stage}");
+        harbour.end_of(&id(&reset)).await;
+    }
+    harbour.close().await;
+}
