@@ -44,7 +44,6 @@ fn a_plan_names_every_stage_and_step_with_what_it_is_given() {
               param run: ./deploy.sh
           Soak (soak, soak)
               param duration: 10m
-        not yet: the step `soak` is of the type `soak`, which cannot be run yet; skip it meanwhile
         exit 0"#]],
     );
     check(
