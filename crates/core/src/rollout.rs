@@ -126,20 +126,25 @@ pub fn start(rollout: Rollout) -> Decision<Rollout> {
     let event = telling(EventKind::DeploymentQueued, &rollout)
         .with("trigger", rollout.trigger.as_str())
         .with_some("reason", rollout.reason.as_ref());
-    let bypass = rollout
-        .bypass
-        .as_ref()
-        .map(|bypass| telling(EventKind::BypassUsed, &rollout).with("reason", bypass.reason.as_str()));
+    let bypass = bypass_used(&rollout);
     let mut decision = put(rollout, Some(event));
     decision.events.extend(bypass);
     decision
+}
+
+fn bypass_used(rollout: &Rollout) -> Option<NewEvent> {
+    let bypass = rollout.bypass.as_ref()?;
+    Some(telling(EventKind::BypassUsed, rollout).with("reason", bypass.reason.as_str()))
 }
 
 /// Who retries is remembered: where self-approval is barred their word does not count. The stage tells of the retry.
 pub fn retried(rollout: &Rollout, by: Option<UserId>) -> Decision<Rollout> {
     let mut next = rollout.clone();
     let is_new = by.is_some_and(|by| next.retried_by.insert(by));
-    if is_new { put(next, None) } else { Decision::calm(next) }
+    let mut decision = if is_new { put(next, None) } else { Decision::calm(next) };
+    // It passes every gate once more.
+    decision.events.extend(bypass_used(rollout));
+    decision
 }
 
 /// A stage goes back to what an earlier deployment left there.

@@ -125,7 +125,7 @@ impl Line {
             let queued = self.entrants[place].scene.run.queued_for().map(|(stage, _)| stage);
             let Some(stage) = queued else { continue };
             let number = self.entrants[place].rollout.number;
-            let waits = Waits { number, is_kept: false };
+            let waits = Waits { number, is_kept: false, passes: false };
             let said = entry(waits, &self.contenders(place, stage));
             self.tell(|| format!("{number} wants into stage {stage}: {said:?}"));
             match said {

@@ -1,5 +1,6 @@
 //! A run and its surroundings: puts commands to the rules, commits what they decide, and can forget everything else.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -267,7 +268,8 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> T
         }
         Asked::Retry { stage, from } => {
             let name = &run.stages[*stage].name;
-            retry::retry(run, plan, name, *from, now).map_or_else(refused, |it| told(it, done))
+            retry::retry(run, plan, name, *from, &BTreeSet::new(), now)
+                .map_or_else(refused, |it| told(it, done))
         }
         Asked::Resolve { at, resolution } => {
             let resolved = resolve::resolve(run, plan, run.steps[*at].id, *resolution, now);

@@ -40,7 +40,9 @@ impl Run {
     pub fn unbegun(&self) -> Option<usize> {
         let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running)?;
         let since = self.stages[stage].started_at;
-        let has_begun = self.steps.iter().any(|step| step.stage == stage && step.started_at >= since);
+        // What waits for people or for time has no tries: the last look is before something runs.
+        let has_begun =
+            self.steps.iter().any(|step| step.stage == stage && step.tries > 0 && step.started_at >= since);
         (!has_begun).then_some(stage)
     }
 }
@@ -52,11 +54,13 @@ pub struct Waits {
     /// Somebody has approved it for this stage, or has said that it passes every gate: a newer one does not take that
     /// away.
     pub is_kept: bool,
+    /// It passes every gate, also a rollback that waits at one.
+    pub passes: bool,
 }
 
 /// `others` are all others of its pipeline that have not ended.
 pub fn entry(waits: Waits, others: &[Contender]) -> Entry {
-    let Waits { number, is_kept } = waits;
+    let Waits { number, is_kept, passes } = waits;
     let is_newer = |it: &&Contender| match planted(Plant::OlderSupersedes) {
         true => it.number < number,
         false => it.number > number,
@@ -67,7 +71,7 @@ pub fn entry(waits: Waits, others: &[Contender]) -> Entry {
         return Entry::SupersededBy(newest.deployment);
     }
     let first = others.iter().find(|it| it.is_rollback && it.status == StageStatus::Queued);
-    match inside(others).or(first) {
+    match inside(others).or(first.filter(|_| !passes)) {
         Some(other) => Entry::Behind(other.deployment),
         None => Entry::Free,
     }
@@ -129,7 +133,7 @@ mod tests {
     }
 
     fn waits(number: i64) -> Waits {
-        Waits { number, is_kept: false }
+        Waits { number, is_kept: false, passes: false }
     }
 
     /// `3q` waits, `2r` runs, `4qb` waits to go back.

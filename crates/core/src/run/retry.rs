@@ -1,10 +1,13 @@
 //! Retry: the one way out of a failed stage. The same plan, new attempts; the earlier ones stay visible.
 
+use std::collections::BTreeSet;
+
 use super::draft::Draft;
 use super::plan::Plan;
 use super::state::{Run, StageStatus, StepStatus};
 use crate::decision::{Decision, Refusal};
 use crate::event::EventKind;
+use crate::id::StepRunId;
 use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
@@ -22,6 +25,8 @@ pub fn retry(
     plan: &Plan,
     name: &str,
     from: From,
+    // Approvals that do not hold any more.
+    asks_again: &BTreeSet<StepRunId>,
     now: Timestamp,
 ) -> Result<Decision<()>, Refusal> {
     let stage = run.stage_named(name)?;
@@ -53,7 +58,8 @@ pub fn retry(
         let ats: Vec<usize> = run.of_stage(later).collect();
         for at in ats {
             let has_succeeded = run.steps[at].status == StepStatus::Succeeded;
-            if has_succeeded && from == From::Failed && !planted(Plant::RetryRepeatsAll) {
+            let is_kept = has_succeeded && !asks_again.contains(&run.steps[at].id);
+            if is_kept && from == From::Failed && !planted(Plant::RetryRepeatsAll) {
                 continue;
             }
             let step = draft.step(at);

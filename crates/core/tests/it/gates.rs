@@ -112,7 +112,9 @@ fn a_stage_that_was_refused_fails_unbegun_and_a_retry_brings_it_back() {
     scene.apply(decision);
     assert_eq!(scene.run.status(), RunStatus::Failed(no));
     assert_eq!(scene.run.stages[1].status, StageStatus::Skipped);
-    let decision = retry(&scene.run, &scene.plan, "a", From::Failed, scene.now).expect("it failed");
+    let decision =
+        retry(&scene.run, &scene.plan, "a", From::Failed, &std::collections::BTreeSet::new(), scene.now)
+            .expect("it failed");
     scene.apply(decision);
     assert_eq!(scene.run.queued_for(), Some((0, "a")));
     assert_eq!(scene.run.stages[0].tries, 0);
@@ -170,7 +172,7 @@ fn nobody_takes_the_place_of_one_that_somebody_approved() {
         is_rollback: false,
     };
     let newer = other(3, StageStatus::Queued);
-    let waits = |is_kept: bool| Waits { number: 2, is_kept };
+    let waits = |is_kept: bool| Waits { number: 2, is_kept, passes: false };
     assert_eq!(entry(waits(false), &[newer]), Entry::SupersededBy(newer.deployment));
     assert_eq!(entry(waits(true), &[newer]), Entry::Free);
     let inside = other(1, StageStatus::Waiting);

@@ -76,14 +76,21 @@ impl App {
                 }
                 digest => {
                     let voter = voter(tx, by, account, standing.role)?;
+                    if choice == Choice::Approve && voter.person != account {
+                        let text = "approvals are given by people: a service account can reject, not approve";
+                        return Ok(Ruled::No(Refusal::NotEligible(text.into()).into()));
+                    }
                     let ballot = Ballot { voter, choice, comment };
                     let excluded = gates::barred(tx, &whole)?;
                     vote(&found, &ballot, digest.as_deref().unwrap_or_default(), &excluded, tx.now())
                 }
             };
             let said = tx.commit(ruling)?;
-            let now = find(tx, &id)?;
-            gates::follow(tx, &mut whole, &now)?;
+            // What ended before has been followed: whatever waits now waits for another answer.
+            if found.status == Status::Pending {
+                let now = find(tx, &id)?;
+                gates::follow(tx, &mut whole, &now)?;
+            }
             match said {
                 Err(refusal) => Ok(Ruled::No(refusal.into())),
                 Ok(said) => Ok(Ruled::Yes(Answer::ok(shown(tx, &said)?).at_version(said.version))),

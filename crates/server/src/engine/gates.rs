@@ -1,12 +1,14 @@
 //! Gates: people are asked, time is looked at, and what they say is followed by the run in the same transaction.
 
+use std::collections::BTreeSet;
+
 use aws_lc_rs::digest;
 use berth_core::approval::{self, Approval, Choice, Excluded, Lapse, Request, Status};
 use berth_core::deployment::{Cause, Failure};
-use berth_core::id::{ApprovalId, DeploymentId, OrgId};
+use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::Requires;
 use berth_core::rollout;
-use berth_core::run::{RunStatus, bound_to, enter, held};
+use berth_core::run::{RunStatus, StepStatus, bound_to, enter, held};
 use berth_core::time::Timestamp;
 use berth_store::query::{approvals, runs};
 use berth_store::records::approval as records;
@@ -227,6 +229,29 @@ pub(crate) fn barred(db: &mut impl Read, whole: &Whole) -> Result<Excluded, AppE
     people::excluded(db, whole)
 }
 
+/// Steps of a stage that were approved by people whose word does not count any more: whoever retries is one of them.
+pub(crate) fn to_ask_again(
+    db: &mut impl Read,
+    whole: &Whole,
+    stage: &str,
+) -> Result<BTreeSet<StepRunId>, AppError> {
+    let excluded = people::excluded(db, whole)?;
+    let mut found = BTreeSet::new();
+    for (at, step) in whole.run.steps.iter().enumerate() {
+        let is_in = whole.run.stages[step.stage].name == stage && step.status == StepStatus::Succeeded;
+        if !is_in || !whole.plan.step(step).is_approval() {
+            continue;
+        }
+        let latest = approvals::latest(db, whole.run.deployment, stage, Some(step.id))?;
+        let digest = bound(whole, step.stage, Some(at));
+        // One that passed without being asked was bypassed.
+        if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &excluded)) {
+            found.insert(step.id);
+        }
+    }
+    Ok(found)
+}
+
 /// Approvals nobody gave in time, and soaks that are over.
 pub(crate) async fn pass_time(app: &App) -> Result<(), AppError> {
     let read = app.store.read(None, |db| {
@@ -234,27 +259,30 @@ pub(crate) async fn pass_time(app: &App) -> Result<(), AppError> {
         Ok::<_, AppError>((approvals::due(db, now, DUE_MAX)?, runs::waking(db, now, DUE_MAX)?))
     });
     let (late, waking) = read.await?;
-    let is_any = !late.is_empty() || !waking.is_empty();
+    let mut has_moved = false;
     for (org, id) in late {
         let plans = app.engine.plans().clone();
         let done = app.store.transact(Context::system(Some(org)), move |tx| expire(tx, &plans, id)).await;
-        if let Err(error) = done {
-            tracing::error!(?error, approval = %id, "an approval could not expire");
+        match done {
+            Ok(()) => has_moved = true,
+            Err(error) => tracing::error!(?error, approval = %id, "an approval could not expire"),
         }
     }
     for (org, id) in waking {
-        if let Err(error) = wake(app, org, id).await {
-            tracing::error!(?error, deployment = %id, "a soak could not end");
+        match wake(app, org, id).await {
+            Ok(()) => has_moved = true,
+            Err(error) => tracing::error!(?error, deployment = %id, "a soak could not end"),
         }
     }
-    if is_any {
+    if has_moved {
         app.nudge();
     }
     Ok(())
 }
 
 fn expire(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), AppError> {
-    let Some(found) = records::by_id(tx, id)? else { return Ok(()) };
+    let found = records::by_id(tx, id)?.filter(|found| found.status == Status::Pending);
+    let Some(found) = found else { return Ok(()) };
     let decision = approval::expire(&found, tx.now());
     let expired = tx.commit(decision)?;
     match Whole::load(tx, plans, expired.deployment)? {

@@ -10,6 +10,9 @@ use crate::app::App;
 use crate::error::AppError;
 use crate::logs::{LogKey, LogStream};
 
+/// Logs that are known; beyond it those that nobody has taken over are looked at again.
+const SEEN_MAX: usize = 4_096;
+
 #[derive(Default)]
 pub(super) struct Late {
     /// Of logs that grow; forgotten with the end of their attempt.
@@ -34,7 +37,12 @@ impl Late {
             Some(seen) if seen.rings == rings => None,
             _ => self.look(app, it, &key, offset)?,
         };
-        self.seen().insert(key, Seen { rings, end });
+        let mut seen = self.seen();
+        if seen.len() >= SEEN_MAX {
+            seen.retain(|_, it| it.end.is_some());
+        }
+        seen.insert(key, Seen { rings, end });
+        drop(seen);
         Ok(match end {
             Some(end) => (LogKey { stream: LogStream::AfterFence, ..key }, offset.saturating_sub(end)),
             None => (key, offset),

@@ -80,7 +80,9 @@ async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
         told(tx, &mut whole, &named, Outcome::Lost).map(drop)
     });
     done.await?;
-    app.logs.seal_later(&LogKey { org, deployment, step, attempt: number, stream: LogStream::Step });
+    let key = LogKey { org, deployment, step, attempt: number, stream: LogStream::Step };
+    app.logs.seal_later(&key);
+    app.engine.late.forget(app, &key);
     app.nudge();
     Ok(())
 }

@@ -18,6 +18,8 @@ use crate::error::AppError;
 
 /// Looked at in one go. What is left comes with the next look.
 const LOOK_MAX: i64 = 1_024;
+/// And so often before the next look.
+const PAGES_MAX: usize = 64;
 
 /// Deployments in environments that were told to stop: their runs are told too. What nothing runs of ends here.
 pub(crate) async fn cancel_told(app: &App) -> Result<(), AppError> {
@@ -54,14 +56,29 @@ pub(crate) async fn cancel_told(app: &App) -> Result<(), AppError> {
 
 /// Rollouts that wait for a stage enter it when it is free; those that a newer one has overtaken end.
 pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
-    let waiting = app.store.read(None, |db| Ok::<_, AppError>(runs::queued(db, LOOK_MAX)?)).await?;
-    for (org, id, is_waiting) in waiting {
-        let done = match is_waiting && !would_move(app, org, id).await? {
-            true => Ok(false),
-            false => {
+    let mut after = None;
+    for _ in 0..PAGES_MAX {
+        let from = after;
+        let read = app.store.read(None, move |db| Ok::<_, AppError>(runs::queued(db, from, LOOK_MAX)?));
+        let page = read.await?;
+        after = page.last().map(|(_, id, at)| (*at, *id));
+        let is_last = page.len() < usize::try_from(LOOK_MAX).unwrap_or(usize::MAX);
+        enter_each(app, page.into_iter().map(|(org, id, _)| (org, id))).await;
+        if is_last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn enter_each(app: &App, waiting: impl Iterator<Item = (OrgId, DeploymentId)>) {
+    for (org, id) in waiting {
+        let done = match would_move(app, org, id).await {
+            Ok(true) => {
                 let plans = app.engine.plans().clone();
                 app.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await
             }
+            stays => stays,
         };
         match done {
             Ok(true) => app.engine.ring(),
@@ -69,10 +86,9 @@ pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
             Err(error) => tracing::error!(?error, deployment = %id, "a stage could not be entered"),
         }
     }
-    Ok(())
 }
 
-/// People may take days: until they have answered, a look is enough, and nobody who writes is held up by it.
+/// People and windows may take days: until then a look is enough, and nobody who writes is held up by it.
 async fn would_move(app: &App, org: OrgId, id: DeploymentId) -> Result<bool, AppError> {
     let plans = app.engine.plans().clone();
     let looked = app.store.read(Some(org), move |db| match Whole::load(db, &plans, id)? {
@@ -94,9 +110,10 @@ fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, AppError> {
     let Head::Stages { rollout, is_paused: false } = &whole.head else { return Ok(Move::Stay) };
     let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
     let is_rollback = rollout.trigger.takes_back().is_some();
-    let waits = Waits { number: rollout.number, is_kept: gates::is_kept(db, whole, stage)? };
+    let (is_kept, passes) = (gates::is_kept(db, whole, stage)?, whole.head.passes_gates());
+    let waits = Waits { number: rollout.number, is_kept, passes };
     let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(waits, &others) };
-    let passes = is_rollback || whole.head.passes_gates();
+    let passes = is_rollback || passes;
     Ok(match said {
         Entry::Behind(_) => Move::Stay,
         Entry::SupersededBy(newer) => Move::GiveWay(newer),

@@ -36,14 +36,14 @@ statements! {
         WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
           AND (p.status = 'active' OR d.bypass IS NOT NULL)
         ORDER BY d.created_at LIMIT $1";
-    // Those that wait for a stage are among those that run. Those that wait for people come last.
-    Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.status FROM deployments d
+    // Those that wait for a stage are among those that run.
+    Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.created_at FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
         WHERE d.environment_id IS NULL AND d.finished_at IS NULL AND d.status IN ('running', 'waiting')
           AND (p.status = 'active' OR d.bypass IS NOT NULL) AND p.deleted_at IS NULL
-          AND r.queued_for IS NOT NULL
-        ORDER BY CASE d.status WHEN 'waiting' THEN 1 ELSE 0 END, d.created_at LIMIT $1";
+          AND r.queued_for IS NOT NULL AND d.created_at >= $1 AND (d.created_at > $1 OR d.id > $2)
+        ORDER BY d.created_at, d.id LIMIT $3";
     Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
         WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
     Org Read NEWER = "SELECT d.id, d.number, r.stages FROM deployments d
@@ -139,9 +139,14 @@ pub fn to_plan(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentI
 }
 
 /// Rollouts that wait for a stage, and whether they wait for people.
-pub fn queued(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentId, bool)>, StoreError> {
-    let read = |row: &Row| Ok((row.parse(0)?, row.parse(1)?, row.text(2)? == "waiting"));
-    db.rows(&QUEUED, &[limit.into()])?.iter().map(read).collect()
+pub fn queued(
+    db: &mut impl Read,
+    after: Option<(Timestamp, DeploymentId)>,
+    limit: i64,
+) -> Result<Vec<(OrgId, DeploymentId, Timestamp)>, StoreError> {
+    let (at, id) = after.map_or((i64::MIN, String::new()), |(at, id)| (at.as_micros(), id.to_string()));
+    let read = |row: &Row| Ok((row.parse(0)?, row.parse(1)?, row.time(2)?));
+    db.rows(&QUEUED, &[at.into(), id.into(), limit.into()])?.iter().map(read).collect()
 }
 
 /// Deployments in which a soak is over.

@@ -113,7 +113,7 @@ pub(super) fn in_run(
         let pause = stages::by_name(db, rollout.pipeline, stage)?.pause.filter(|_| !passes);
         found.extend(pause.map(|pause| paused(&pause, stage)));
         let others = runs::contenders(db, rollout.pipeline, stage, rollout.id)?;
-        let waits = Waits { number: rollout.number, is_kept: true };
+        let waits = Waits { number: rollout.number, is_kept: true, passes: whole.head.passes_gates() };
         let said = if is_rollback { entry_back(rollout.number, &others) } else { entry(waits, &others) };
         if let Entry::Behind(other) = said {
             found.push(BlockedBy {

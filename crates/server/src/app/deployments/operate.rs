@@ -1,9 +1,12 @@
 //! Start, cancel, retry, resolve.
 
+use std::collections::BTreeSet;
+
 use berth_api::deployment as wire;
-use berth_core::access::{Action, permit};
+use berth_core::access::{Action, Role, permit};
 use berth_core::decision::Refusal;
 use berth_core::deployment::{Cancel, CancelCause, cancel as in_environment};
+use berth_core::event::Actor;
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
 use berth_core::rollout::{self, Trigger};
@@ -18,7 +21,7 @@ use super::{changed, find, location};
 use crate::access::Authorized;
 use crate::app::rollouts::{self, Asked};
 use crate::app::{Answer, App, Outcome};
-use crate::engine::{Head, Plans, Whole};
+use crate::engine::{Head, Plans, Whole, gates};
 use crate::error::AppError;
 
 /// Later deployments looked at before an older one is retried.
@@ -77,7 +80,7 @@ impl App {
         reason: Option<Reason>,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by| cancel_all(tx, plans, found, by, reason))
+        self.operate(who, id, once, move |tx, plans, found, by, _| cancel_all(tx, plans, found, by, reason))
             .await
     }
 
@@ -90,7 +93,7 @@ impl App {
         reason: Option<Reason>,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by| {
+        self.operate(who, id, once, move |tx, plans, found, by, _| {
             let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
                 // Before it begins it has no stages to tell apart: it ends as a whole.
                 let is_named = match found {
@@ -123,11 +126,12 @@ impl App {
         from: retry::From,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by| {
+        self.operate(who, id, once, move |tx, plans, found, by, role| {
             let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
                 return Err(Refusal::NoSuchStage.into());
             };
-            let decision = retry::retry(&whole.run, &whole.plan, &stage, from, tx.now())?;
+            // Whether it may be retried at all is said first.
+            retry::retry(&whole.run, &whole.plan, &stage, from, &BTreeSet::new(), tx.now())?;
             match &mut whole.head {
                 Head::Environment { deployment, .. } => {
                     let text = format!(
@@ -145,10 +149,15 @@ impl App {
                         );
                         return Err(Refusal::InvalidState(text).into());
                     }
+                    if rollout.bypass.is_some() && !role.may(Action::GatesBypass) {
+                        return Err(AppError::forbidden(Action::GatesBypass));
+                    }
                     let noted = rollout::retried(rollout, by.id);
                     **rollout = tx.commit(noted)?;
                 }
             }
+            let asks_again = gates::to_ask_again(tx, &whole, &stage)?;
+            let decision = retry::retry(&whole.run, &whole.plan, &stage, from, &asks_again, tx.now())?;
             whole.apply(tx, decision)
         })
         .await
@@ -163,7 +172,7 @@ impl App {
         resolution: Resolution,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, _| {
+        self.operate(who, id, once, move |tx, plans, found, _, _| {
             let (mut whole, step) = step_of(tx, plans, found, &step)?;
             let decision = resolve::resolve(&whole.run, &whole.plan, step, resolution, tx.now())?;
             whole.apply(tx, decision)
@@ -181,7 +190,7 @@ impl App {
         reason: Option<Reason>,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by| {
+        self.operate(who, id, once, move |tx, plans, found, by, _| {
             let (mut whole, step) = step_of(tx, plans, found, &step)?;
             if !whole.goes_on() {
                 return Err(Refusal::InvalidState("this deployment does not go on any more".into()).into());
@@ -201,15 +210,13 @@ impl App {
         who: &Authorized<permit::DeploymentsOperate>,
         id: String,
         once: Option<OnceKey>,
-        work: impl FnOnce(&mut Tx<'_>, &Plans, &Either, berth_core::event::Actor) -> Result<(), AppError>
-        + Send
-        + 'static,
+        work: impl FnOnce(&mut Tx<'_>, &Plans, &Either, Actor, Role) -> Result<(), AppError> + Send + 'static,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let by = who.principal().actor();
         let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
-        let done = self.change(who, once, move |tx, _| {
+        let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
-            work(tx, &plans, &found, by)?;
+            work(tx, &plans, &found, by, standing.role)?;
             changed(tx, &plans, id_of(&found), labels.as_deref())
         });
         let done = done.await;
@@ -245,7 +252,7 @@ fn cancel_all(
     tx: &mut Tx<'_>,
     plans: &Plans,
     found: &Either,
-    by: berth_core::event::Actor,
+    by: Actor,
     reason: Option<Reason>,
 ) -> Result<(), AppError> {
     match found {

@@ -78,7 +78,7 @@ async fn enough_different_people_open_a_stage_and_its_work_starts_at_once() {
     let second = post(&format!("{ORG}/api-tokens")).by(harbour.ada()).json(&json!({"name": "second"}));
     let second = data(&harbour.send(second).await, 201)["token"].as_str().unwrap().to_owned();
     harbour.answer(&asked, "approve", &json!({}), &second).await.is(409, "already_voted");
-    harbour.answer(&asked, "approve", &json!({}), &ci).await.is(409, "already_voted");
+    harbour.answer(&asked, "approve", &json!({}), &ci).await.is(403, "not_eligible");
     assert_eq!(harbour.written("ledger"), "staging\n");
 
     let enough = data(&harbour.approve(&asked, &bob).await, 200);
@@ -121,6 +121,8 @@ async fn one_no_fails_the_stage_and_a_retry_asks_again() {
     assert_eq!(harbour.post(&retry, &json!({})).await.status, 200);
     let again = harbour.asked(&id).await;
     assert_ne!(again["id"], asked["id"]);
+    // What was said then is about then.
+    harbour.answer(&asked, "reject", &json!({}), &harbour.ada().token).await.is(409, "approval_ended");
     assert_eq!(harbour.approve(&again, harbour.ada()).await.status, 200);
     assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
     harbour.close().await;

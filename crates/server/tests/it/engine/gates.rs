@@ -204,3 +204,60 @@ async fn a_soak_is_ended_early_or_rejected() {
     assert_eq!(ended["detail"], "step \"soak\": rejected by ada: errors rise");
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_is_about_its_own_question_and_whoever_retries_has_not_approved() {
+    let harbour = Harbour::open().await;
+    let (mended, world) = (harbour.file("mended"), &harbour.world);
+    let bob = world.member("bob@acme.test", "deployer").await;
+    let carol = world.member("carol@acme.test", "deployer").await;
+    let steps = "    - { name: Ask, type: approval, params: { self_approval: false } }";
+    let fails = format!("    - {{ name: Deploy, type: script, params: {{ run: 'test -e {mended}' }} }}");
+    harbour.pipeline(&format!("  stages: [{{ name: production }}]\n  steps:\n{steps}\n{fails}\n")).await;
+    let id = harbour.start("4f2a1c9").await;
+    let first = harbour.asked(&id).await;
+    assert_eq!(harbour.approve(&first, &bob).await.status, 200);
+    assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");
+
+    let path = format!("{ORG}/deployments/{id}/stages/production/retry");
+    let again = post(&path).by(&carol).json(&json!({"from": "start"}));
+    assert_eq!(harbour.send(again).await.status, 200);
+    let second = harbour.asked(&id).await;
+    // Ada started it and is barred: an answer to what has ended must not pass what waits now.
+    harbour.approve(&first, harbour.ada()).await.is(409, "approval_ended");
+    assert_eq!(harbour.asked(&id).await["id"], second["id"]);
+    assert_eq!(harbour.see(&format!("/deployments/{id}")).await["status"], "waiting");
+
+    assert_eq!(harbour.approve(&second, &bob).await.status, 200);
+    assert_eq!(harbour.end_of(&id).await["cause"], "step_failed");
+    std::fs::write(&mended, "").unwrap();
+    assert_eq!(harbour.send(post(&path).by(&bob)).await.status, 200);
+    let third = harbour.asked(&id).await;
+    harbour.approve(&third, &bob).await.is(403, "not_eligible");
+    let dora = harbour.world.member("dora@acme.test", "deployer").await;
+    assert_eq!(harbour.approve(&third, &dora).await.status, 200);
+    assert_eq!(harbour.end_of(&id).await["status"], "succeeded");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bypass_is_retried_only_by_somebody_who_may_bypass() {
+    let harbour = Harbour::open().await;
+    let bob = harbour.world.member("bob@acme.test", "deployer").await;
+    let body = "  stages: [{ name: production, requires: { approvals: 2 } }]
+  steps: [{ name: Deploy, type: script, params: { run: 'false' } }]
+";
+    harbour.pipeline(body).await;
+    let asked = json!({"commitId": "4f2a1c9", "bypass": {"reason": "the shop is down"}});
+    let started = data(&harbour.post("/pipelines/shop/deployments", &asked).await, 202);
+    let id = started["id"].as_str().unwrap();
+    assert_eq!(harbour.end_of(id).await["status"], "failed");
+    let path = format!("/deployments/{id}/stages/production/retry");
+    let refused = harbour.send(post(&format!("{ORG}{path}")).by(&bob)).await;
+    refused.is(403, "forbidden");
+    assert_eq!(refused.body["requiredPermission"], "gates:bypass");
+    assert_eq!(harbour.post(&path, &json!({})).await.status, 200);
+    assert_eq!(harbour.end_of(id).await["status"], "failed");
+    assert_eq!(harbour.see("/events?kind=bypass_used").await.as_array().unwrap().len(), 2);
+    harbour.close().await;
+}
