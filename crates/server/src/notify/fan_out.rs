@@ -251,6 +251,9 @@ mod tests {
         Ok((made, step))
     }
 
+    /// What happens to a webhook; the last one is the same, switched off.
+    type Meanwhile = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
+
     #[test]
     fn what_was_read_before_a_webhook_was_switched_off_is_not_for_it() {
         let dir = tempfile::tempdir().unwrap();
@@ -260,7 +263,7 @@ mod tests {
             version: found.version + 1,
             ..found.clone()
         };
-        let changes: [(&str, fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>, bool); 4] = [
+        let changes: [(&str, Meanwhile, bool); 4] = [
             ("as-it-was", |_, _, _| Ok(()), true),
             ("off", |tx, _, off| Ok(webhook::put(tx, &off)?), false),
             ("deleted", |tx, found, _| Ok(webhook::delete(tx, found.id)?), false),
