@@ -101,6 +101,9 @@ pub const WEBHOOK_BEHIND_MAX: i64 = 100_000;
 /// Tries under way at once, in all and of one organization. One webhook has one.
 pub const SENDS_AT_ONCE: usize = 64;
 pub const SENDS_PER_ORGANIZATION_AT_ONCE: usize = 16;
+/// Try-outs under way at once, in all and of one organization.
+pub const PINGS_AT_ONCE: usize = 32;
+pub const PINGS_PER_ORGANIZATION_AT_ONCE: usize = 4;
 /// How long ended deliveries are kept, with their log.
 pub const DELIVERY_DAYS_KEPT: i64 = 7;
 /// Deliveries of one webhook that are kept.

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 pub struct Request {
     pub id: ApprovalId,
     pub deployment: DeploymentId,
+    pub number: i64,
     pub pipeline: PipelineId,
     pub stage: String,
     pub step: Option<StepRunId>,
@@ -37,6 +38,7 @@ pub fn request(asked: Request, now: Timestamp) -> Decision<Approval> {
     let approval = Approval {
         id: asked.id,
         deployment: asked.deployment,
+        number: asked.number,
         pipeline: asked.pipeline,
         stage: asked.stage,
         step: asked.step,
@@ -112,7 +114,7 @@ pub fn vote(
             events.push(voted(EventKind::ApprovalVoted, &next));
             if next.given() >= wanted {
                 (next.status, next.ended_at) = (Status::Approved, Some(now));
-                events.push(telling(EventKind::ApprovalApproved, &next));
+                events.push(voted(EventKind::ApprovalApproved, &next));
             }
         }
     }
@@ -213,6 +215,7 @@ fn telling(kind: EventKind, approval: &Approval) -> NewEvent {
     let event = NewEvent::new(kind, Subject::new("approval", approval.id, None))
         .about(Subject::new("deployment", approval.deployment, None))
         .about(Subject::new("pipeline", approval.pipeline, None))
+        .with("number", approval.number)
         .with("stage", approval.stage.as_str());
     match approval.step {
         Some(step) => event.about(Subject::new("step", step, None)),

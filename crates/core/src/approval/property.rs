@@ -67,6 +67,7 @@ fn asked(rule: Requires) -> Approval {
     let request = Request {
         id: ApprovalId::from_parts(START, [1; 10]),
         deployment: DeploymentId::from_parts(START, [2; 10]),
+        number: 42,
         pipeline: PipelineId::from_parts(START, [3; 10]),
         stage: "production".into(),
         step: None,

@@ -12,6 +12,8 @@ use crate::time::Timestamp;
 pub struct Approval {
     pub id: ApprovalId,
     pub deployment: DeploymentId,
+    /// Of the deployment.
+    pub number: i64,
     pub pipeline: PipelineId,
     pub stage: String,
     /// `None`: what waits is the stage itself.

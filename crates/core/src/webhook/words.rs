@@ -1,5 +1,7 @@
 //! An event in a line of plain words, for people in a chat.
 
+use serde_json::Value;
+
 use crate::event::{Actor, Event};
 
 /// Characters of a line; what is longer is cut.
@@ -53,11 +55,14 @@ pub fn words(event: &Event, pipeline: Option<&str>) -> String {
         "deployment_rolled_back" => {
             format!("{} was rolled back by {actor}{}", told.place(), told.why("reason"))
         }
-        "approval_requested" => format!("{} waits for approval{}", told.gated(), told.why("reason")),
+        "approval_requested" => format!("{} waits for approval{}", told.gated(), told.why("message")),
+        "approval_voted" => {
+            format!("{actor} voted for {}{}{}", told.gated(), told.votes(), told.why("comment"))
+        }
         "approval_approved" => format!("{actor} approved {}{}", told.gated(), told.why("comment")),
-        "approval_rejected" => format!("{actor} rejected {}{}", told.gated(), told.why("reason")),
+        "approval_rejected" => format!("{actor} rejected {}{}", told.gated(), told.why("comment")),
         "approval_expired" => format!("nobody approved {} in time", told.gated()),
-        "approval_lapsed" => format!("the approval of {} lapsed: what it was for has changed", told.gated()),
+        "approval_lapsed" => format!("the approval of {} lapsed{}", told.gated(), told.lapse()),
         "bypass_used" => format!("{actor} passed the gates of {}{}", told.gated(), told.why("reason")),
         "pipeline_stopped" => format!("{actor} stopped {}{}", told.place(), told.why("reason")),
         "pipeline_resumed" => format!("{actor} resumed {}{}", told.place(), told.why("reason")),
@@ -124,6 +129,20 @@ impl Told<'_> {
         format!("{number}{}", self.place())
     }
 
+    /// ` (1 of 2)`, or nothing.
+    fn votes(&self) -> String {
+        let (given, wanted) = (self.maybe("given"), self.maybe("approvals"));
+        given.zip(wanted).map(|(given, wanted)| format!(" ({given} of {wanted})")).unwrap_or_default()
+    }
+
+    fn lapse(&self) -> &'static str {
+        match self.event.data.get("why").and_then(Value::as_str) {
+            Some("changed") => ": what it was for has changed",
+            Some("over") => ": nothing waits for it any more",
+            _ => "",
+        }
+    }
+
     /// `ada: webhook updated (ops)`.
     fn plainly(&self) -> String {
         let Actor { name, .. } = &self.event.actor;
@@ -148,11 +167,18 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::event::{ActorKind, EventKind, Subject};
-    use crate::id::{EventId, OrgId};
+    use crate::access::Role;
+    use crate::approval::{
+        Approval, Ballot, Choice, Excluded, Lapse, Request, Voter, expire, lapse, request, vote,
+    };
+    use crate::event::{ActorKind, EventKind, NewEvent, Subject};
+    use crate::id::{ApprovalId, DeploymentId, EventId, OrgId, PipelineId, UserId};
+    use crate::name::Reason;
+    use crate::pipeline::model::Requires;
+    use crate::pipeline::seconds::Seconds;
     use crate::time::Timestamp;
 
     const NOON: Timestamp = Timestamp::from_micros(1_763_200_800_000_000);
@@ -205,15 +231,9 @@ mod tests {
                 "deployment in qa-1 of web (9fceb02) failed: lost",
             ),
             (
-                "approval_requested",
-                dep,
-                json!({"number": 42, "stage": "production"}),
-                "deployment #42 to production of web waits for approval",
-            ),
-            (
                 "approval_rejected",
                 dep,
-                json!({"stage": "production", "reason": "not\ntoday"}),
+                json!({"stage": "production", "comment": "not\ntoday"}),
                 "ada rejected production of web: not today",
             ),
             ("member_added", &[("user", Some("gil"))], json!({}), "ada: member added (gil)"),
@@ -221,6 +241,79 @@ mod tests {
         ] {
             let pipeline = subjects.iter().any(|(kind, _)| *kind == "pipeline").then_some("web");
             assert_eq!(words(&event(kind, subjects, data), pipeline), wanted);
+        }
+    }
+
+    fn asked(message: Option<&str>) -> (Approval, Vec<NewEvent>) {
+        let asked = Request {
+            id: ApprovalId::from_parts(NOON, [3; 10]),
+            deployment: DeploymentId::from_parts(NOON, [4; 10]),
+            number: 42,
+            pipeline: PipelineId::from_parts(NOON, [5; 10]),
+            stage: "production".into(),
+            step: None,
+            rule: Requires {
+                approvals: 2,
+                from: Vec::new(),
+                self_approval: true,
+                timeout: Some(Seconds::from_secs(60)),
+            },
+            message: message.map(str::to_owned),
+            digest: "sha256:one".into(),
+        };
+        let decision = request(asked, NOON);
+        (decision.answer, decision.events)
+    }
+
+    fn answered(approval: &Approval, person: u8, choice: Choice, comment: &str) -> (Approval, Vec<NewEvent>) {
+        let person = UserId::from_parts(NOON, [person; 10]);
+        let by = Actor { kind: ActorKind::User, id: Some(person), name: "ada".into(), token: None };
+        let voter = Voter { by, person, role: Role::Owner, emails: Vec::new() };
+        let ballot = Ballot { voter, choice, comment: Reason::parse(comment).ok() };
+        let ruling = vote(approval, &ballot, "sha256:one", &Excluded::default(), NOON);
+        (ruling.answer.unwrap(), ruling.events)
+    }
+
+    fn lines(made: &[NewEvent]) -> Vec<String> {
+        let line = |it: &NewEvent| {
+            let made = event(it.kind.as_str(), &[], it.data.clone());
+            words(&Event { subjects: it.subjects.clone(), ..made }, Some("web"))
+        };
+        made.iter().map(line).collect()
+    }
+
+    #[test]
+    fn what_becomes_of_an_approval_is_told_with_its_number_and_what_people_said() {
+        let (pending, made) = asked(None);
+        assert_eq!(lines(&made), ["deployment #42 to production of web waits for approval"]);
+        let (_, made) = asked(Some("look at the graphs"));
+        assert_eq!(
+            lines(&made),
+            ["deployment #42 to production of web waits for approval: look at the graphs"]
+        );
+        let (once, made) = answered(&pending, 1, Choice::Approve, "fine");
+        assert_eq!(lines(&made), ["ada voted for deployment #42 to production of web (1 of 2): fine"]);
+        let (_, made) = answered(&once, 2, Choice::Approve, "go");
+        assert_eq!(
+            lines(&made),
+            [
+                "ada voted for deployment #42 to production of web (2 of 2): go",
+                "ada approved deployment #42 to production of web: go",
+            ]
+        );
+        let (_, made) = answered(&once, 2, Choice::Reject, "not today");
+        assert_eq!(lines(&made), ["ada rejected deployment #42 to production of web: not today"]);
+        let made = expire(&pending, NOON.plus_seconds(60)).events;
+        assert_eq!(lines(&made), ["nobody approved deployment #42 to production of web in time"]);
+        for (why, wanted) in [
+            (Lapse::Changed, "lapsed: what it was for has changed"),
+            (Lapse::Over, "lapsed: nothing waits for it any more"),
+        ] {
+            let made = lapse(&pending, why, NOON).events;
+            assert_eq!(
+                lines(&made),
+                [format!("the approval of deployment #42 to production of web {wanted}")]
+            );
         }
     }
 

@@ -28,9 +28,9 @@ impl App {
         if let Some(earlier) = self.earlier(once.clone()).await? {
             return Ok(Outcome::Replayed(earlier));
         }
-        let turn = self.notify.pings.clone().try_acquire_owned();
+        let turn = self.notify.take_ping(who.org());
         let turn =
-            turn.map_err(|_| AppError::busy("too many webhooks are being tried at once; try again"))?;
+            turn.ok_or_else(|| AppError::busy("too many webhooks are being tried at once; try again"))?;
         let (vault, org) = (self.vault.clone(), who.org());
         let letter = self.read(who, move |db| {
             let found = find(db, &key)?;

@@ -15,9 +15,15 @@ pub(crate) fn is_public(address: IpAddr) -> bool {
 pub(crate) fn is_metadata(address: IpAddr) -> bool {
     const OF_AWS: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
     match address {
-        IpAddr::V4(v4) => v4.is_link_local(),
-        IpAddr::V6(v6) => v6 == OF_AWS || carried(v6).is_some_and(|v4| v4.is_link_local()),
+        IpAddr::V4(v4) => is_metadata_v4(v4),
+        IpAddr::V6(v6) => v6 == OF_AWS || carried(v6).is_some_and(is_metadata_v4),
     }
+}
+
+/// Azure's is an address of the open network that only its own machines reach.
+fn is_metadata_v4(address: Ipv4Addr) -> bool {
+    const OF_AZURE: Ipv4Addr = Ipv4Addr::new(168, 63, 129, 16);
+    address == OF_AZURE || address.is_link_local()
 }
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
@@ -28,9 +34,9 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         _ => false,
     };
     !(is_special
+        || is_metadata_v4(address)
         || address.is_loopback()
         || address.is_private()
-        || address.is_link_local()
         || address.is_unspecified()
         || address.is_multicast()
         || address.is_documentation()
@@ -78,6 +84,7 @@ mod tests {
             "100.127.255.255",
             "127.0.0.1",
             "127.255.255.254",
+            "168.63.129.16",
             "169.254.169.254",
             "172.16.0.1",
             "172.31.255.255",
@@ -95,6 +102,7 @@ mod tests {
             "::1",
             "::ffff:10.0.0.1",
             "::ffff:169.254.169.254",
+            "::ffff:168.63.129.16",
             "::127.0.0.1",
             "::1.1.1.1",
             "fe80::1",
@@ -119,13 +127,24 @@ mod tests {
             "100.63.0.1",
             "100.128.0.1",
             "140.82.112.3",
+            "168.63.129.15",
+            "168.63.129.17",
             "172.32.0.1",
             "2606:4700::1111",
             "2002:101:101::",
         ] {
             assert!(is_public(public.parse().unwrap()), "{public}");
         }
-        for metadata in ["169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "fd00:ec2::254"] {
+        for metadata in [
+            "169.254.169.254",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "fd00:ec2::254",
+            "168.63.129.16",
+            "::ffff:168.63.129.16",
+            "64:ff9b::168.63.129.16",
+            "2002:a83f:8110::",
+        ] {
             assert!(is_metadata(metadata.parse().unwrap()), "{metadata}");
         }
     }

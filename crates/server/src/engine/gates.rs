@@ -98,6 +98,7 @@ pub(super) fn ask(
     let request = Request {
         id: ApprovalId::from_parts(tx.now(), tx.entropy()?),
         deployment: whole.run.deployment,
+        number: whole.head.number(),
         pipeline: whole.run.pipeline,
         stage: whole.run.stages[stage].name.clone(),
         step: None,
@@ -161,6 +162,7 @@ fn ask_about_step(tx: &mut Tx<'_>, whole: &Whole, at: usize) -> Result<(), AppEr
     let request = Request {
         id: ApprovalId::from_parts(tx.now(), tx.entropy()?),
         deployment: whole.run.deployment,
+        number: whole.head.number(),
         pipeline: whole.run.pipeline,
         stage: name.clone(),
         step: Some(step.id),

@@ -353,6 +353,14 @@ impl Head {
         }
     }
 
+    /// Of the deployment.
+    pub(crate) fn number(&self) -> i64 {
+        match self {
+            Head::Environment { deployment, .. } => deployment.number,
+            Head::Stages { rollout, .. } => rollout.number,
+        }
+    }
+
     /// Somebody with the right to do so chose to wait for nobody.
     pub(crate) fn passes_gates(&self) -> bool {
         match self {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, WebhookId};
-use berth_core::webhook::{Delivery, DeliveryStatus, FAILURES_BROKEN, Tried, settle};
+use berth_core::webhook::{Delivery, DeliveryStatus, FAILURES_BROKEN, Tried, Webhook, settle};
 use berth_store::query::webhooks;
 use berth_store::records::{delivery, webhook};
 use berth_store::{Context, Tx};
@@ -44,6 +44,9 @@ async fn one(app: &App, org: OrgId, id: WebhookId) -> Result<(), AppError> {
         let Some(next) = webhooks::next(db, id)? else { return Ok(None) };
         let found = (webhook::by_id(db, id)?, delivery::by_id(db, next)?, delivery::payload(db, next)?);
         let (Some(webhook), Some(found), Some(body)) = found else { return Ok(None) };
+        if !webhook.state.is_active() {
+            return Ok(None);
+        }
         let mut secrets = Vec::new();
         for secret in webhook::secrets(db, id)? {
             secrets.push(vault.open_signing(db, org, id, &secret)?);
@@ -52,44 +55,54 @@ async fn one(app: &App, org: OrgId, id: WebhookId) -> Result<(), AppError> {
         Ok::<_, AppError>(Some((found, Letter { id: next, url: webhook.url, body, secrets, seconds })))
     });
     let Some((found, letter)) = due.await? else { return Ok(()) };
+    let url = letter.url.clone();
     let tried = letter.send(&app.egress).await?.tried();
-    app.store.transact(Context::system(Some(org)), move |tx| write_down(tx, &found, &tried)).await
+    app.store.transact(Context::system(Some(org)), move |tx| write_down(tx, &found, &url, &tried)).await
 }
 
-/// What became of it. Whoever gave it up or sent it meanwhile has the last word.
-fn write_down(tx: &mut Tx<'_>, sent: &Delivery, tried: &Tried) -> Result<(), AppError> {
-    let Some(found) = delivery::by_id(tx, sent.id)? else { return Ok(()) };
+/// What became of what was sent to `url`. Whoever gave it up or sent it meanwhile has the last word.
+fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Result<(), AppError> {
+    let (webhook, found) = (webhook::by_id(tx, sent.webhook)?, delivery::by_id(tx, sent.id)?);
+    let (Some(webhook), Some(found)) = (webhook, found) else { return Ok(()) };
     if found.status != DeliveryStatus::Pending || found.attempts != sent.attempts {
         return Ok(());
     }
     let [chance, ..] = tx.entropy()?;
-    let next = settle(&found, tried, chance, tx.now());
+    // It goes elsewhere by now: that the former receiver is gone says nothing about this one.
+    let is_elsewhere = webhook.url != url;
+    let next = if is_elsewhere && tried.is_gone() {
+        settle(&found, &Tried { status: None, ..tried.clone() }, chance, tx.now())
+    } else {
+        settle(&found, tried, chance, tx.now())
+    };
     if !delivery::put(tx, &next, found.attempts)? {
         return Ok(());
     }
     delivery::log(tx, next.id, next.attempts, tried)?;
-    let failures = webhook::cursor(tx, next.webhook)?.map_or(0, |cursor| cursor.failures);
+    if is_elsewhere {
+        return Ok(());
+    }
+    let failures = webhook::cursor(tx, webhook.id)?.map_or(0, |cursor| cursor.failures);
     if tried.is_success() {
         if failures >= FAILURES_BROKEN {
-            delivery::hasten(tx, next.webhook)?;
+            delivery::hasten(tx, webhook.id)?;
         }
         if failures > 0 {
-            webhook::count_failures(tx, next.webhook, 0)?;
+            webhook::count_failures(tx, webhook.id, 0)?;
         }
         return Ok(());
     }
-    webhook::count_failures(tx, next.webhook, failures + 1)?;
-    if tried.is_gone() {
-        deactivate(tx, next.webhook)?;
+    webhook::count_failures(tx, webhook.id, failures + 1)?;
+    if tried.is_gone() && webhook.state.is_active() {
+        deactivate(tx, &webhook)?;
     }
     Ok(())
 }
 
 /// The receiver does not want to hear of us any more, for everybody to see.
-fn deactivate(tx: &mut Tx<'_>, id: WebhookId) -> Result<(), AppError> {
-    let Some(found) = webhook::by_id(tx, id)?.filter(|found| found.state.is_active()) else { return Ok(()) };
+fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
     webhook::put(tx, &found.gone(tx.now()))?;
-    delivery::give_up(tx, id)?;
+    delivery::give_up(tx, found.id)?;
     let subject = Subject::new("webhook", found.id, Some(found.name.as_str()));
     let event =
         NewEvent::new(EventKind::WebhookDeactivated, subject).with("reason", "the receiver answered 410");

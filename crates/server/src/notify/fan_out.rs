@@ -10,15 +10,15 @@ use berth_core::webhook::Webhook;
 use berth_store::query::events;
 use berth_store::query::webhooks::{self, Behind};
 use berth_store::records::{delivery, organization, pipeline, webhook};
-use berth_store::{Context, Reader};
+use berth_store::{Context, Reader, Tx};
 
 use super::message::{Sender, body};
 use crate::app::App;
 use crate::error::AppError;
 use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
 
-/// Webhooks looked at in one go.
-const BEHIND_BATCH_MAX: i64 = 1_000;
+/// Webhooks read at once.
+const BEHIND_PAGE: i64 = 1_000;
 /// Events read at once.
 const EVENTS_BATCH_MAX: i64 = 200;
 /// Looks in one go. What is left comes with the next one.
@@ -29,18 +29,7 @@ const UNWRITTEN_MAX: i64 = 1_000;
 /// Everything that happened since the last look, for everybody who wants to know.
 pub(super) async fn fan_out(app: &App) -> Result<(), AppError> {
     for _ in 0..ROUNDS_MAX {
-        let behind = app.store.read(None, |db| Ok::<_, AppError>(webhooks::behind(db, BEHIND_BATCH_MAX)?));
-        let mut by_org: HashMap<OrgId, Vec<Behind>> = HashMap::new();
-        for found in behind.await? {
-            let sequence = found.sequence.max(app.notify.position(found.webhook));
-            if sequence < found.head {
-                by_org.entry(found.org).or_default().push(found);
-            }
-        }
-        let mut has_moved = false;
-        for (org, behind) in by_org {
-            has_moved |= read_on(app, org, behind).await?;
-        }
+        let has_moved = look(app).await?;
         if !has_moved || app.shutdown.is_cancelled() {
             break;
         }
@@ -48,9 +37,38 @@ pub(super) async fn fan_out(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
+/// One look at every webhook that is behind. True: somebody got further.
+async fn look(app: &App) -> Result<bool, AppError> {
+    let (mut has_moved, mut after) = (false, None);
+    loop {
+        let found = app.store.read(None, move |db| {
+            let page = webhooks::behind(db, after, BEHIND_PAGE)?;
+            let is_last = (page.len() as i64) < BEHIND_PAGE;
+            Ok::<_, AppError>((page, is_last))
+        });
+        let (page, is_last) = found.await?;
+        after = page.last().copied();
+        let mut by_org: HashMap<OrgId, Vec<Behind>> = HashMap::new();
+        for found in page {
+            let sequence = found.sequence.max(app.notify.position(found.webhook));
+            if sequence < found.head {
+                by_org.entry(found.org).or_default().push(found);
+            }
+        }
+        for (org, behind) in by_org {
+            has_moved |= read_on(app, org, behind).await?;
+        }
+        if is_last || app.shutdown.is_cancelled() {
+            return Ok(has_moved);
+        }
+    }
+}
+
 /// What a look at a batch of events means for one webhook.
 struct Step {
     webhook: WebhookId,
+    /// Of the webhook when it was read.
+    version: i64,
     /// The cursor as it is written, and where it goes.
     from: i64,
     to: i64,
@@ -82,27 +100,36 @@ async fn read_on(app: &App, org: OrgId, behind: Vec<Behind>) -> Result<bool, App
     if written.is_empty() {
         return Ok(has_moved);
     }
-    let moved: Vec<(WebhookId, i64)> = written.iter().map(|step| (step.webhook, step.to)).collect();
-    app.store
-        .transact(Context::system(Some(org)), move |tx| {
-            for step in written {
-                // Deleted, switched on again, or read by somebody else: then this look was for nothing.
-                if !webhook::move_cursor(tx, step.webhook, step.from, step.to, step.dropped)? {
-                    continue;
-                }
-                for (event, payload) in step.letters {
-                    let id = DeliveryId::from_parts(tx.now(), tx.entropy()?);
-                    let made = delivery::fresh(id, step.webhook, &event, tx.now());
-                    delivery::insert(tx, &made, &payload)?;
-                }
+    let moved = app.store.transact(Context::system(Some(org)), move |tx| {
+        let mut moved = Vec::new();
+        for step in written {
+            let at = (step.webhook, step.to);
+            if write(tx, step)? {
+                moved.push(at);
             }
-            Ok::<_, AppError>(())
-        })
-        .await?;
-    for (webhook, to) in moved {
+        }
+        Ok::<_, AppError>(moved)
+    });
+    for (webhook, to) in moved.await? {
         app.notify.remember(webhook, to);
     }
     Ok(has_moved)
+}
+
+/// False: the webhook was changed, switched off or deleted since, or read by somebody else. Then this look was for
+/// nothing.
+fn write(tx: &mut Tx<'_>, step: Step) -> Result<bool, AppError> {
+    let found = webhook::by_id(tx, step.webhook)?;
+    let is_same = found.is_some_and(|found| found.version == step.version && found.state.is_active());
+    if !is_same || !webhook::move_cursor(tx, step.webhook, step.from, step.to, step.dropped)? {
+        return Ok(false);
+    }
+    for (event, payload) in step.letters {
+        let id = DeliveryId::from_parts(tx.now(), tx.entropy()?);
+        let made = delivery::fresh(id, step.webhook, &event, tx.now());
+        delivery::insert(tx, &made, &payload)?;
+    }
+    Ok(true)
 }
 
 fn steps(
@@ -124,8 +151,14 @@ fn steps(
         // Too far back to be news, and no room for it either.
         let oldest = behind.head - behind_max;
         if room <= 0 && *position < oldest {
-            let (from, dropped) = (behind.sequence, oldest - position);
-            steps.push(Step { webhook: webhook.id, from, to: oldest, dropped, letters: Vec::new() });
+            steps.push(Step {
+                webhook: webhook.id,
+                version: webhook.version,
+                from: behind.sequence,
+                to: oldest,
+                dropped: oldest - position,
+                letters: Vec::new(),
+            });
         }
         if room > 0 {
             free.push((webhook, behind, *position, usize::try_from(room).unwrap_or(0)));
@@ -137,6 +170,7 @@ fn steps(
     for (webhook, behind, position, room) in free {
         let mut step = Step {
             webhook: webhook.id,
+            version: webhook.version,
             from: behind.sequence,
             to: position,
             dropped: 0,
@@ -180,5 +214,89 @@ impl Pipelines {
             Entry::Vacant(unknown) => unknown.insert(pipeline::by_id(db, id)?),
         };
         Ok(found.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::event::{EventKind, NewEvent, Subject};
+    use berth_core::name::{DisplayName, Slug};
+    use berth_core::webhook::{Format, Kinds, State};
+    use berth_store::Store;
+    use berth_store::records::organization::Organization;
+
+    use super::*;
+
+    /// A webhook that wants everything, and what a look at its organization's one event means for it.
+    fn looked(tx: &mut Tx<'_>) -> Result<(Webhook, Step), AppError> {
+        let now = tx.now();
+        let made = Webhook {
+            id: WebhookId::from_parts(now, tx.entropy()?),
+            name: Slug::parse("ops").unwrap(),
+            url: "https://hooks.acme.test/".into(),
+            kinds: Kinds::parse(&["*".to_owned()]).unwrap(),
+            format: Format::Standard,
+            state: State::Active,
+            version: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        webhook::put(tx, &made)?;
+        webhook::begin(tx, made.id)?;
+        let from = events::last(tx)?.unwrap();
+        tx.record(NewEvent::new(EventKind::WebhookCreated, Subject::new("webhook", made.id, None)))?;
+        let event = events::after(tx, from, i64::MAX, 1)?.remove(0);
+        let (to, letters) = (event.sequence, vec![(event, "{}".to_owned())]);
+        let step = Step { webhook: made.id, version: 1, from, to, dropped: 0, letters };
+        Ok((made, step))
+    }
+
+    /// What happens to a webhook; the last one is the same, switched off.
+    type Meanwhile = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
+
+    #[test]
+    fn what_was_read_before_a_webhook_was_switched_off_is_not_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
+        let inactive = |found: &Webhook| Webhook {
+            state: State::Inactive { since: found.updated_at, why: None },
+            version: found.version + 1,
+            ..found.clone()
+        };
+        let changes: [(&str, Meanwhile, bool); 4] = [
+            ("as-it-was", |_, _, _| Ok(()), true),
+            ("off", |tx, _, off| Ok(webhook::put(tx, &off)?), false),
+            ("deleted", |tx, found, _| Ok(webhook::delete(tx, found.id)?), false),
+            (
+                "off-and-on",
+                |tx, found, off| {
+                    webhook::put(tx, &off)?;
+                    webhook::put(tx, &Webhook { version: 3, ..found.clone() })?;
+                    Ok(webhook::begin(tx, found.id)?)
+                },
+                false,
+            ),
+        ];
+        for (name, change, is_wanted) in changes {
+            let done = store.transact_blocking(Context::system(None), move |tx| {
+                let id = OrgId::from_parts(tx.now(), tx.entropy()?);
+                let (slug, now) = (Slug::parse(name).unwrap(), tx.now());
+                let org = Organization {
+                    id,
+                    name: DisplayName::from(slug.clone()),
+                    slug,
+                    version: 1,
+                    created_at: now,
+                };
+                organization::put(tx, &org)?;
+                tx.within(id, |tx| {
+                    tx.record(NewEvent::new(EventKind::OrganizationCreated, Subject::new("org", id, None)))?;
+                    let (found, step) = looked(tx)?;
+                    change(tx, &found, inactive(&found))?;
+                    Ok::<_, AppError>((write(tx, step)?, webhooks::pending(tx, found.id)?))
+                })
+            });
+            assert_eq!(done.unwrap(), (is_wanted, i64::from(is_wanted)), "{name}");
+        }
     }
 }

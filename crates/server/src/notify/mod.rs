@@ -19,23 +19,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_core::id::{OrgId, WebhookId};
-use tokio::sync::{Notify as Bell, Semaphore};
+use tokio::sync::Notify as Bell;
 
 use crate::app::App;
-use crate::limits::{SENDS_AT_ONCE, SENDS_PER_ORGANIZATION_AT_ONCE};
+use crate::limits::{
+    PINGS_AT_ONCE, PINGS_PER_ORGANIZATION_AT_ONCE, SENDS_AT_ONCE, SENDS_PER_ORGANIZATION_AT_ONCE,
+};
 
 /// Between two looks, unless something was just done.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Positions remembered; with more of them they are forgotten, and read again from the rows.
-const POSITIONS_MAX: usize = 10_000;
-/// Try-outs under way at once.
-const PINGS_AT_ONCE: usize = 8;
+const POSITIONS_MAX: usize = 100_000;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Notify {
     bell: Arc<Bell>,
     state: Arc<Mutex<State>>,
-    pub(crate) pings: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -44,13 +43,8 @@ struct State {
     positions: HashMap<WebhookId, i64>,
     /// Webhooks that are being told something.
     sending: HashMap<WebhookId, OrgId>,
-}
-
-impl Default for Notify {
-    fn default() -> Self {
-        let (bell, state) = (Arc::default(), Arc::default());
-        Self { bell, state, pings: Arc::new(Semaphore::new(PINGS_AT_ONCE)) }
-    }
+    /// Whose webhooks are being tried out, once for every try-out.
+    pinging: Vec<OrgId>,
 }
 
 impl Notify {
@@ -66,7 +60,7 @@ impl Notify {
 
     fn remember(&self, webhook: WebhookId, sequence: i64) {
         let mut state = self.state();
-        if state.positions.len() >= POSITIONS_MAX {
+        if state.positions.len() >= POSITIONS_MAX && !state.positions.contains_key(&webhook) {
             state.positions.clear();
         }
         state.positions.insert(webhook, sequence);
@@ -82,6 +76,17 @@ impl Notify {
         }
         state.sending.insert(webhook, org);
         Some(Place { webhook, bell: self.bell.clone(), state: self.state.clone() })
+    }
+
+    /// A turn to try a webhook out. `None`: too many are under way, in all or of this organization.
+    pub(crate) fn take_ping(&self, org: OrgId) -> Option<PingTurn> {
+        let mut state = self.state();
+        let of_org = state.pinging.iter().filter(|other| **other == org).count();
+        if state.pinging.len() >= PINGS_AT_ONCE || of_org >= PINGS_PER_ORGANIZATION_AT_ONCE {
+            return None;
+        }
+        state.pinging.push(org);
+        Some(PingTurn { org, state: self.state.clone() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -100,6 +105,21 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).sending.remove(&self.webhook);
         self.bell.notify_one();
+    }
+}
+
+/// A try-out that is under way; its end makes room.
+pub(crate) struct PingTurn {
+    org: OrgId,
+    state: Arc<Mutex<State>>,
+}
+
+impl Drop for PingTurn {
+    fn drop(&mut self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = state.pinging.iter().position(|org| *org == self.org) {
+            state.pinging.swap_remove(at);
+        }
     }
 }
 
@@ -142,5 +162,20 @@ mod tests {
             places.extend(more);
         }
         assert_eq!(places.len(), SENDS_AT_ONCE);
+    }
+
+    #[test]
+    fn so_many_try_outs_of_an_organization_and_so_many_in_all() {
+        let notify = Notify::default();
+        let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);
+        let mut turns: Vec<_> = (0..100).filter_map(|_| notify.take_ping(org(1))).collect();
+        assert_eq!(turns.len(), PINGS_PER_ORGANIZATION_AT_ONCE);
+        turns.pop();
+        turns.push(notify.take_ping(org(1)).unwrap());
+        assert!(notify.take_ping(org(1)).is_none() && notify.take_ping(org(2)).is_some());
+        turns.extend(
+            (2..100).flat_map(|byte| [notify.take_ping(org(byte)), notify.take_ping(org(byte))]).flatten(),
+        );
+        assert_eq!(turns.len(), PINGS_AT_ONCE);
     }
 }

@@ -20,21 +20,26 @@ pub struct Filter {
 
 statements! {
     Org Read ALL = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
-          requested_at, expires_at, ended_at, version
+          requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
         FROM approvals WHERE org_id = $1 AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3 OFFSET $4";
     Org Read OF_STATUS = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status,
-          lapse, requested_at, expires_at, ended_at, version
+          lapse, requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
         FROM approvals WHERE org_id = $1 AND status = $5 AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3 OFFSET $4";
     Org Read OF_DEPLOYMENT = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status,
-          lapse, requested_at, expires_at, ended_at, version
+          lapse, requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
         FROM approvals WHERE org_id = $1 AND deployment_id = $5 AND ($6 = '' OR status = $6) AND ($2 = '' OR id < $2)
         ORDER BY id DESC LIMIT $3 OFFSET $4";
     Org Read LATEST = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
-          requested_at, expires_at, ended_at, version
+          requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
         FROM approvals WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND COALESCE(step_id, '') = $4
         ORDER BY id DESC LIMIT 1";
     Org Read OPEN = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
-          requested_at, expires_at, ended_at, version
+          requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
         FROM approvals WHERE org_id = $1 AND deployment_id = $2 AND status = 'pending' ORDER BY id";
     Org Read WAS_APPROVED = "SELECT id FROM approvals
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND step_id IS NULL AND status = 'approved' LIMIT 1";

@@ -25,7 +25,8 @@ statements! {
     Instance Read BEHIND = "SELECT w.org_id, w.id, c.sequence, h.sequence FROM webhooks w
         JOIN webhook_cursors c ON c.org_id = w.org_id AND c.webhook_id = w.id
         JOIN event_heads h ON h.org_id = w.org_id
-        WHERE w.inactive_since IS NULL AND c.sequence < h.sequence ORDER BY w.org_id, w.id LIMIT $1";
+        WHERE w.inactive_since IS NULL AND c.sequence < h.sequence AND (w.org_id, w.id) > ($1, $2)
+        ORDER BY w.org_id, w.id LIMIT $3";
     Instance Read DUE = "SELECT d.org_id, d.webhook_id, MIN(d.next_try_at) FROM webhook_deliveries d
         JOIN webhooks w ON w.org_id = d.org_id AND w.id = d.webhook_id
         WHERE d.next_try_at IS NOT NULL AND d.next_try_at <= $1 AND w.inactive_since IS NULL
@@ -85,11 +86,13 @@ pub fn pending(db: &mut impl Read, webhook: WebhookId) -> Result<i64, StoreError
     db.row(&PENDING, &[text(webhook)])?.map_or(Ok(0), |row| row.int(0))
 }
 
-pub fn behind(db: &mut impl Read, limit: i64) -> Result<Vec<Behind>, StoreError> {
+/// By organization, after the last one of the page before.
+pub fn behind(db: &mut impl Read, after: Option<Behind>, limit: i64) -> Result<Vec<Behind>, StoreError> {
     let read = |row: &Row| {
         Ok(Behind { org: row.parse(0)?, webhook: row.parse(1)?, sequence: row.int(2)?, head: row.int(3)? })
     };
-    db.rows(&BEHIND, &[limit.into()])?.iter().map(read).collect()
+    let (org, webhook) = after.map(|it| (it.org.to_string(), it.webhook.to_string())).unwrap_or_default();
+    db.rows(&BEHIND, &[org.into(), webhook.into(), limit.into()])?.iter().map(read).collect()
 }
 
 /// Webhooks for which something is due, the longest overdue first.

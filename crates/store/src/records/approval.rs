@@ -10,7 +10,8 @@ use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_ID = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
-          requested_at, expires_at, ended_at, version
+          requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
         FROM approvals WHERE org_id = $1 AND id = $2 {for_update}";
     Org Write PUT = "INSERT INTO approvals (org_id, id, deployment_id, pipeline_id, stage, step_id, rule, message, digest,
           votes, status, lapse, requested_at, expires_at, ended_at, version)
@@ -36,6 +37,7 @@ pub(crate) fn read(row: &Row) -> Result<Approval, StoreError> {
     Ok(Approval {
         id: row.parse(0)?,
         deployment: row.parse(1)?,
+        number: row.int(15)?,
         pipeline: row.parse(2)?,
         stage: row.text(3)?.to_owned(),
         step: row.maybe(4, Row::parse)?,

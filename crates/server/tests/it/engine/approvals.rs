@@ -93,6 +93,12 @@ async fn enough_different_people_open_a_stage_and_its_work_starts_at_once() {
     for kind in ["approval_requested", "approval_voted", "approval_approved", "access_denied"] {
         assert!(kinds.iter().any(|it| it == kind), "{kind} is not in {kinds:?}");
     }
+    let number = &harbour.see(&format!("/deployments/{id}")).await["number"];
+    assert!(number.is_i64(), "{number}");
+    for kind in ["approval_requested", "approval_voted", "approval_approved"] {
+        let told = harbour.see(&format!("/events?kind={kind}")).await;
+        assert_eq!(&told[0]["data"]["number"], number, "{told}");
+    }
     harbour.close().await;
 }
 

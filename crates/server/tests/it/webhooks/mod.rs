@@ -1,10 +1,12 @@
 //! Outgoing webhooks, seen from a receiver that is a real HTTP server.
 
 mod deliver;
+mod many;
 mod named;
 mod refuse;
 mod resource;
 mod secret;
+mod switched;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -64,6 +66,8 @@ enum Answer {
     Body(Body),
     /// Says nothing.
     Hang,
+    /// This status, once it may.
+    Later(u16, Arc<Notify>),
 }
 
 #[derive(Clone)]
@@ -108,7 +112,13 @@ impl Receiver {
         };
         self.more.notify_waiters();
         Ok(match behaviour(number) {
-            Answer::Status(status) => Response::builder().status(status).body(Body::from("noted")).unwrap(),
+            Answer::Status(status) => noted(status),
+            Answer::Later(status, may) => {
+                may.notified().await;
+                // The next one may too.
+                may.notify_one();
+                noted(status)
+            }
             Answer::With(status, name, value) => {
                 Response::builder().status(status).header(name, value).body(Body::empty()).unwrap()
             }
@@ -139,6 +149,10 @@ impl Receiver {
         });
         waited.await.unwrap_or_else(|_| panic!("{} of {count} arrived", self.all().len()))
     }
+}
+
+fn noted(status: u16) -> Response<Body> {
+    Response::builder().status(status).body(Body::from("noted")).unwrap()
 }
 
 /// A server at work whose webhooks may go to this machine.

@@ -1,0 +1,94 @@
+//! Many webhooks of many organizations: nobody waits for anybody else's.
+
+use std::sync::Arc;
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{OrgId, WebhookId};
+use berth_core::name::{DisplayName, Slug};
+use berth_core::time::Timestamp;
+use berth_core::webhook::{Format, Kinds, State, Webhook};
+use berth_server::config::Config;
+use berth_server::limits::{PINGS_PER_ORGANIZATION_AT_ONCE, WEBHOOKS_PER_ORGANIZATION_MAX};
+use berth_store::records::organization::{self, Organization};
+use berth_store::records::webhook;
+use berth_store::{Context, StoreError, Tx};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use super::{Answer, Harbour, PATIENCE, Receiver, config};
+use crate::world::post;
+
+/// An organization older than all others, with as many webhooks as there can be. None of them wants what happens.
+fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
+    let now = tx.now();
+    let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);
+    let slug = Slug::parse(&format!("old-{number}")).unwrap();
+    let name = DisplayName::from(slug.clone());
+    organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now })?;
+    tx.within(id, |tx| {
+        let event = || NewEvent::new(EventKind::OrganizationCreated, Subject::new("organization", id, None));
+        tx.record(event())?;
+        for index in 0..WEBHOOKS_PER_ORGANIZATION_MAX {
+            let made = Webhook {
+                id: WebhookId::from_parts(now, tx.entropy()?),
+                name: Slug::parse(&format!("hook-{index}")).unwrap(),
+                url: "https://hooks.acme.test/".into(),
+                kinds: Kinds::parse(&["step_failed".to_owned()]).unwrap(),
+                format: Format::Standard,
+                state: State::Active,
+                version: 1,
+                created_at: now,
+                updated_at: now,
+            };
+            webhook::put(tx, &made)?;
+            webhook::begin(tx, made.id)?;
+        }
+        tx.record(event())
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_webhook_is_told_also_behind_a_thousand_that_want_nothing() {
+    let harbour = Harbour::open().await;
+    harbour.world.pipeline("shop").await;
+    for number in 0..11 {
+        let made =
+            harbour.world.app.store().transact(Context::system(None), move |tx| indifferent(tx, number));
+        made.await.unwrap();
+    }
+    let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    harbour.webhook("ops", &receiver.url(), &["pipeline_stopped"]).await;
+    harbour.stop_and_resume("shop").await;
+    assert_eq!(receiver.heard(1).await[0].json()["type"], "pipeline_stopped");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_try_outs_of_one_organization_leave_room_for_those_of_another() {
+    let harbour = Arc::new(Harbour::with(Config { webhook_max: PATIENCE, ..config() }).await);
+    let may = Arc::new(Notify::new());
+    let answers = may.clone();
+    let slow = Receiver::start(move |_| Answer::Later(200, answers.clone())).await;
+    let quick = Receiver::start(|_| Answer::Status(200)).await;
+    harbour.webhook("ops", &slow.url(), &["step_failed"]).await;
+    let mut waiting = Vec::new();
+    for _ in 0..PINGS_PER_ORGANIZATION_AT_ONCE {
+        let harbour = harbour.clone();
+        waiting.push(tokio::spawn(async move { harbour.post("/ops/ping", &json!({})).await }));
+    }
+    slow.heard(PINGS_PER_ORGANIZATION_AT_ONCE).await;
+    harbour.post("/ops/ping", &json!({})).await.is(503, "unavailable");
+
+    let theirs = "/api/v1/organizations/globex/webhooks";
+    let body = json!({"name": "ops", "url": quick.url(), "kinds": ["step_failed"]});
+    let made = harbour.world.send(post(theirs).by(&harbour.world.hank).json(&body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let ping = post(&format!("{theirs}/ops/ping")).by(&harbour.world.hank).json(&json!({}));
+    assert_eq!(harbour.world.send(ping).await.body["data"]["isAccepted"], true);
+
+    may.notify_one();
+    for one in waiting {
+        assert_eq!(one.await.unwrap().status, 200);
+    }
+    Arc::into_inner(harbour).unwrap().close().await;
+}
