@@ -5,6 +5,7 @@ use berth_core::decision::Refusal;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::Reason;
+use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::state;
 use berth_core::rollout::{self, RollBack, Rollout, Trigger};
 use berth_core::run::begin::{Begin, Built, begin};
@@ -63,7 +64,9 @@ impl WayBack {
         let planned = planned.ok_or_else(|| AppError::bug(format!("{id} has no plan for its stage")))?;
         check_secrets(db, &to, planned)?;
         let gates = gates_left(db, &asked, id, planned)?;
-        let cut = plan.only(&asked.stage, gates);
+        // Nobody was asked about one that passed every gate.
+        let is_approved = |step: &StepId| to.bypass.is_none() && run.has_done(&asked.stage, step);
+        let cut = plan.only(&asked.stage, gates, is_approved);
         let plan = cut.ok_or_else(|| AppError::bug(format!("{id} has no plan for its stage")))?;
         Ok(Self { asked, to, plan, built: run.built(), is_stopped })
     }
