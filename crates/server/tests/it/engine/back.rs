@@ -21,6 +21,14 @@ impl Harbour {
         assert_eq!(ended["status"], "succeeded", "{ended}");
         ended
     }
+
+    /// Starts one that waits for nobody.
+    async fn bypassing(&self, commit: &str) -> String {
+        let body = json!({"commitId": commit, "bypass": {"reason": "the shop is down"}});
+        let started = id(&data(&self.post("/pipelines/shop/deployments", &body).await, 202));
+        self.succeeds(&started).await;
+        started
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -99,5 +107,41 @@ async fn a_rollback_neither_asks_again_nor_soaks() {
     harbour.succeeds(&forth).await;
     let again = id(&data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202));
     harbour.succeeds(&again).await;
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it() {
+    let harbour = Harbour::open().await;
+    harbour
+        .pipeline(
+            "  stages:
+    - name: production
+      window: { timezone: UTC, except: [2020-01-01/2199-12-31] }
+      requires: { approvals: 1 }
+  steps:
+    - { name: Ask, type: approval }
+    - { name: Deploy, type: dummy }
+",
+        )
+        .await;
+    let (first, second) = (harbour.bypassing("aaa1111").await, harbour.bypassing("bbb2222").await);
+    let back = id(&data(&harbour.roll_back(&second, &json!({})).await, 202));
+    let asked = harbour.asked(&back).await;
+    assert_eq!((&asked["stage"], &asked["stepId"]), (&json!("production"), &Value::Null), "{asked}");
+    assert_eq!(harbour.approve(&asked, harbour.ada()).await.status, 200);
+    let inside = harbour.until(&back, |it| it["stages"][0]["tries"] == 1).await;
+    assert_eq!(inside["stages"][0]["steps"][0]["status"], "waiting", "the window does not hold it: {inside}");
+    harbour.approved(&back, &[harbour.ada()]).await;
+    harbour.succeeds(&back).await;
+    // By now people have approved it.
+    let forth = id(&data(&harbour.roll_back(&back, &json!({"to": second})).await, 202));
+    harbour.approved(&forth, &[harbour.ada()]).await;
+    harbour.until(&forth, |it| it["stages"][0]["tries"] == 1).await;
+    harbour.approved(&forth, &[harbour.ada()]).await;
+    harbour.succeeds(&forth).await;
+    let again = data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202);
+    assert_eq!(again["commitId"], "aaa1111", "what {first} brought");
+    harbour.succeeds(&id(&again)).await;
     harbour.close().await;
 }
