@@ -51,6 +51,13 @@ impl Run {
         self.steps.iter().any(|it| is_it(it) && it.status == StepStatus::Succeeded)
     }
 
+    /// The digest of the artifact that a stage found under this name when it began.
+    pub fn kept_before(&self, stage: &str, name: &str) -> Option<String> {
+        let stage = self.stages.iter().position(|it| it.name == stage)?;
+        let earlier = self.steps.iter().rev().filter(|it| it.stage < stage);
+        earlier.filter_map(|it| it.artifacts.get(name)).next().cloned()
+    }
+
     /// Whether anything of the stage has ever run: only then is there something to take back.
     pub fn has_touched(&self, stage: usize) -> bool {
         self.of_stage(stage).any(|at| self.steps[at].tries > 0)

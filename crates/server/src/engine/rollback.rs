@@ -138,11 +138,34 @@ fn gates_left(
     to: DeploymentId,
     planned: &PlannedStage,
 ) -> Result<Vec<Gate>, AppError> {
-    let origin = stages::origin_of(db, asked.pipeline, &asked.stage, to)?.map_or(to, |(origin, _)| origin);
+    let origin = origin(db, asked.pipeline, &asked.stage, to)?;
     if approvals::was_approved(db, origin, &asked.stage)? || approvals::was_approved(db, to, &asked.stage)? {
         return Ok(Vec::new());
     }
     Ok(planned.gates.iter().filter(|gate| !matches!(gate, Gate::Window | Gate::Open(_))).cloned().collect())
+}
+
+/// Whose plan a deployment has brought into a stage.
+fn origin(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    stage: &str,
+    to: DeploymentId,
+) -> Result<DeploymentId, AppError> {
+    Ok(stages::origin_of(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
+}
+
+/// What an earlier stage of the deployment that a rollback goes back to has kept under this name. `None` also for what is
+/// no rollback.
+pub(super) fn kept_then(
+    db: &mut impl Read,
+    id: DeploymentId,
+    name: &str,
+) -> Result<Option<String>, AppError> {
+    let Some(rollout) = rollouts::by_id(db, id)? else { return Ok(None) };
+    let Trigger::Rollback { stage, to, .. } = &rollout.trigger else { return Ok(None) };
+    let origin = origin(db, rollout.pipeline, stage, *to)?;
+    Ok(run::by_id(db, origin)?.and_then(|run| run.kept_before(stage, name)))
 }
 
 /// A try of a stage has succeeded or failed.

@@ -145,3 +145,44 @@ async fn what_was_let_in_by_a_bypass_is_approved_before_a_stage_goes_back_to_it(
     harbour.succeeds(&id(&again)).await;
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rollback_finds_what_an_earlier_stage_made_then() {
+    let harbour = Harbour::open().await;
+    let seen = harbour.file("seen");
+    harbour
+        .pipeline(&format!(
+            "  stages:
+    - name: staging
+    - {{ name: production, skip: [package] }}
+    - name: abroad
+  steps:
+    - name: Package
+      type: script
+      artifacts: {{ site: {{ path: dist }} }}
+      params: {{ run: 'mkdir dist; echo \"$BERTH_COMMIT of $BERTH_STAGE\" > dist/page' }}
+    - name: Deploy
+      type: script
+      needs_artifacts: [site]
+      params: {{ run: 'echo \"$BERTH_STAGE: $(cat dist/page)\" >> {seen}' }}
+"
+        ))
+        .await;
+    harbour.deployed("aaa1111").await;
+    let second = harbour.deployed("bbb2222").await;
+    let third = harbour.deployed("ccc3333").await;
+    let before = harbour.written("seen");
+    assert!(before.ends_with("production: ccc3333 of staging\nabroad: ccc3333 of abroad\n"), "{before}");
+    let back = id(&data(&harbour.roll_back(&third, &json!({})).await, 202));
+    harbour.succeeds(&back).await;
+    assert_eq!(harbour.written("seen"), format!("{before}production: bbb2222 of staging\n"));
+    // To what a rollback has left: it is still what the second made.
+    let forth = id(&data(&harbour.roll_back(&back, &json!({"to": third})).await, 202));
+    harbour.succeeds(&forth).await;
+    let again = data(&harbour.roll_back(&forth, &json!({"to": back})).await, 202);
+    harbour.succeeds(&id(&again)).await;
+    let wanted =
+        ["bbb2222", "ccc3333", "bbb2222"].map(|it| format!("production: {it} of staging\n")).concat();
+    assert_eq!(harbour.written("seen"), format!("{before}{wanted}"), "{second}");
+    harbour.close().await;
+}
