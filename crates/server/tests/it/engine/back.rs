@@ -1,10 +1,14 @@
 //! Rollback among approvals, soaks, bypass and artifacts of earlier stages.
 
+use berth_core::stage::StageEnd;
+use berth_store::Context;
+use berth_store::records::stage;
 use expect_test::expect;
 use serde_json::{Value, json};
 
 use super::rollback::id;
 use super::{Harbour, data, story};
+use crate::history::org;
 use crate::world::Account;
 
 impl Harbour {
@@ -184,5 +188,49 @@ async fn a_rollback_finds_what_an_earlier_stage_made_then() {
     let wanted =
         ["bbb2222", "ccc3333", "bbb2222"].map(|it| format!("production: {it} of staging\n")).concat();
     assert_eq!(harbour.written("seen"), format!("{before}{wanted}"), "{second}");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_same() {
+    let harbour = Harbour::open().await;
+    harbour
+        .pipeline(
+            "  stages: [{ name: production, on_failure: rollback }]
+  ephemeral_environments: { qa-1: {} }
+  steps: [{ name: Deploy, type: script, params: { run: 'test \"$BERTH_COMMIT\" != bad1111' } }]
+",
+        )
+        .await;
+    let (_, elsewhere) = harbour.claim("aaa1111").await;
+    harbour.succeeds(&elsewhere).await;
+    // One that was never in the stage, and has no plan for it.
+    let pipeline = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
+    let deployment = elsewhere.parse().unwrap();
+    let context = Context::system(Some(org(&harbour.world).await));
+    let noted = harbour.world.app.store().transact(context, move |tx| {
+        let end = StageEnd {
+            pipeline,
+            stage: "production".into(),
+            deployment,
+            tries: 1,
+            is_success: true,
+            at: tx.now(),
+            origin: deployment,
+            of: None,
+            committed_at: None,
+            is_last: true,
+        };
+        stage::adopt(tx, pipeline, &[end])
+    });
+    noted.await.unwrap();
+    let bad = harbour.start("bad1111").await;
+    let ended = harbour.end_of(&bad).await;
+    assert_eq!((&ended["status"], &ended["cause"]), (&json!("failed"), &json!("step_failed")));
+    let detail = ended["detail"].as_str().unwrap();
+    assert!(detail.ends_with("it was not rolled back: something broke on our side"), "{detail}");
+    assert!(!detail.contains(&elsewhere), "{detail}");
+    let told = harbour.see("/events?kind=rollback_skipped").await;
+    assert_eq!(told[0]["data"]["stage"], "production", "{told}");
     harbour.close().await;
 }
