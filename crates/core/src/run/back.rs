@@ -5,19 +5,26 @@ use std::collections::BTreeMap;
 
 use super::begin::Built;
 use super::draft::Draft;
-use super::plan::{Gate, Plan, StageKind};
-use super::state::{Run, StageStatus, StepStatus};
+use super::plan::{Gate, Plan, StageKind, When};
+use super::state::{Run, StageStatus, StepRun, StepStatus};
 use crate::decision::Decision;
 use crate::event::EventKind;
+use crate::pipeline::grammar::StepId;
 use crate::pipeline::model::OnFailure;
 use crate::time::Timestamp;
 
 impl Plan {
-    /// The build and this stage. Should it fail, nothing goes back from it in turn.
-    pub fn only(&self, stage: &str, gates: Vec<Gate>) -> Option<Self> {
+    /// The build and this stage. It does not soak, and what `is_approved` says of a step is not asked again. Should it
+    /// fail, nothing goes back from it in turn.
+    pub fn only(&self, stage: &str, gates: Vec<Gate>, is_approved: impl Fn(&StepId) -> bool) -> Option<Self> {
         let mut found =
             self.stages.iter().find(|it| it.kind == StageKind::Stage && it.name == stage)?.clone();
         (found.gates, found.on_failure) = (gates, OnFailure::None);
+        for step in &mut found.steps {
+            if step.is_soak() || (step.is_approval() && is_approved(&step.id)) {
+                step.when = When::Never;
+            }
+        }
         let build = self.stages.iter().find(|it| it.kind == StageKind::Build).cloned();
         Some(Self { source: self.source.clone(), stages: build.into_iter().chain([found]).collect() })
     }
@@ -36,6 +43,19 @@ impl Run {
             steps.insert(step.index, (step.outputs.clone(), step.artifacts.clone()));
         }
         Some(Built { by: stage.reused_from.unwrap_or(self.deployment), steps })
+    }
+
+    /// Whether a step of a stage has succeeded.
+    pub fn has_done(&self, stage: &str, step: &StepId) -> bool {
+        let is_it = |it: &StepRun| self.stages[it.stage].name == stage && it.step == *step;
+        self.steps.iter().any(|it| is_it(it) && it.status == StepStatus::Succeeded)
+    }
+
+    /// The digest of the artifact that a stage found under this name when it began.
+    pub fn kept_before(&self, stage: &str, name: &str) -> Option<String> {
+        let stage = self.stages.iter().position(|it| it.name == stage)?;
+        let earlier = self.steps.iter().rev().filter(|it| it.stage < stage);
+        earlier.filter_map(|it| it.artifacts.get(name)).next().cloned()
     }
 
     /// Whether anything of the stage has ever run: only then is there something to take back.
@@ -77,11 +97,11 @@ mod tests {
         let stages =
             [("build", StageKind::Build), ("staging", StageKind::Stage), ("production", StageKind::Stage)];
         let plan = Plan { source: None, stages: stages.map(|(name, kind)| stage(name, kind)).to_vec() };
-        let cut = plan.only("production", Vec::new()).expect("a stage");
+        let cut = plan.only("production", Vec::new(), |_| true).expect("a stage");
         let names: Vec<_> = cut.stages.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["build", "production"]);
         assert_eq!((cut.stages[1].gates.len(), cut.stages[1].on_failure), (0, OnFailure::None));
-        assert_eq!(plan.only("nowhere", Vec::new()), None);
-        assert_eq!(plan.only("build", Vec::new()), None, "the build is no stage to go back in");
+        assert_eq!(plan.only("nowhere", Vec::new(), |_| true), None);
+        assert_eq!(plan.only("build", Vec::new(), |_| true), None, "the build is no stage to go back in");
     }
 }

@@ -18,6 +18,7 @@ use super::assign::assign;
 use super::grant::{Asking, Granted, grant_ready};
 use super::lost::LIVE_MAX;
 use super::report::{Named, Next, Said, order, renew, store_report};
+use super::rollback::kept_then;
 use crate::app::App;
 use crate::error::AppError;
 use crate::git::{GitError, Sha};
@@ -213,13 +214,16 @@ impl Embedded {
         self.app.store.read_blocking(Some(it.org), move |db| plans.get(db, id)).map_err(unavailable)
     }
 
-    /// What an earlier step of the same deployment kept under this name.
+    /// What an earlier step of the same deployment kept under this name; in a rollback also what was there then.
     fn artifact_of(&self, it: &Named, name: &str) -> Result<String, LinkError> {
         let (id, wanted) = (it.deployment, name.to_owned());
         let found = self.app.store.read_blocking(Some(it.org), move |db| {
             let run = berth_store::records::run::by_id(db, id)?;
             let steps = run.into_iter().flat_map(|run| run.steps);
-            Ok::<_, AppError>(steps.rev().find_map(|step| step.artifacts.get(&wanted).cloned()))
+            match steps.rev().find_map(|step| step.artifacts.get(&wanted).cloned()) {
+                Some(kept) => Ok::<_, AppError>(Some(kept)),
+                None => kept_then(db, id, &wanted),
+            }
         });
         let missing = || LinkError::Refused(format!("no step before it has kept an artifact \"{name}\""));
         found.map_err(unavailable)?.ok_or_else(missing)

@@ -5,6 +5,7 @@ use berth_core::decision::Refusal;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::name::Reason;
+use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::state;
 use berth_core::rollout::{self, RollBack, Rollout, Trigger};
 use berth_core::run::begin::{Begin, Built, begin};
@@ -63,7 +64,9 @@ impl WayBack {
         let planned = planned.ok_or_else(|| AppError::bug(format!("{id} has no plan for its stage")))?;
         check_secrets(db, &to, planned)?;
         let gates = gates_left(db, &asked, id, planned)?;
-        let cut = plan.only(&asked.stage, gates);
+        // Nobody was asked about one that passed every gate.
+        let is_approved = |step: &StepId| to.bypass.is_none() && run.has_done(&asked.stage, step);
+        let cut = plan.only(&asked.stage, gates, is_approved);
         let plan = cut.ok_or_else(|| AppError::bug(format!("{id} has no plan for its stage")))?;
         Ok(Self { asked, to, plan, built: run.built(), is_stopped })
     }
@@ -135,11 +138,34 @@ fn gates_left(
     to: DeploymentId,
     planned: &PlannedStage,
 ) -> Result<Vec<Gate>, AppError> {
-    let origin = stages::origin_of(db, asked.pipeline, &asked.stage, to)?.map_or(to, |(origin, _)| origin);
+    let origin = origin(db, asked.pipeline, &asked.stage, to)?;
     if approvals::was_approved(db, origin, &asked.stage)? || approvals::was_approved(db, to, &asked.stage)? {
         return Ok(Vec::new());
     }
     Ok(planned.gates.iter().filter(|gate| !matches!(gate, Gate::Window | Gate::Open(_))).cloned().collect())
+}
+
+/// Whose plan a deployment has brought into a stage.
+fn origin(
+    db: &mut impl Read,
+    pipeline: PipelineId,
+    stage: &str,
+    to: DeploymentId,
+) -> Result<DeploymentId, AppError> {
+    Ok(stages::origin_of(db, pipeline, stage, to)?.map_or(to, |(origin, _)| origin))
+}
+
+/// What an earlier stage of the deployment that a rollback goes back to has kept under this name. `None` also for what is
+/// no rollback.
+pub(super) fn kept_then(
+    db: &mut impl Read,
+    id: DeploymentId,
+    name: &str,
+) -> Result<Option<String>, AppError> {
+    let Some(rollout) = rollouts::by_id(db, id)? else { return Ok(None) };
+    let Trigger::Rollback { stage, to, .. } = &rollout.trigger else { return Ok(None) };
+    let origin = origin(db, rollout.pipeline, stage, *to)?;
+    Ok(run::by_id(db, origin)?.and_then(|run| run.kept_before(stage, name)))
 }
 
 /// A try of a stage has succeeded or failed.

@@ -21,7 +21,7 @@ use berth_core::run::{
 use berth_store::query::deployments::{self, Either};
 use berth_store::records::plan::BuildKey;
 use berth_store::records::{environment, pipeline, plan};
-use berth_store::{Read, Tx};
+use berth_store::{Read, StoreError, Tx};
 
 use super::gates;
 use super::plans::Plans;
@@ -186,20 +186,24 @@ impl Whole {
             by: Actor::system(),
             reason: Reason::parse(&format!("#{} failed in this stage", rollout.number)).ok(),
         };
-        match WayBack::find(tx, asked) {
-            Ok(found) => Ok(Some(found)),
-            Err(AppError::Problem(why)) => {
-                let decision = stay(&self.run, &self.plan, index, &why.detail, tx.now());
-                let next = decision.changes.iter().find_map(|change| match change {
-                    Change::Put(Record::Run(it)) => Some(it.run.clone()),
-                    Change::Put(_) => None,
-                });
-                self.put(tx, decision)?;
-                self.run = next.unwrap_or_else(|| self.run.clone());
-                Ok(None)
+        let why = match WayBack::find(tx, asked) {
+            Ok(found) => return Ok(Some(found)),
+            Err(AppError::Problem(why)) => why.detail,
+            // It would be the same next time, and the stage has failed whatever its past is like.
+            Err(AppError::Fault(inside) | AppError::Store(StoreError::Bug(inside))) => {
+                tracing::error!(%inside, deployment = %rollout.id, "a stage that failed could not go back");
+                "something broke on our side".into()
             }
-            Err(other) => Err(other),
-        }
+            Err(other) => return Err(other),
+        };
+        let decision = stay(&self.run, &self.plan, index, &why, tx.now());
+        let next = decision.changes.iter().find_map(|change| match change {
+            Change::Put(Record::Run(it)) => Some(it.run.clone()),
+            Change::Put(_) => None,
+        });
+        self.put(tx, decision)?;
+        self.run = next.unwrap_or_else(|| self.run.clone());
+        Ok(None)
     }
 
     /// The head was told to stop: so is the run. Nothing if that has happened already.

@@ -1,7 +1,7 @@
 //! What may be granted, what runs, and what waits to be planned, of all organizations.
 
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, PipelineId, StepRunId};
-use berth_core::rollout::Trigger;
+use berth_core::rollout::{Rollout, Trigger};
 use berth_core::run::enter::Contender;
 use berth_core::run::{StageRun, StageStatus};
 use berth_core::time::Timestamp;
@@ -46,10 +46,12 @@ statements! {
         ORDER BY d.created_at, d.id LIMIT $3";
     Instance Read WAKING = "SELECT org_id, deployment_id FROM runs
         WHERE wakes_at IS NOT NULL AND wakes_at <= $1 ORDER BY wakes_at LIMIT $2";
-    Org Read NEWER = "SELECT d.id, d.number, r.stages FROM deployments d
+    // What had ended by then has not entered since.
+    Org Read ENTERED = "SELECT d.number, r.stages FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
-        WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.number > $3
-        ORDER BY d.number DESC LIMIT $4";
+        WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.id <> $3
+          AND (d.finished_at IS NULL OR d.finished_at >= $4)
+        ORDER BY d.number DESC LIMIT $5";
     Org Read CONTENDERS = "SELECT d.id, d.number, r.stages, d.cause_kind FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
         WHERE d.org_id = $1 AND d.pipeline_id = $2 AND d.environment_id IS NULL AND d.finished_at IS NULL
@@ -178,21 +180,27 @@ pub fn contenders(
     Ok(found)
 }
 
-/// The number of the newest rollout of a pipeline after this one that was begun in a stage. Looks at so many at most.
-pub fn newer_in(
+/// The number of the rollout that entered a stage last, if that was after this one did. An older one may enter after a
+/// newer one, so time decides. `stages` are those of this one. Looks at so many others at most.
+pub fn entered_since(
     db: &mut impl Read,
-    pipeline: PipelineId,
-    number: i64,
+    of: &Rollout,
+    stages: &[StageRun],
     stage: &str,
     limit: i64,
 ) -> Result<Option<i64>, StoreError> {
-    for row in db.rows(&NEWER, &[text(pipeline), number.into(), limit.into()])? {
-        let stages: Vec<StageRun> = row.json(2)?;
-        if stages.iter().any(|it| it.name == stage && it.tries > 0) {
-            return row.int(1).map(Some);
+    let own = stages.iter().find(|it| it.name == stage);
+    // One that was refused at the door never entered.
+    let Some(since) = own.and_then(|it| it.started_at.or(it.finished_at)) else { return Ok(None) };
+    let mut last = (since, of.number);
+    for row in db.rows(&ENTERED, &[text(of.pipeline), text(of.id), since.into(), limit.into()])? {
+        let stages: Vec<StageRun> = row.json(1)?;
+        let entered = stages.iter().find(|it| it.name == stage && it.tries > 0).and_then(|it| it.started_at);
+        if let Some(at) = entered {
+            last = last.max((at, row.int(0)?));
         }
     }
-    Ok(None)
+    Ok(Some(last.1).filter(|number| *number != of.number))
 }
 
 fn pair(row: &Row) -> Result<(OrgId, DeploymentId), StoreError> {

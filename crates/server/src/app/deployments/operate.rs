@@ -24,8 +24,8 @@ use crate::app::{Answer, App, Outcome};
 use crate::engine::{Head, Plans, Whole, gates};
 use crate::error::AppError;
 
-/// Later deployments looked at before an older one is retried.
-pub(super) const NEWER_MAX: i64 = 200;
+/// Other deployments looked at before one is retried or taken back.
+pub(super) const SINCE_MAX: i64 = 200;
 
 pub struct NewDeployment {
     /// `None`: the head of the tracked branch.
@@ -141,10 +141,10 @@ impl App {
                     return Err(Refusal::InvalidState(text).into());
                 }
                 Head::Stages { rollout, .. } => {
-                    let (pipeline, number) = (rollout.pipeline, rollout.number);
-                    if let Some(newer) = runs::newer_in(tx, pipeline, number, &stage, NEWER_MAX)? {
+                    let since = runs::entered_since(tx, rollout, &whole.run.stages, &stage, SINCE_MAX)?;
+                    if let Some(other) = since {
                         let text = format!(
-                            "#{newer} has been in this stage since; deploy {} again if that is what you want",
+                            "#{other} has been in this stage since; deploy {} again if that is what you want",
                             rollout.commit
                         );
                         return Err(Refusal::InvalidState(text).into());

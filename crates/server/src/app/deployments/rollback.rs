@@ -13,7 +13,7 @@ use berth_store::query::deployments::Either;
 use berth_store::query::runs;
 use berth_store::records::run;
 
-use super::operate::NEWER_MAX;
+use super::operate::SINCE_MAX;
 use super::{changed, find, location};
 use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome};
@@ -71,10 +71,10 @@ fn check_is_latest(db: &mut impl Read, of: &Rollout, stage: &str) -> Result<(), 
         let text = "this deployment has not been in the stage: there is nothing of it to take back";
         return Err(Refusal::InvalidState(text.into()).into());
     }
-    match runs::newer_in(db, of.pipeline, of.number, stage, NEWER_MAX)? {
+    match runs::entered_since(db, of, &stages, stage, SINCE_MAX)? {
         None => Ok(()),
-        Some(newer) => {
-            let text = format!("#{newer} has been in this stage since; roll that one back instead");
+        Some(other) => {
+            let text = format!("#{other} has been in this stage since; roll that one back instead");
             Err(Refusal::InvalidState(text).into())
         }
     }

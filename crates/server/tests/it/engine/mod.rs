@@ -1,6 +1,7 @@
 //! Pipelines really run: deployments through stages and in environments, seen through HTTP.
 
 mod approvals;
+mod back;
 mod build;
 mod delivery;
 mod fail;

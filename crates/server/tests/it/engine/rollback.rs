@@ -36,14 +36,14 @@ const ONE: &str = "    - name: production\n";
 const BY_ITSELF: &str = "    - name: production\n      on_failure: rollback\n";
 
 impl Harbour {
-    async fn deployed(&self, commit: &str) -> String {
+    pub(super) async fn deployed(&self, commit: &str) -> String {
         let id = self.start(commit).await;
         let ended = self.end_of(&id).await;
         assert_eq!(ended["status"], "succeeded", "{ended}");
         id
     }
 
-    async fn roll_back(&self, id: &str, body: &Value) -> Reply {
+    pub(super) async fn roll_back(&self, id: &str, body: &Value) -> Reply {
         self.post(&format!("/deployments/{id}/stages/production/rollback"), body).await
     }
 
@@ -59,7 +59,7 @@ impl Harbour {
     }
 }
 
-fn id(it: &Value) -> String {
+pub(super) fn id(it: &Value) -> String {
     it["id"].as_str().unwrap().to_owned()
 }
 
