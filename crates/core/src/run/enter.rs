@@ -147,6 +147,13 @@ mod tests {
     }
 
     #[test]
+    fn what_passes_every_gate_does_not_wait_behind_a_rollback_that_does() {
+        let passes = Waits { number: 3, is_kept: true, passes: true };
+        assert_eq!(entry(passes, &others("1qb 5qb")), Entry::Free);
+        assert_eq!(entry(passes, &others("1qb 2r")), Entry::Behind(id(2)));
+    }
+
+    #[test]
     fn a_rollback_goes_before_those_that_wait_and_after_what_is_inside() {
         use Entry::{Behind, Free, SupersededBy};
         for (told, plain, back) in [

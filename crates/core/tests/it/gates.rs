@@ -80,6 +80,8 @@ fn changed<A>(decision: &Decision<A>) -> Option<Run> {
 const WINDOW: &str = "stages: [{ name: a, window: { timezone: UTC, hours: \"08:00-09:00\" } }]
 steps: [{ name: One, type: dummy }, { name: Two, type: dummy }]";
 
+const SOAK: &str = "{ name: One, type: soak, params: { duration: 50m } }";
+
 #[test]
 fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
     let hour_later = OPEN.plus_seconds(3_600);
@@ -101,6 +103,14 @@ fn a_window_is_looked_at_again_before_the_first_step_and_not_after() {
     scene.enter();
     scene.now = hour_later;
     scene.grant(0, true).expect("a bypass waits for no window");
+
+    // Time that passes in the server is no beginning.
+    let mut scene = Scene::new(&WINDOW.replace("{ name: One, type: dummy }", SOAK));
+    scene.enter();
+    scene.now = hour_later;
+    let decision = held::wake(&scene.run, &scene.plan, scene.now);
+    scene.apply(decision);
+    assert!(matches!(scene.grant(1, false), Err(Refusal::InvalidState(_))));
 }
 
 #[test]
