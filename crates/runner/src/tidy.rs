@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 
-use crate::attempt::place::{Made, Place, make_ready, recycle, remove_attempt, remove_ready};
+use crate::attempt::place::{Made, Place, make_ready, remove_attempt, remove_ready};
 use crate::settings::Settings;
 
 /// Directories that may wait to be removed. When there are more, whoever brings one removes it.
@@ -19,7 +19,7 @@ pub(crate) struct Tidy {
 }
 
 pub(crate) enum Chore {
-    Remove(PathBuf, Made),
+    Remove(PathBuf),
     /// Somebody has taken a place.
     Make,
 }
@@ -42,7 +42,7 @@ impl Tidy {
 
     /// Secrets are gone when this returns, all of it soon after.
     pub(crate) fn remove(&self, place: &Place) {
-        if place.has_secrets() || !self.ask(Chore::Remove(place.dir.clone(), place.made.clone())) {
+        if place.has_secrets() || !self.ask(Chore::Remove(place.dir.clone())) {
             place.remove();
         }
     }
@@ -56,21 +56,13 @@ impl Tidy {
     pub(crate) fn run(&self, chores: &Receiver<Chore>, work_dir: &Path) {
         while let Ok(chore) = chores.recv() {
             match chore {
-                Chore::Remove(dir, made) => self.clear(work_dir, &dir, &made),
+                Chore::Remove(dir) => remove_attempt(&dir),
                 // Without one, the next attempt makes its own, and tells if it cannot.
                 Chore::Make => self.make(work_dir),
             }
         }
         self.ready().clear();
         remove_ready(work_dir);
-    }
-
-    fn clear(&self, work_dir: &Path, dir: &Path, made: &Made) {
-        let has_room = self.ready().len() < READY_MAX;
-        match has_room.then(|| recycle(work_dir, made)).flatten() {
-            Some(made) => self.ready().push(made),
-            None => remove_attempt(dir),
-        }
     }
 
     fn make(&self, work_dir: &Path) {

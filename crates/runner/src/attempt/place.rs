@@ -15,7 +15,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use berth_api::runner::SecretText;
@@ -45,7 +45,6 @@ pub(crate) struct Place {
     /// On a tmpfs; not there when the step has no secret files.
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
-    pub(crate) made: Made,
 }
 
 pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
@@ -62,45 +61,9 @@ pub(crate) fn remove_ready(work_dir: &Path) {
 }
 
 /// The name of an attempt's directory, and of the file in it that `BERTH_OUTPUT` names.
-#[derive(Clone)]
 pub(crate) struct Made {
     id: String,
     output: String,
-}
-
-/// What stands in an attempt's directory besides its output.
-const DIRS: [&str; 3] = ["workspace", "home", "tmp"];
-
-/// A place that was left as it was made is as good as a new one, under a new name. Most steps that only ask others to do
-/// something leave it so. The caller has seen that nothing of the attempt runs any more.
-pub(crate) fn recycle(work_dir: &Path, used: &Made) -> Option<Made> {
-    let dir = attempts_dir(work_dir).join(&used.id);
-    if !is_untouched(&dir, &used.output).ok()? {
-        return None;
-    }
-    let made = Made { id: chance::name().ok()?, ..used.clone() };
-    fs::rename(dir, ready_dir(work_dir).join(&made.id)).ok()?;
-    Some(made)
-}
-
-fn is_untouched(dir: &Path, output: &str) -> io::Result<bool> {
-    if fs::read_dir(dir)?.count() != DIRS.len() + 1 {
-        return Ok(false);
-    }
-    let found = dir.join(output).symlink_metadata()?;
-    let is_ours = |found: &fs::Metadata, mode: u32| {
-        found.mode() & 0o7777 == mode && found.uid() == rustix::process::geteuid().as_raw()
-    };
-    if !(found.is_file() && found.len() == 0 && found.nlink() == 1 && is_ours(&found, 0o600)) {
-        return Ok(false);
-    }
-    for path in DIRS.map(|name| dir.join(name)) {
-        let found = path.symlink_metadata()?;
-        if !(found.is_dir() && is_ours(&found, 0o700)) || fs::read_dir(&path)?.next().is_some() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
 }
 
 /// Empty directories for an attempt that nobody has asked for yet.
@@ -111,12 +74,10 @@ pub(crate) fn make_ready(work_dir: &Path) -> io::Result<Made> {
 }
 
 fn make_in(parent: &Path) -> io::Result<Made> {
-    let output = format!("output-{}", &chance::name()?[..8]);
-    let made = Made { id: chance::name()?, output };
+    let made = Made { id: chance::name()?, output: format!("output-{}", &chance::name()?[..8]) };
     let dir = parent.join(&made.id);
-    private_dir(&dir)?;
-    for name in DIRS {
-        private_dir(&dir.join(name))?;
+    for dir in [&dir, &dir.join("workspace"), &dir.join("home"), &dir.join("tmp")] {
+        private_dir(dir)?;
     }
     private_file(&dir.join(&made.output), b"")?;
     Ok(made)
@@ -135,20 +96,18 @@ impl Place {
         Ok(Self::of(settings, made))
     }
 
-    fn of(settings: &Settings, made: Made) -> Self {
-        let id = made.id.clone();
+    fn of(settings: &Settings, Made { id, output }: Made) -> Self {
         let dir = attempts_dir(&settings.work_dir).join(&id);
         let secrets = secret_place(&settings.secret_places);
         Self {
             workspace: dir.join("workspace"),
             home: dir.join("home"),
             tmp: dir.join("tmp"),
-            output: dir.join(&made.output),
+            output: dir.join(output),
             secrets: secrets.map(|dir| dir.join(format!("berth-{id}"))).unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
             dir,
             id,
-            made,
         }
     }
 
@@ -247,46 +206,4 @@ fn private_dir(path: &Path) -> io::Result<()> {
 
 fn private_file(path: &Path, content: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_place_that_nobody_touched_is_used_again() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let work = dir.path();
-        for sub in [ATTEMPTS, READY] {
-            fs::create_dir(work.join(sub)).expect("made");
-        }
-        let attempts = attempts_dir(work);
-        let made = make_in(&attempts).expect("made");
-        let again = recycle(work, &made).expect("as it was made");
-        assert!(again.id != made.id && !attempts.join(&made.id).exists());
-        assert!(ready_dir(work).join(&again.id).join("workspace").is_dir());
-
-        let touch: [fn(&Path, &str); 7] = [
-            |place, _| fs::write(place.join("workspace/file"), "").expect("written"),
-            |place, _| fs::create_dir(place.join("home/.cache")).expect("made"),
-            |place, _| fs::write(place.join("beside"), "").expect("written"),
-            |place, output| {
-                fs::hard_link(place.join(output), place.join("../kept")).expect("linked");
-            },
-            |place, _| {
-                fs::remove_dir(place.join("tmp")).expect("removed");
-                std::os::unix::fs::symlink("/tmp", place.join("tmp")).expect("linked");
-            },
-            |place, output| fs::write(place.join(output), "name=value").expect("written"),
-            |place, _| {
-                let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
-                fs::set_permissions(place.join("home"), open).expect("changed");
-            },
-        ];
-        for touch in touch {
-            let made = make_in(&attempts).expect("made");
-            touch(&attempts.join(&made.id), &made.output);
-            assert!(recycle(work, &made).is_none(), "somebody was there");
-        }
-    }
 }
