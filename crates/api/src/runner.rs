@@ -32,6 +32,9 @@ pub trait Link: Send + Sync {
     /// An artifact that an earlier step kept, unpacked below `into` at the path it was kept from.
     fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError>;
 
+    /// A built registry, unpacked into an empty directory.
+    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError>;
+
     /// Keeps what lies at `path` below the workspace (a file or a directory); answers its digest.
     fn keep_artifact(
         &self,
@@ -117,8 +120,9 @@ pub struct Assignment {
     /// The step's id in the definition: `deploy`.
     pub step: String,
     pub step_name: String,
-    /// A built-in type: `script`.
+    /// A built-in type: `script`; or the type of a custom step as written, which `custom` describes.
     pub kind: String,
+    pub custom: Option<CustomCall>,
     /// Expressions are resolved.
     pub params: Map<String, Value>,
     /// Expressions are resolved; secrets are in it where the step asks for them.
@@ -137,6 +141,32 @@ pub struct Assignment {
     /// False: the pipeline has no repository, the workspace is empty.
     pub has_source: bool,
     pub timeout_s: u64,
+}
+
+/// One call of a custom step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CustomCall {
+    /// Of the built registry, which is fetched once and kept.
+    pub digest: String,
+    /// Shell text, run in the directory of the built registry.
+    pub start: String,
+    pub input: CallInput,
+    /// The registry's own type.
+    pub step_type: String,
+    /// What the step answered to be remembered. With it the call is a poll, which may be repeated.
+    pub polling_state: Option<Value>,
+    /// Who agreed, after the step had asked.
+    pub approved_by: Option<String>,
+    /// The calls before this one have written so much of the attempt's log.
+    pub log_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallInput {
+    Argument,
+    File,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -173,6 +203,12 @@ pub enum Outcome {
     Interrupted,
     /// Nothing of it ever ran: preparing failed for a reason that is not the step's, such as a full disk.
     NeverStarted { detail: String },
+    /// A custom step wants to be called again, with what it remembers. The attempt goes on without a process.
+    Waiting { state: Value, pause_ms: u64 },
+    /// A custom step wants people to agree before it is called again.
+    ApprovalRequired { context: Option<String> },
+    /// A custom step ended without an answer: nobody knows whether it took effect.
+    Unanswered { detail: String },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

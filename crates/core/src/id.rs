@@ -92,6 +92,8 @@ id! {
     /// A step of one deployment, in one stage.
     StepRunId = "stp",
     RepositoryId = "rep",
+    /// A repository of custom steps.
+    RegistryId = "reg",
     TokenId = "tok",
     EventId = "evt",
     SecretId = "sec",

@@ -16,6 +16,7 @@ pub mod mask;
 pub mod name;
 pub mod pipeline;
 pub mod plant;
+pub mod registry;
 pub mod repository;
 pub mod rollout;
 pub mod run;

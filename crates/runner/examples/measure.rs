@@ -128,6 +128,7 @@ fn script(id: &str, run: &str) -> Assignment {
         },
         step: id.into(),
         step_name: id.into(),
+        custom: None,
         kind: "script".into(),
         params: serde_json::Map::from_iter([("run".to_owned(), run.into())]),
         env: BTreeMap::new(),

@@ -118,17 +118,6 @@ pub fn is_branch(text: &str) -> bool {
         && text != "@"
 }
 
-/// The type of a step from a registry: `tools/deploy`, `tools/deploy@v2`, `CUSTOM:DEPLOY`.
-pub fn is_custom_type(text: &str) -> bool {
-    const PREFIX: &str = "CUSTOM:";
-    if text.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)) {
-        return Label::parse(&text[PREFIX.len()..]).is_ok();
-    }
-    let (path, version) = text.split_once('@').unwrap_or((text, "latest"));
-    let (registry, step) = path.split_once('/').unwrap_or_default();
-    [registry, step, version].into_iter().all(|part| Label::parse(part).is_ok())
-}
-
 fn edge(text: &str, first: fn(char) -> bool) -> bool {
     text.chars().next().is_some_and(first)
 }
@@ -173,30 +162,6 @@ mod tests {
         }
         for bad in ["", "1A", "A-B", "A B", "Ä", "A=B", "A\0"] {
             assert!(EnvVarName::parse(bad).is_err(), "{bad:?} was accepted");
-        }
-    }
-
-    #[test]
-    fn custom_types_name_a_registry_and_a_step() {
-        for good in
-            ["tools/deploy", "tools/deploy@v1.2", "tools/deploy@0a1b2c", "CUSTOM:DEPLOY", "custom:My-Step"]
-        {
-            assert!(is_custom_type(good), "{good} was refused");
-        }
-        for bad in [
-            "",
-            "/",
-            "tools/",
-            "/deploy",
-            "a/b/c",
-            "a/b@",
-            "a/../b",
-            "CUSTOM:",
-            "CUSTOM:a b",
-            "script",
-            "a/b@c/d",
-        ] {
-            assert!(!is_custom_type(bad), "{bad:?} was accepted");
         }
     }
 

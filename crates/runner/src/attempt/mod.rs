@@ -237,7 +237,14 @@ impl Attempt<'_> {
                 Outcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
             }
             Outcome::NeverStarted { detail } => Outcome::NeverStarted { detail: self.masker.mask(&detail) },
-            other @ (Outcome::Succeeded { .. } | Outcome::Stopped | Outcome::Interrupted) => other,
+            Outcome::Unanswered { detail } => Outcome::Unanswered { detail: self.masker.mask(&detail) },
+            Outcome::ApprovalRequired { context } => {
+                Outcome::ApprovalRequired { context: context.map(|text| self.masker.mask(&text)) }
+            }
+            other @ (Outcome::Succeeded { .. }
+            | Outcome::Stopped
+            | Outcome::Interrupted
+            | Outcome::Waiting { .. }) => other,
         }
     }
 }

@@ -81,6 +81,7 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
         },
         step: id.into(),
         step_name: id.into(),
+        custom: None,
         kind: kind.into(),
         params: params.into_iter().collect::<Map<_, _>>(),
         env: BTreeMap::new(),

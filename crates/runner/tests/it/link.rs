@@ -335,6 +335,10 @@ impl Link for TestLink {
         std::fs::write(into.join(name), content).map_err(|e| LinkError::Refused(e.to_string()))
     }
 
+    fn fetch_registry(&self, _attempt: &AttemptRef, _digest: &str, _into: &Path) -> Result<(), LinkError> {
+        Err(LinkError::Refused("no registries here".into()))
+    }
+
     fn keep_artifact(
         &self,
         _: &AttemptRef,

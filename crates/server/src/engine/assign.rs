@@ -59,6 +59,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
             StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
             StepType::Custom(text) => text.clone(),
         },
+        custom: None,
         params,
         env,
         secret_files,

@@ -194,6 +194,10 @@ impl Link for Embedded {
         done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
     }
 
+    fn fetch_registry(&self, _attempt: &AttemptRef, _digest: &str, _into: &Path) -> Result<(), LinkError> {
+        Err(LinkError::Refused("there is no such registry".into()))
+    }
+
     fn keep_artifact(
         &self,
         attempt: &AttemptRef,
@@ -279,6 +283,9 @@ fn ended(outcome: &Outcome) -> Ended {
         Outcome::Stopped => Ended::Stopped,
         Outcome::Interrupted => Ended::Interrupted,
         Outcome::NeverStarted { detail } => Ended::NeverStarted { detail: detail.clone() },
+        Outcome::Waiting { .. } | Outcome::ApprovalRequired { .. } | Outcome::Unanswered { .. } => {
+            Ended::Interrupted
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use crate::expression;
 use crate::name::DisplayName;
 use crate::pipeline::cursor::{Cursor, Fields, Read, word};
-use crate::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId, is_custom_type, is_reserved};
+use crate::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId, is_reserved};
 use crate::pipeline::limits::{
     MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
 };
@@ -16,6 +16,7 @@ use crate::pipeline::report::Problem;
 use crate::pipeline::seconds::Seconds;
 use crate::pipeline::tree::Value;
 use crate::pipeline::wording::quoted;
+use crate::registry::TypeRef;
 use crate::step::spec::PLANNED;
 use crate::step::{BUILTINS, OnLost, StepSpec};
 
@@ -113,7 +114,7 @@ impl Read for StepType {
         if let Some(spec) = StepSpec::by_name(text) {
             return Some(StepType::Builtin(spec.kind));
         }
-        if is_custom_type(text) {
+        if TypeRef::parse(text).is_some() {
             let message = "steps of registries are not available yet: this step cannot run and its params are not checked";
             at.add(Problem::warning("registries_not_available", message));
             return Some(StepType::Custom(text.to_owned()));

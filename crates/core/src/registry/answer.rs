@@ -1,0 +1,189 @@
+//! What a step has written into the file of one call.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Between two polls, when the step does not say.
+pub const POLL_PAUSE_MS_DEFAULT: u64 = 5_000;
+/// A step that asks for less would keep a runner busy with nothing.
+pub const POLL_PAUSE_MS_MIN: u64 = 100;
+/// And one that asks for more would not see for long that it was cancelled or is out of time.
+pub const POLL_PAUSE_MS_MAX: u64 = 3_600_000;
+/// What a step remembers travels in one argument, beside its params.
+pub const POLLING_STATE_BYTES_MAX: usize = 64 * 1024;
+const CONTEXT_CHARS_MAX: usize = 1_000;
+const ERROR_CHARS_MAX: usize = 2_000;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answer {
+    Succeeded {
+        outputs: BTreeMap<String, String>,
+    },
+    Failed {
+        error: String,
+        code: Option<String>,
+    },
+    /// People have to say yes before it goes on. `context` is what they are shown.
+    ApprovalRequired {
+        context: Option<String>,
+    },
+    /// It has begun something, or looked at it, and wants to look again.
+    Waiting {
+        state: Value,
+        pause_ms: u64,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Written {
+    status: String,
+    data: Option<Value>,
+    error: Option<Value>,
+    error_code: Option<Value>,
+    approval_request: Option<ApprovalRequest>,
+    polling_state: Option<Value>,
+    retry_after_ms: Option<f64>,
+}
+
+#[derive(Deserialize, Default)]
+struct ApprovalRequest {
+    context: Option<Value>,
+}
+
+impl Answer {
+    /// `Err` is for people: what is wrong with what was written.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let written: Written =
+            serde_json::from_slice(bytes).map_err(|error| format!("its answer cannot be read: {error}"))?;
+        match written.status.as_str() {
+            "SUCCESS" => Ok(Answer::Succeeded { outputs: outputs(written.data)? }),
+            "FAILED" => {
+                let error = written.error.map_or_else(|| "it gave no reason".into(), words);
+                let code = written.error_code.map(words).map(|code| cut(&code, CONTEXT_CHARS_MAX));
+                Ok(Answer::Failed { error: cut(&error, ERROR_CHARS_MAX), code })
+            }
+            "APPROVAL_REQUIRED" => {
+                let context = written.approval_request.unwrap_or_default().context;
+                Ok(Answer::ApprovalRequired { context: context.map(|it| cut(&words(it), CONTEXT_CHARS_MAX)) })
+            }
+            "TRIGGERED" | "POLL_AGAIN" => waiting(written),
+            other => Err(format!("its answer has the status {other:?}, which is not one of the protocol")),
+        }
+    }
+}
+
+fn waiting(written: Written) -> Result<Answer, String> {
+    let Some(state) = written.polling_state.filter(|state| !state.is_null()) else {
+        return Err(format!("it answered {} without a pollingState", written.status));
+    };
+    let bytes = state.to_string().len();
+    if bytes > POLLING_STATE_BYTES_MAX {
+        return Err(format!(
+            "its pollingState has {bytes} bytes, but at most {POLLING_STATE_BYTES_MAX} are kept; keep an id of it instead"
+        ));
+    }
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of floats saturates")]
+    let asked = written.retry_after_ms.filter(|ms| ms.is_finite()).map(|ms| ms as u64);
+    let pause_ms = asked.unwrap_or(POLL_PAUSE_MS_DEFAULT).clamp(POLL_PAUSE_MS_MIN, POLL_PAUSE_MS_MAX);
+    Ok(Answer::Waiting { state, pause_ms })
+}
+
+/// Outputs are texts: other values are written as JSON.
+fn outputs(data: Option<Value>) -> Result<BTreeMap<String, String>, String> {
+    match data {
+        None | Some(Value::Null) => Ok(BTreeMap::new()),
+        Some(Value::Object(members)) => Ok(texts(members)),
+        Some(_) => Err("it answered SUCCESS with data that is not an object; outputs need names".into()),
+    }
+}
+
+fn texts(members: Map<String, Value>) -> BTreeMap<String, String> {
+    members
+        .into_iter()
+        .filter(|(_, value)| !value.is_null())
+        .map(|(name, value)| (name, words(value)))
+        .collect()
+}
+
+fn words(value: Value) -> String {
+    match value {
+        Value::String(text) => text,
+        other => other.to_string(),
+    }
+}
+
+fn cut(text: &str, chars: usize) -> String {
+    text.chars().take(chars).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> String {
+        match Answer::parse(text.as_bytes()) {
+            Ok(answer) => format!("{answer:?}"),
+            Err(told) => told,
+        }
+    }
+
+    #[test]
+    fn answers_of_the_protocol_are_understood() {
+        let cases = [
+            (r#"{"status":"SUCCESS"}"#, r"Succeeded { outputs: {} }"),
+            (
+                r#"{"status":"SUCCESS","data":{"id":"d-1","count":3,"none":null,"list":[1]}}"#,
+                r#"Succeeded { outputs: {"count": "3", "id": "d-1", "list": "[1]"} }"#,
+            ),
+            (
+                r#"{"status":"FAILED","error":"no quota","errorCode":"QUOTA"}"#,
+                r#"Failed { error: "no quota", code: Some("QUOTA") }"#,
+            ),
+            (r#"{"status":"FAILED"}"#, r#"Failed { error: "it gave no reason", code: None }"#),
+            (r#"{"status":"APPROVAL_REQUIRED"}"#, "ApprovalRequired { context: None }"),
+            (
+                r#"{"status":"APPROVAL_REQUIRED","approvalRequest":{"context":"drop 3 tables"}}"#,
+                r#"ApprovalRequired { context: Some("drop 3 tables") }"#,
+            ),
+            (
+                r#"{"status":"TRIGGERED","pollingState":{"job":7}}"#,
+                r#"Waiting { state: Object {"job": Number(7)}, pause_ms: 5000 }"#,
+            ),
+            (
+                r#"{"status":"POLL_AGAIN","pollingState":1,"retryAfterMs":250.7}"#,
+                "Waiting { state: Number(1), pause_ms: 250 }",
+            ),
+            (
+                r#"{"status":"POLL_AGAIN","pollingState":1,"retryAfterMs":-5}"#,
+                "Waiting { state: Number(1), pause_ms: 100 }",
+            ),
+            (
+                r#"{"status":"POLL_AGAIN","pollingState":1,"retryAfterMs":1e300}"#,
+                "Waiting { state: Number(1), pause_ms: 3600000 }",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(shown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_answers_are_refused_in_words() {
+        let cases = [
+            (r#"{"status":"TRIGGERED"}"#, "it answered TRIGGERED without a pollingState"),
+            (r#"{"status":"DONE"}"#, r#"its answer has the status "DONE", which is not one of the protocol"#),
+            (r#"{"status":"SUCCESS","data":[1]}"#, "it answered SUCCESS with data that is not an object"),
+            ("", "its answer cannot be read"),
+            ("{}", "its answer cannot be read: missing field `status`"),
+        ];
+        for (text, expected) in cases {
+            assert!(shown(text).starts_with(expected), "{text}: {}", shown(text));
+        }
+        let big =
+            format!(r#"{{"status":"TRIGGERED","pollingState":"{}"}}"#, "x".repeat(POLLING_STATE_BYTES_MAX));
+        assert!(shown(&big).starts_with("its pollingState has 65538 bytes"), "{}", shown(&big));
+    }
+}

@@ -1,0 +1,19 @@
+//! Step registries: git repositories of custom steps, and the contract with the programs in them.
+//!
+//! One process per call, and nothing lives between calls: what a step wants to remember it answers, and is given back
+//! with the next call.
+
+mod answer;
+mod metadata;
+mod name;
+mod offer;
+
+pub use answer::{
+    Answer, POLL_PAUSE_MS_DEFAULT, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLLING_STATE_BYTES_MAX,
+};
+pub use metadata::{METADATA_BYTES_MAX, REGISTRY_STEPS_MAX, StepMetadata};
+pub use name::{RegistryName, TypeRef, step_key};
+pub use offer::{InputMode, Offer, Offers, Pinned};
+
+/// One argument of a program cannot be longer; the kernel's own limit.
+pub const REGISTRY_ARG_BYTES_MAX: usize = 128 * 1024;
