@@ -7,6 +7,7 @@ use std::time::Duration;
 use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RegistryId};
 use berth_core::registry::{Build, BuildStatus, Registry, RegistryStatus, Seen, Version, short};
+use berth_core::time::Timestamp;
 use berth_store::records::{registry, registry_build};
 use berth_store::{Context, StoreError, Tx};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,7 @@ use crate::app::{App, about_registry};
 use crate::artifacts::{ArtifactError, Artifacts, Kept};
 use crate::error::AppError;
 use crate::git::{GitError, Mirror, Sha};
-use crate::limits::{BUILDS_KEPT_MAX, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX};
+use crate::limits::BUILDS_KEPT_MAX;
 
 /// Characters of a build's error that are kept; the log has the rest.
 const ERROR_CHARS_MAX: usize = 2_000;
@@ -55,7 +56,9 @@ pub(super) async fn build(
     tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "a registry is built");
     let work = Work {
         mirror: app.git.registry(org, before.id),
-        artifacts: app.artifacts.limited_to(REGISTRY_BYTES_MAX),
+        artifacts: app.artifacts.limited_to(app.config.registry_bytes_max),
+        time_max: app.config.registry_build_max,
+        bytes_max: app.config.registry_bytes_max,
         log: app.registries.log(org, before.id, begun.number),
         dir: app.registries.work(),
         org,
@@ -94,7 +97,6 @@ async fn begin(app: &App, org: OrgId, before: &Registry, commit: &Commit) -> Res
                 status: RegistryStatus::Building,
                 commit: Some(sha),
                 synced_at: Some(tx.now()),
-                failures: 0,
                 ..now.seen
             };
             registry::saw(tx, now.id, &seen)?;
@@ -114,6 +116,8 @@ fn forget_surplus(app: &App, org: OrgId, registry: RegistryId, number: i64) {
 struct Work {
     mirror: Mirror,
     artifacts: Artifacts,
+    time_max: Duration,
+    bytes_max: u64,
     log: BuildLog,
     dir: std::path::PathBuf,
     org: OrgId,
@@ -124,12 +128,13 @@ struct Work {
 impl Work {
     fn done(&self, builder: &dyn Builder) -> Result<(Built, String), BuildFailed> {
         let machine = |error: std::io::Error| {
-            BuildFailed::Failed(format!("the server has no place to build it: {error}"))
+            BuildFailed::Machine(format!("the server has no place to build it: {error}"))
         };
         let mut log = self.log.create().map_err(machine)?;
         std::fs::create_dir_all(&self.dir).map_err(machine)?;
         let place = tempfile::Builder::new().prefix("build-").tempdir_in(&self.dir).map_err(machine)?;
-        let (source, scratch) = (place.path().join("source"), place.path().join("scratch"));
+        let place = place.keep();
+        let (source, scratch) = (place.join("source"), place.join("scratch"));
         std::fs::create_dir(&source).and_then(|()| std::fs::create_dir(&scratch)).map_err(machine)?;
         log.say(&format!("[berth] building commit {}", self.commit));
         let done = self.within(&source, &scratch, builder, &mut |bytes| log.append(bytes));
@@ -138,12 +143,12 @@ impl Work {
                 let keys: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
                 log.say(&format!("[berth] steps: {}; kept as {digest}", keys.join(", ")));
             }
-            Err(BuildFailed::Failed(error)) => log.say(&format!("[berth] failed: {error}")),
+            Err(BuildFailed::Failed(error) | BuildFailed::Machine(error)) => {
+                log.say(&format!("[berth] failed: {error}"))
+            }
             Err(BuildFailed::Stopped) => log.say("[berth] stopped with the server; another build follows"),
         }
-        if let Err(error) = place.close() {
-            tracing::warn!(%error, "what a build left could not be removed");
-        }
+        builder.clear(&place);
         done
     }
 
@@ -161,27 +166,28 @@ impl Work {
         let asked = BuildAsked {
             source,
             scratch,
-            timeout: Duration::from_secs(REGISTRY_BUILD_S_MAX),
-            bytes_max: REGISTRY_BYTES_MAX,
+            timeout: self.time_max,
+            bytes_max: self.bytes_max,
             is_stopping: &|| self.shutdown.is_cancelled(),
         };
         let built = builder.build(&asked, log)?;
-        let kept = self.artifacts.keep(self.org, source, "").map_err(refused)?;
+        let kept =
+            self.artifacts.keep(self.org, source, "").map_err(|error| refused(error, self.bytes_max))?;
         let Kept { digest, .. } = kept;
         Ok((built, digest))
     }
 }
 
-fn refused(error: ArtifactError) -> BuildFailed {
-    BuildFailed::Failed(match error {
-        ArtifactError::TooLarge { path } => {
-            format!(
-                "what it built is larger than {} MiB, with {path}; leave out what its steps do not need",
-                REGISTRY_BYTES_MAX / (1024 * 1024)
-            )
+fn refused(error: ArtifactError, bytes_max: u64) -> BuildFailed {
+    match error {
+        ArtifactError::TooLarge { path } => BuildFailed::Failed(format!(
+            "what it built is larger than {bytes_max} bytes, with {path}; leave out what its steps do not need"
+        )),
+        ArtifactError::Full | ArtifactError::Io(_) => {
+            BuildFailed::Machine(format!("what it built cannot be kept: {error}"))
         }
-        other => format!("what it built cannot be kept: {other}"),
-    })
+        other => BuildFailed::Failed(format!("what it built cannot be kept: {other}")),
+    }
 }
 
 /// A version, or the reason why there is none. What was good before stays the current one.
@@ -195,19 +201,12 @@ async fn end(
 ) -> Result<(), AppError> {
     app.store
         .transact(Context::system(Some(org)), move |tx| {
-            let error = match &done {
-                Err(BuildFailed::Failed(error)) => Some(error.chars().take(ERROR_CHARS_MAX).collect::<String>()),
-                Ok(_) | Err(BuildFailed::Stopped) => None,
-            };
+            let failure = done.as_ref().err().map(Failure::of);
+            let error = failure.as_ref().map(|failure| failure.why.clone());
             let status = if error.is_some() { BuildStatus::Failed } else { BuildStatus::Succeeded };
             let build = Build { status, finished_at: Some(tx.now()), error: error.clone(), ..begun };
             registry_build::put(tx, &build)?;
             let Some(now) = registry::by_id(tx, before.id)? else { return Ok(()) };
-            let kind = if error.is_some() { EventKind::RegistryBuildFailed } else { EventKind::RegistryBuilt };
-            let event = about_registry(kind, &now)
-                .with("commit", commit.sha.as_str())
-                .with("build", build.number)
-                .with_some("error", error.as_ref());
             if let Ok((built, digest)) = done {
                 let version = Version {
                     registry: now.id,
@@ -222,8 +221,10 @@ async fn end(
                 registry_build::put_version(tx, &version)?;
                 commit.note(tx, now.id)?;
             }
-            tx.record(event)?;
-            let seen = seen_after(&before, &now, &commit, error, tx.now());
+            let kind = if error.is_some() { EventKind::RegistryBuildFailed } else { EventKind::RegistryBuilt };
+            let event = about_registry(kind, &now).with("commit", commit.sha.as_str());
+            tx.record(event.with("build", build.number).with_some("error", error))?;
+            let seen = seen_after(&before, &now, &commit, failure, tx.now());
             registry::saw(tx, now.id, &seen)?;
             tracing::info!(registry = %now.name, commit = short(commit.sha.as_str()), %status, "a registry was built");
             Ok(())
@@ -231,37 +232,57 @@ async fn end(
         .await
 }
 
+struct Failure {
+    why: String,
+    /// Another try would end the same way.
+    is_final: bool,
+}
+
+impl Failure {
+    fn of(failed: &BuildFailed) -> Self {
+        let (why, is_final) = match failed {
+            BuildFailed::Failed(why) => (why.as_str(), true),
+            BuildFailed::Machine(why) => (why.as_str(), false),
+            BuildFailed::Stopped => ("the server stopped", false),
+        };
+        Self { why: why.chars().take(ERROR_CHARS_MAX).collect(), is_final }
+    }
+}
+
 fn seen_after(
     before: &Registry,
     now: &Registry,
     commit: &Commit,
-    error: Option<String>,
-    time: berth_core::time::Timestamp,
+    failure: Option<Failure>,
+    time: Timestamp,
 ) -> Seen {
     // Somebody gave it another ref meanwhile: the version is good, but it is not the one that is meant.
     if now.reference != before.reference {
         return Seen { status: RegistryStatus::Pending, ..now.seen.clone() };
     }
-    let due_at = due_at(before, now, 0, time);
     let sha = Some(commit.sha.to_string());
-    match error {
-        None => Seen {
+    let Some(Failure { why, is_final }) = failure else {
+        return Seen {
             status: RegistryStatus::Ready,
             current: sha.clone(),
             commit: sha,
             failed_commit: None,
             error: None,
-            due_at,
+            failures: 0,
+            due_at: due_at(before, now, 0, time),
             ..now.seen.clone()
-        },
-        // A sync that was asked for meanwhile wants another build.
-        Some(error) => Seen {
-            status: RegistryStatus::Failed,
-            commit: sha.clone(),
-            failed_commit: sha.filter(|_| now.seen.due_at == before.seen.due_at),
-            error: Some(error),
-            due_at,
-            ..now.seen.clone()
-        },
+        };
+    };
+    let failures = if is_final { 0 } else { now.seen.failures + 1 };
+    // A sync that was asked for meanwhile wants another build.
+    let is_asked = now.seen.due_at != before.seen.due_at;
+    Seen {
+        status: RegistryStatus::Failed,
+        failed_commit: sha.clone().filter(|_| is_final && !is_asked),
+        commit: sha,
+        error: Some(why),
+        failures,
+        due_at: due_at(before, now, failures, time),
+        ..now.seen.clone()
     }
 }

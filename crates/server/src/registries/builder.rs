@@ -9,6 +9,9 @@ use berth_core::registry::{InputMode, StepMetadata};
 pub trait Builder: Send + Sync {
     /// Builds what was checked out and asks it for its steps. What lies in `source` afterwards is what was built.
     fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed>;
+
+    /// Removes what a build left, however deep and strange it is.
+    fn clear(&self, dir: &Path);
 }
 
 pub struct BuildAsked<'a> {
@@ -35,6 +38,8 @@ pub struct Built {
 pub enum BuildFailed {
     /// For people: what was wrong with the registry.
     Failed(String),
-    /// Nobody's fault: the server stops.
+    /// For people: the registry is not to blame, the same build may succeed another time.
+    Machine(String),
+    /// The server stops.
     Stopped,
 }

@@ -44,8 +44,12 @@ pub(crate) struct Registries {
 
 impl Registries {
     pub(crate) fn new(data_dir: &Path) -> Self {
-        let dir = data_dir.join("registries");
-        Self { dir, builder: None, under_way: Mutex::default(), asked: Notify::default() }
+        Self {
+            dir: registries_dir(data_dir),
+            builder: None,
+            under_way: Mutex::default(),
+            asked: Notify::default(),
+        }
     }
 
     pub(crate) fn building_with(self, builder: Arc<dyn Builder>) -> Self {
@@ -65,9 +69,9 @@ impl Registries {
         self.dir.join("logs").join(org.to_string()).join(registry.to_string())
     }
 
-    /// Where builds happen; each has a directory of its own there.
+    /// Where builds happen; each has a directory of its own there. What is left there is nobody's at the next start.
     fn work(&self) -> PathBuf {
-        self.dir.join("work")
+        work_dir(&self.dir).join("attempts")
     }
 
     /// The registry is gone, and what its builds printed with it.
@@ -94,6 +98,19 @@ impl Registries {
     fn under_way(&self) -> MutexGuard<'_, HashMap<RegistryId, OrgId>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Below it lie the places of builds.
+pub fn build_dir(data_dir: &Path) -> PathBuf {
+    work_dir(&registries_dir(data_dir))
+}
+
+fn registries_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("registries")
+}
+
+fn work_dir(dir: &Path) -> PathBuf {
+    dir.join("work")
 }
 
 /// A registry nobody else in this process looks at meanwhile.
