@@ -7,6 +7,7 @@ use berth_core::deployment::Failure;
 use berth_core::expression::{Budget, Marks};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::Definition;
+use berth_core::registry::Offers;
 use berth_core::run::{
     Facts, Named, PLAN_FUEL_MAX, Plan, PlannedStage, PlannedStep, StageKind, Target, When, obstacles, preview,
 };
@@ -58,8 +59,9 @@ impl App {
         let (organization, pipeline, source) = read.await?;
         let planned = self.parsing.run(move || {
             let definition = definition_of(&source)?;
+            let offers = Offers::new();
             reachable(&definition, environment.as_ref())?;
-            let known = PlanFacts { organization: Some(organization), pipeline, commit };
+            let known = PlanFacts { organization: Some(organization), pipeline, commit, offers };
             plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {
                 let problem = Problem::new(Code::PipelineInvalid, failure.detail);
                 AppError::from(problem.with("diagnostics", serde_json::json!([])))
@@ -75,6 +77,7 @@ pub struct PlanFacts {
     pub organization: Option<Named>,
     pub pipeline: Option<Named>,
     pub commit: Option<CommitId>,
+    pub offers: Offers,
 }
 
 /// The plan of a definition, with markers in place of what is not known.
@@ -93,9 +96,10 @@ pub fn plan_definition(
         trigger: serde_json::Map::new(),
         session: None,
         environment: None,
+        offers: known.offers,
     };
     let target = environment.map_or(Target::Stages, Target::Environment);
-    preview(definition, &target, &facts).map(|plan| shown(&plan))
+    preview(definition, &target, &facts).map(|plan| shown(&plan, &facts.offers))
 }
 
 /// A wrong environment is a mistake in the request, and not in the definition.
@@ -110,7 +114,7 @@ fn reachable(definition: &Definition, environment: Option<&EnvName>) -> Result<(
     Ok(())
 }
 
-fn shown(plan: &Plan) -> wire::Plan {
+fn shown(plan: &Plan, offers: &Offers) -> wire::Plan {
     let nothing = berth_core::expression::Contexts::new();
     let mut marks = Marks::new(&nothing, Budget::new(PLAN_FUEL_MAX, PLAN_SHOWN_BYTES_MAX));
     let mut stages = Vec::with_capacity(plan.stages.len());
@@ -126,7 +130,7 @@ fn shown(plan: &Plan) -> wire::Plan {
             steps: stage.steps.iter().map(|step| shown_step(step, stage, &mut marks)).collect(),
         });
     }
-    wire::Plan { stages, obstacles: obstacles(plan) }
+    wire::Plan { stages, obstacles: obstacles(plan, offers) }
 }
 
 fn shown_step(step: &PlannedStep, stage: &PlannedStage, marks: &mut Marks<'_>) -> wire::PlannedStep {

@@ -89,6 +89,7 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
             .environment
             .as_ref()
             .map(|(name, fence)| members(json!({"name": name.as_str(), "fence": fence}))),
+        offers: berth_core::registry::Offers::new(),
     };
     let environment = wanted.environment.map(|(name, _)| name);
     let made = app.engine.planning.run(move || planned(&definition, environment.as_ref(), &facts)).await?;
