@@ -104,6 +104,12 @@ kinds! {
     WebhookRotated = "webhook_rotated",
     WebhookDeactivated = "webhook_deactivated",
     WebhookDeleted = "webhook_deleted",
+    RegistryCreated = "registry_created",
+    RegistryUpdated = "registry_updated",
+    RegistryDeleted = "registry_deleted",
+    RegistrySynced = "registry_synced",
+    RegistryBuilt = "registry_built",
+    RegistryBuildFailed = "registry_build_failed",
 }
 
 impl fmt::Display for EventKind {
