@@ -24,6 +24,7 @@ mod left_over;
 mod log;
 mod process;
 mod pulse;
+pub mod registry;
 mod runner;
 mod sandbox;
 mod settings;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use crate::left_over::kill_left_over;
 use crate::log::GiveUp;
 use crate::process::tree::become_subreaper;
 use crate::pulse::{self, Pulse};
+use crate::registry::Cache;
 use crate::sandbox::{Cage, Level};
 use crate::settings::{Settings, StartError};
 use crate::tidy::Tidy;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) link: Arc<dyn Link>,
     pub(crate) pulse: Pulse,
     pub(crate) tidy: Tidy,
+    pub(crate) registries: Cache,
     level: Level,
     state: Arc<Mutex<State>>,
     changed: Condvar,
@@ -62,7 +64,7 @@ impl Runner {
     /// Ends what an earlier process left, then asks for work.
     pub fn start(mut settings: Settings, link: Arc<dyn Link>) -> Result<Self, StartError> {
         let lock = prepare(&mut settings)?;
-        let level = sandbox::choose(&settings)?;
+        let level = sandbox::choose(settings.sandbox)?;
         become_subreaper();
         let left = kill_left_over(&settings.work_dir)
             .map_err(|source| StartError::WorkDir { path: settings.work_dir.clone(), source })?;
@@ -72,6 +74,7 @@ impl Runner {
         let state = State { running: HashMap::new(), changed_at: Instant::now(), taken: 0, ends_by: None };
         let (tidy, chores) = Tidy::new();
         let shared = Arc::new(Shared {
+            registries: Cache::new(&settings.work_dir),
             settings,
             link,
             pulse: Pulse::new(),
@@ -151,7 +154,15 @@ impl Shared {
     }
 
     pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
-        Cage { level: &self.level, settings: &self.settings, place }
+        let hidden = self.settings.hidden.iter().chain([&self.settings.work_dir]);
+        Cage {
+            level: &self.level,
+            hidden: hidden.map(PathBuf::as_path).collect(),
+            tmp: &place.tmp,
+            own: vec![&place.dir],
+            read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
+            id: &place.id,
+        }
     }
 
     /// False: it runs already.

@@ -3,6 +3,7 @@
 pub(crate) mod artifacts;
 pub(crate) mod environment;
 pub(crate) mod exit;
+mod host;
 pub(crate) mod outputs;
 pub(crate) mod place;
 pub(crate) mod removal;
@@ -23,6 +24,7 @@ use crate::backoff::Backoff;
 use crate::builtin;
 use crate::control::{Control, Why};
 use crate::log::Log;
+use crate::registry;
 use crate::runner::Shared;
 use crate::settings::Settings;
 use place::Place;
@@ -66,6 +68,7 @@ pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &A
         &masker,
         &shared.settings,
         shared.give_up(),
+        assignment.custom.as_ref().map_or(0, |call| call.log_bytes),
     );
     let attempt = Attempt {
         assignment,
@@ -83,6 +86,9 @@ pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &A
         Ok((outputs, artifacts)) => Outcome::Succeeded { outputs, artifacts },
         Err(outcome) => attempt.masked(outcome),
     };
+    if assignment.custom.is_some() {
+        attempt.log.end_line();
+    }
     let log_bytes = attempt.log.finish();
     Finished { outcome, isolation: attempt.isolation.get(), log_bytes, place: attempt.place.into_inner() }
 }
@@ -96,20 +102,18 @@ impl Attempt<'_> {
         }
         match self.masker.unmaskable() {
             0 => {}
+            // It was said at the first call.
+            _ if self.assignment.custom.as_ref().is_some_and(|call| call.log_bytes > 0) => {}
             count => self.log.line(&format!(
                 "[berth] {count} secret values are too short, too common or too many to be masked"
             )),
         }
-        let kind = builtin::BUILTINS.iter().find(|kind| kind.name() == self.assignment.kind);
-        let Some(kind) = kind else {
-            return Err(invalid(format!(
-                "this runner does not know the step type `{}`",
-                self.assignment.kind
-            )));
+        let outputs = match &self.assignment.custom {
+            Some(call) => registry::run_step(self, call)?,
+            None => self.run_builtin()?,
         };
-        let outputs = kind.run(self)?;
         for (name, value) in &outputs {
-            if self.masker.finds_in(value) {
+            if self.masker.finds_in(value) || self.masker.finds_in(name) {
                 return Err(invalid(format!(
                     "the output `{name}` holds a secret; outputs are shown to people, so pass secrets by `env`"
                 )));
@@ -117,6 +121,14 @@ impl Attempt<'_> {
         }
         let artifacts = artifacts::keep(self)?;
         Ok((outputs, artifacts))
+    }
+
+    fn run_builtin(&self) -> Done {
+        let kind = builtin::BUILTINS.iter().find(|kind| kind.name() == self.assignment.kind);
+        let kind = kind.ok_or_else(|| {
+            invalid(format!("this runner does not know the step type `{}`", self.assignment.kind))
+        })?;
+        kind.run(self)
     }
 
     pub(crate) fn settings(&self) -> &Settings {

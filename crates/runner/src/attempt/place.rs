@@ -23,7 +23,6 @@ use rustix::fs::{Mode, OFlags, open, statfs};
 
 use super::removal::remove;
 use crate::chance;
-use crate::process::tree::mark;
 use crate::settings::Settings;
 
 const ATTEMPTS: &str = "attempts";
@@ -45,6 +44,7 @@ pub(crate) struct Place {
     /// On a tmpfs; not there when the step has no secret files.
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
+    has_secret_task: std::cell::Cell<bool>,
 }
 
 pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
@@ -106,14 +106,10 @@ impl Place {
             output: dir.join(output),
             secrets: secrets.map(|dir| dir.join(format!("berth-{id}"))).unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
+            has_secret_task: std::cell::Cell::new(false),
             dir,
             id,
         }
-    }
-
-    /// The mark of its processes.
-    pub(crate) fn mark(&self) -> Vec<u8> {
-        mark(&self.id)
     }
 
     pub(crate) fn put_secrets(
@@ -123,16 +119,9 @@ impl Place {
     ) -> Result<(), String> {
         let mut paths = BTreeMap::new();
         if !files.is_empty() {
-            if self.secrets.as_os_str().is_empty() {
-                return Err(format!(
-                    "`secret_files` need a tmpfs, and none of {:?} is one: secrets are not written to a disk",
-                    settings.secret_places
-                ));
-            }
+            self.need_tmpfs("`secret_files`", settings)?;
             let written = (|| {
-                // First where they are, then they themselves: a crash in between leaves nothing unknown.
-                private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
-                private_dir(&self.secrets)?;
+                self.make_secrets()?;
                 for (index, (name, value)) in files.iter().enumerate() {
                     let path = self.secrets.join(index.to_string());
                     private_file(&path, value.reveal().as_bytes())?;
@@ -146,8 +135,47 @@ impl Place {
         Ok(())
     }
 
+    /// What a custom step is called with, as a file.
+    pub(crate) fn put_task(
+        &self,
+        settings: &Settings,
+        task: &str,
+        is_secret: bool,
+    ) -> Result<PathBuf, String> {
+        let cannot = |error: io::Error| format!("cannot write what the step is called with: {error}");
+        if !is_secret {
+            let path = self.dir.join("task.json");
+            private_file(&path, task.as_bytes()).map_err(cannot)?;
+            return Ok(path);
+        }
+        self.need_tmpfs("params that hold a secret", settings)?;
+        if !self.has_secrets() {
+            self.make_secrets().map_err(cannot)?;
+        }
+        self.has_secret_task.set(true);
+        let path = self.secrets.join("task.json");
+        private_file(&path, task.as_bytes()).map_err(cannot)?;
+        Ok(path)
+    }
+
     pub(crate) fn has_secrets(&self) -> bool {
-        self.secret_files.get().is_some_and(|files| !files.is_empty())
+        self.has_secret_task.get() || self.secret_files.get().is_some_and(|files| !files.is_empty())
+    }
+
+    fn need_tmpfs(&self, what: &str, settings: &Settings) -> Result<(), String> {
+        if !self.secrets.as_os_str().is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "{what} need a tmpfs, and none of {:?} is one: secrets are not written to a disk",
+            settings.secret_places
+        ))
+    }
+
+    /// First where they are, then they themselves: a crash in between leaves nothing unknown.
+    fn make_secrets(&self) -> io::Result<()> {
+        private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
+        private_dir(&self.secrets)
     }
 
     pub(crate) fn remove(&self) {

@@ -11,7 +11,7 @@ use berth_api::runner::Outcome;
 
 use super::StepKind;
 use crate::attempt::{Attempt, Done, environment, exit, invalid, outputs};
-use crate::process::{self, Ended, Halt};
+use crate::process::{self, Ended, Halt, Nothing};
 use crate::settings::SCRIPT_BYTES_MAX;
 
 pub(super) struct Script;
@@ -27,7 +27,7 @@ impl StepKind for Script {
         match ended.halt {
             Some(Halt::Told(why)) => return Err(attempt.halted(&why)),
             Some(Halt::TimedOut) => return Err(attempt.timed_out()),
-            None => {}
+            Some(Halt::Enough) | None => {}
         }
         let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
         if let Some(failure) = exit::failure(ended.status, has_memory_limit) {
@@ -57,7 +57,7 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
         return Err(attempt.halted(&why));
     }
     attempt.isolation.set(cage.isolation());
-    process::run(attempt, &cage, command, by).map_err(|error| {
+    process::run(attempt, &cage, command, by, &mut Nothing).map_err(|error| {
         // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
         if attempt.has_run.get() {
             attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {error}"));

@@ -57,7 +57,7 @@ fn try_command(attempt: &Attempt<'_>, run: &str, by: Instant) -> Result<Option<S
     match ended.halt {
         Some(Halt::Told(why)) => Err(attempt.halted(&why)),
         Some(Halt::TimedOut) => Ok(Some("the command was still running".into())),
-        None => Ok(exit::failure(ended.status, false).map(|outcome| match outcome {
+        Some(Halt::Enough) | None => Ok(exit::failure(ended.status, false).map(|outcome| match outcome {
             Outcome::Failed { detail, .. } => detail,
             other => format!("{other:?}"),
         })),

@@ -48,6 +48,7 @@ struct Sent {
 }
 
 impl Log {
+    /// `start` is how much of it is there already, from earlier calls of the same attempt.
     pub(crate) fn new(
         link: Arc<dyn Link>,
         attempt: AttemptRef,
@@ -55,15 +56,18 @@ impl Log {
         masker: &Masker,
         settings: &Settings,
         give_up: GiveUp,
+        start: u64,
     ) -> Self {
         let state = State {
             stream: masker.stream(),
+            aside: masker.stream(),
             pending: VecDeque::new(),
             oldest: None,
-            offset: 0,
-            accepted: 0,
+            offset: start,
+            accepted: start,
             lost: 0,
-            is_truncated: false,
+            // Nothing but the line that says so makes a log longer than it may be.
+            is_truncated: start > settings.step_log_bytes_max,
             is_away: false,
             refused: None,
             is_over: false,
@@ -101,13 +105,36 @@ impl Log {
         self.tick();
     }
 
+    /// A line from elsewhere, which stands between the lines of the output.
+    pub(crate) fn write_aside(&self, line: &[u8]) {
+        let mut state = self.sent.lock();
+        if state.is_truncated || state.is_over {
+            return;
+        }
+        let mut masked = Vec::with_capacity(line.len() + 1);
+        if !state.ends_line {
+            masked.push(b'\n');
+        }
+        state.aside.push(line, &mut masked);
+        state.accept(&masked, self.sent.bytes_max);
+        drop(state);
+        self.tick();
+    }
+
+    /// What comes after it, in another call of the step, begins on a line of its own.
+    pub(crate) fn end_line(&self) {
+        let mut state = self.sent.lock();
+        state.flush(self.sent.bytes_max);
+        if !state.ends_line && state.refused.is_none() && !state.is_over {
+            state.put(b"\n");
+        }
+    }
+
     /// A line of our own. It goes the same way as the step's bytes: it may quote what holds a secret.
     pub(crate) fn line(&self, text: &str) {
         let mut state = self.sent.lock();
+        state.flush(self.sent.bytes_max);
         let mut masked = Vec::new();
-        state.stream.flush(&mut masked);
-        state.accept(&masked, self.sent.bytes_max);
-        masked.clear();
         let begin = if state.ends_line { "" } else { "\n" };
         state.stream.push(format!("{begin}{text}\n").as_bytes(), &mut masked);
         state.stream.flush(&mut masked);
@@ -157,9 +184,7 @@ impl Log {
     /// The step is over: sends what is left and answers the length of the whole log.
     pub(crate) fn finish(&self) -> u64 {
         let mut state = self.sent.lock();
-        let mut masked = Vec::new();
-        state.stream.flush(&mut masked);
-        state.accept(&masked, self.sent.bytes_max);
+        state.flush(self.sent.bytes_max);
         if state.refused.is_none() {
             state.tell_lost();
         }

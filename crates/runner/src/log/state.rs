@@ -10,6 +10,8 @@ use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct State {
     pub(super) stream: Stream,
+    /// Of lines from elsewhere: a value that is cut in two by one of them is still found.
+    pub(super) aside: Stream,
     /// Masked, in order, not yet sent; the first one stands at `offset`.
     pub(super) pending: VecDeque<u8>,
     pub(super) oldest: Option<Instant>,
@@ -62,6 +64,14 @@ impl State {
                 self.put_line(&format!("[berth] log truncated: it is longer than {bytes_max} bytes"));
             }
         }
+    }
+
+    /// What was held back, because it might have become a value.
+    pub(super) fn flush(&mut self, bytes_max: u64) {
+        let mut masked = Vec::new();
+        self.stream.flush(&mut masked);
+        self.aside.flush(&mut masked);
+        self.accept(&masked, bytes_max);
     }
 
     pub(super) fn tell_lost(&mut self) {

@@ -1,8 +1,9 @@
-//! Runs one process of an attempt: its output into the log, its end seen, its whole tree ended when it has to.
+//! Runs one process of an attempt or a build: its output into the log, its end seen, its whole tree ended when it has to.
 //!
-//! The attempt's thread waits on three things at once: output, the end of the main process (its pidfd) and being told
-//! to stop. The step is over when its main process is; what it left in the background is ended then.
+//! One thread waits on everything at once: output, the end of the main process (its pidfd), being told to stop, and
+//! what is looked at beside. It is over when its main process is; what that left in the background is ended then.
 
+mod host;
 pub(crate) mod proc;
 pub(crate) mod tree;
 
@@ -15,9 +16,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_group, pidfd_open, prlimit};
 
-use crate::attempt::Attempt;
 use crate::control::{Why, timespec};
 use crate::sandbox::Cage;
+pub(crate) use host::{Beside, Host, Nothing};
 use proc::Seen;
 use tree::Tree;
 
@@ -36,6 +37,8 @@ const DRAIN: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Orphans that have ended are waited for this often while a step runs.
 const REAP_EVERY: Duration = Duration::from_secs(10);
+/// A process that has done its work has this long to end by itself.
+const ENOUGH_GRACE: Duration = Duration::from_secs(2);
 
 /// How a process ended.
 #[derive(Debug)]
@@ -49,32 +52,44 @@ pub(crate) struct Ended {
 pub(crate) enum Halt {
     Told(Why),
     TimedOut,
+    /// What was looked at beside it said so.
+    Enough,
 }
 
 /// Runs `command` until it has ended and nothing of it is left. `by` is when its time is over. After an error nothing is
-/// left either: the end of the [`Tree`] sees to that. Whether anything ran, the attempt knows.
+/// left either: the end of the [`Tree`] sees to that. Whether anything ran, the host knows.
 pub(crate) fn run(
-    attempt: &Attempt<'_>,
+    host: &dyn Host,
     cage: &Cage<'_>,
     mut command: Command,
     by: Instant,
+    beside: &mut dyn Beside,
 ) -> std::io::Result<Ended> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
-    let (tree, child) = Tree::start(cage.place.mark(), || cage.spawn(&mut command))?;
-    attempt.has_run.set(true);
+    let (tree, child) = Tree::start(cage.mark(), || cage.spawn(&mut command))?;
+    host.begun();
     // The command keeps our ends of the pipe open; without them its end can be seen.
     drop(command);
-    limit_memory(attempt, tree.pid());
+    limit_memory(host, tree.pid());
     let handle = pidfd_open(tree.pid(), PidfdFlags::empty())?;
     rustix::io::ioctl_fionbio(&reader, true)?;
-    let watch =
-        Watch { attempt, cage, tree, child, handle, reader: Some(reader), buffer: vec![0; READ_BYTES] };
+    let watch = Watch {
+        host,
+        cage,
+        tree,
+        child,
+        handle,
+        reader: Some(reader),
+        buffer: vec![0; READ_BYTES],
+        beside,
+        enough_by: None,
+    };
     watch.run(by)
 }
 
-fn limit_memory(attempt: &Attempt<'_>, pid: Pid) {
-    let Some(bytes) = attempt.settings().step_memory_bytes_max else { return };
+fn limit_memory(host: &dyn Host, pid: Pid) {
+    let Some(bytes) = host.memory_bytes_max() else { return };
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
         tracing::warn!("the memory of a step is not limited: {error}");
@@ -82,7 +97,7 @@ fn limit_memory(attempt: &Attempt<'_>, pid: Pid) {
 }
 
 struct Watch<'a> {
-    attempt: &'a Attempt<'a>,
+    host: &'a dyn Host,
     cage: &'a Cage<'a>,
     tree: Tree,
     child: Child,
@@ -90,6 +105,9 @@ struct Watch<'a> {
     /// Nothing once every writer is gone.
     reader: Option<PipeReader>,
     buffer: Vec<u8>,
+    beside: &'a mut dyn Beside,
+    /// Since it has done its work: when it is ended.
+    enough_by: Option<Instant>,
 }
 
 impl Watch<'_> {
@@ -99,18 +117,22 @@ impl Watch<'_> {
             if self.has_ended() {
                 break None;
             }
-            if let Some(why) = self.attempt.asked() {
+            if let Some(why) = self.host.asked() {
                 break Some(Halt::Told(why));
             }
             let now = Instant::now();
             if now >= by {
                 break Some(Halt::TimedOut);
             }
+            if self.enough_by.is_some_and(|enough_by| now >= enough_by) {
+                break Some(Halt::Enough);
+            }
             if now - reaped > REAP_EVERY {
                 reaped = now;
                 self.tree.members();
             }
-            self.wait(TICK.min(by - now), Wake::Watched);
+            let until = self.enough_by.map_or(by, |enough_by| enough_by.min(by));
+            self.wait(self.host.tick().min(until - now), Wake::Watched);
         };
         // It may have ended by itself in the moment it was told to stop: then that is how it ended.
         let halt = if self.has_ended() { None } else { halt };
@@ -134,15 +156,10 @@ impl Watch<'_> {
 
     /// TERM to all, time to end, then KILL.
     fn stop(&mut self) {
-        let settings = self.attempt.settings();
-        let grace = match self.attempt.asked() {
-            Some(Why::Shutdown) => settings.shutdown_grace,
-            _ => settings.stop_grace,
-        };
-        let usual = Instant::now() + grace;
+        let usual = Instant::now() + self.host.grace();
         let mut held = self.tell_to_end();
         loop {
-            let kill_by = self.attempt.control.kill_by().map_or(usual, |earlier| earlier.min(usual));
+            let kill_by = self.host.kill_by().map_or(usual, |earlier| earlier.min(usual));
             let now = Instant::now();
             if now >= kill_by || (self.has_ended() && self.tree.members().is_empty()) {
                 break;
@@ -185,7 +202,7 @@ impl Watch<'_> {
         let mut until = Instant::now() + DRAIN;
         let mut bytes = 0;
         while self.reader.is_some() && bytes < DRAIN_BYTES_MAX && Instant::now() < until {
-            if !self.attempt.log.has_room() {
+            if !self.host.has_room() {
                 std::thread::sleep(FULL_TICK);
                 // A slow server takes none of the step's time.
                 until += FULL_TICK;
@@ -206,19 +223,24 @@ impl Watch<'_> {
 
     /// Waits for output and for what `wake` names, reads what is there, and lets the log send what is due.
     fn wait(&mut self, limit: Duration, wake: Wake) {
-        let log = &self.attempt.log;
-        let has_room = log.has_room();
+        let has_room = self.host.has_room();
         let mut limit = if has_room { limit } else { limit.min(FULL_TICK) };
-        if let Some(due) = log.due_in() {
+        if let Some(due) = self.host.due_in() {
             limit = limit.min(due.max(Duration::from_millis(1)));
         }
-        let mut fds = Vec::with_capacity(3);
+        limit = limit.min(self.beside.tick());
+        let mut fds = Vec::with_capacity(4);
         if let Some(reader) = self.reader.as_ref().filter(|_| has_room) {
             fds.push(PollFd::new(reader, PollFlags::IN));
         }
         let outputs = fds.len();
-        if wake == Wake::Watched {
-            fds.push(PollFd::from_borrowed_fd(self.attempt.control.wake(), PollFlags::IN));
+        if has_room && let Some(descriptor) = self.beside.descriptor() {
+            fds.push(PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
+        }
+        if wake == Wake::Watched
+            && let Some(told) = self.host.wake()
+        {
+            fds.push(PollFd::from_borrowed_fd(told, PollFlags::IN));
         }
         if wake != Wake::OutputOnly && !(wake == Wake::Stopping && self.has_ended()) {
             fds.push(PollFd::new(&self.handle, PollFlags::IN));
@@ -227,10 +249,14 @@ impl Watch<'_> {
         let ready = rustix::event::poll(&mut fds, Some(&timespec(limit))).is_ok();
         let is_readable = ready && fds[..outputs].iter().any(|fd| !fd.revents().is_empty());
         drop(fds);
+        // Looked at first: whoever writes to both mostly prints what comes last.
+        if self.beside.look(self.host) {
+            self.enough_by.get_or_insert_with(|| Instant::now() + ENOUGH_GRACE);
+        }
         if is_readable {
             self.read();
         }
-        self.attempt.log.tick();
+        self.host.see_to_log();
     }
 
     /// One piece of output, and its length. Zero when there is none now; the reader is given up at the end.
@@ -245,7 +271,7 @@ impl Watch<'_> {
                     return 0;
                 }
                 Ok(length) => {
-                    self.attempt.log.write(&self.buffer[..length]);
+                    self.host.write(&self.buffer[..length]);
                     return length;
                 }
             }

@@ -4,10 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Level;
+use super::{Cage, Level};
 use crate::attempt::environment::PATH;
-use crate::attempt::place::Place;
-use crate::settings::Settings;
 
 /// Capabilities are dropped: with them, root inside could undo every mount.
 const COMMON: &[&str] = &[
@@ -46,23 +44,21 @@ pub(super) fn probe() -> Result<Level, String> {
 }
 
 /// Later mounts cover earlier ones, so the order is: the machine, what is hidden, what is the step's own.
-pub(super) fn arguments(settings: &Settings, place: &Place) -> Vec<OsString> {
+pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
     let mut mount = |option: &str, paths: &[&Path]| {
         arguments.push(option.into());
         arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
     };
-    mount("--bind", &[&place.tmp, Path::new("/tmp")]);
-    for hidden in settings.hidden.iter().chain([&settings.work_dir]) {
+    mount("--bind", &[cage.tmp, Path::new("/tmp")]);
+    for hidden in &cage.hidden {
         if hidden.is_dir() {
             mount("--tmpfs", &[hidden]);
         } else if hidden.exists() {
             mount("--ro-bind", &[Path::new("/dev/null"), hidden]);
         }
     }
-    mount("--bind", &[&place.dir, &place.dir]);
-    if place.has_secrets() {
-        mount("--ro-bind", &[&place.secrets, &place.secrets]);
-    }
+    cage.own.iter().for_each(|own| mount("--bind", &[own, own]));
+    cage.read.iter().for_each(|read| mount("--ro-bind", &[read, read]));
     arguments
 }

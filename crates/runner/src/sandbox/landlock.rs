@@ -12,9 +12,7 @@ use landlock::{
     RulesetStatus,
 };
 
-use super::Level;
-use crate::attempt::place::Place;
-use crate::settings::Settings;
+use super::{Cage, Level};
 
 /// The newest rights we know; a kernel that knows fewer keeps those it knows.
 const KNOWN: ABI = ABI::V5;
@@ -33,8 +31,8 @@ pub(super) fn probe() -> Result<Level, String> {
     }
 }
 
-pub(super) fn spawn(settings: &Settings, place: &Place, command: &mut Command) -> io::Result<Child> {
-    let rules = rules(settings, place);
+pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child> {
+    let rules = rules(cage);
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => command.spawn(),
@@ -63,16 +61,13 @@ fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus
     Ok(ruleset.restrict_self().map_err(io::Error::other)?.ruleset)
 }
 
-fn rules(settings: &Settings, place: &Place) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
+fn rules(cage: &Cage<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::from_read(KNOWN);
-    let hidden: Vec<&Path> =
-        settings.hidden.iter().chain([&settings.work_dir]).map(PathBuf::as_path).collect();
-    let mut rules: Vec<_> = readable(Path::new("/"), &hidden).into_iter().map(|path| (path, read)).collect();
+    let readable = readable(Path::new("/"), &cage.hidden);
+    let mut rules: Vec<_> = readable.into_iter().map(|path| (path, read)).collect();
     rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(KNOWN))));
-    rules.push((place.dir.clone(), AccessFs::from_all(KNOWN)));
-    if place.has_secrets() {
-        rules.push((place.secrets.clone(), read));
-    }
+    rules.extend(cage.own.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(KNOWN))));
+    rules.extend(cage.read.iter().map(|path| (PathBuf::from(path), read)));
     rules
 }
 

@@ -4,13 +4,13 @@ mod bubblewrap;
 mod landlock;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use berth_api::runner::Isolation;
 
-use crate::attempt::place::Place;
-use crate::settings::{Sandbox, Settings, StartError};
+use crate::process::tree::mark;
+use crate::settings::{Sandbox, StartError};
 
 /// What works here, found out once at start.
 pub(crate) enum Level {
@@ -19,16 +19,24 @@ pub(crate) enum Level {
     Bubblewrap(PathBuf),
 }
 
-/// The level, for one attempt.
+/// The level, for the processes of one attempt or one build.
 pub(crate) struct Cage<'a> {
     pub(crate) level: &'a Level,
-    pub(crate) settings: &'a Settings,
-    pub(crate) place: &'a Place,
+    /// Cannot be read, but for what the two lists below name.
+    pub(crate) hidden: Vec<&'a Path>,
+    /// Stands in place of `/tmp`.
+    pub(crate) tmp: &'a Path,
+    /// What may be changed.
+    pub(crate) own: Vec<&'a Path>,
+    /// What may only be read.
+    pub(crate) read: Vec<&'a Path>,
+    /// What `BERTH_ATTEMPT_ID` says to its processes, by which they are found.
+    pub(crate) id: &'a str,
 }
 
-pub(crate) fn choose(settings: &Settings) -> Result<Level, StartError> {
+pub(crate) fn choose(sandbox: Sandbox) -> Result<Level, StartError> {
     let refused = |sandbox| move |why| StartError::Sandbox(sandbox, why);
-    match settings.sandbox {
+    match sandbox {
         Sandbox::Off => Ok(Level::Process),
         Sandbox::Bubblewrap => bubblewrap::probe().map_err(refused(Sandbox::Bubblewrap)),
         Sandbox::Landlock => landlock::probe().map_err(refused(Sandbox::Landlock)),
@@ -66,7 +74,7 @@ impl Cage<'_> {
             Level::Process | Level::Landlock => Command::new(program),
             Level::Bubblewrap(bwrap) => {
                 let mut command = Command::new(bwrap);
-                command.args(bubblewrap::arguments(self.settings, self.place)).arg("--").arg(program);
+                command.args(bubblewrap::arguments(self)).arg("--").arg(program);
                 command
             }
         }
@@ -75,8 +83,13 @@ impl Cage<'_> {
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
         match self.level {
             Level::Process | Level::Bubblewrap(_) => command.spawn(),
-            Level::Landlock => landlock::spawn(self.settings, self.place, command),
+            Level::Landlock => landlock::spawn(self, command),
         }
+    }
+
+    /// The mark of its processes.
+    pub(crate) fn mark(&self) -> Vec<u8> {
+        mark(self.id)
     }
 
     /// The main process only watches over the step: ending it would end the step without a chance to clean up.

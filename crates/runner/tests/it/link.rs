@@ -2,6 +2,7 @@
 //! and can be away.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -32,6 +33,10 @@ struct State {
     answered: HashSet<String>,
     orders: HashMap<String, (Order, Option<String>)>,
     kept: BTreeMap<String, Vec<u8>>,
+    /// Built registries by digest: the name of each file, and its text.
+    registries: BTreeMap<String, Vec<(String, String)>>,
+    /// Digests, as they were fetched.
+    fetched: Vec<String>,
     faults: Vec<String>,
     beats: usize,
     /// The nonces of every question for work, and whether it was answered.
@@ -158,6 +163,17 @@ impl TestLink {
 
     pub(crate) fn kept(&self) -> BTreeMap<String, Vec<u8>> {
         self.lock().kept.clone()
+    }
+
+    pub(crate) fn offer_registry(&self, digest: &str, files: &[(&str, &str)]) {
+        let owned = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        self.change(|state| {
+            state.registries.insert(digest.to_owned(), owned);
+        });
+    }
+
+    pub(crate) fn fetched(&self) -> Vec<String> {
+        self.lock().fetched.clone()
     }
 
     /// Gaps, overlaps, reports twice.
@@ -297,7 +313,7 @@ impl Link for TestLink {
             let fault = format!("{step}: {} bytes reported, {length} there", report.log_bytes);
             state.faults.push(fault);
         }
-        if state.reports.iter().any(|earlier| earlier.attempt == report.attempt) {
+        if state.reports.iter().any(|earlier| earlier.attempt.nonce == report.attempt.nonce) {
             // Only who was not answered may say it again.
             if state.answered.contains(&step) {
                 state.faults.push(format!("{step} is reported twice"));
@@ -335,8 +351,18 @@ impl Link for TestLink {
         std::fs::write(into.join(name), content).map_err(|e| LinkError::Refused(e.to_string()))
     }
 
-    fn fetch_registry(&self, _attempt: &AttemptRef, _digest: &str, _into: &Path) -> Result<(), LinkError> {
-        Err(LinkError::Refused("no registries here".into()))
+    fn fetch_registry(&self, _: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError> {
+        let mut state = self.answer()?;
+        state.fetched.push(digest.to_owned());
+        let files =
+            state.registries.get(digest).ok_or(LinkError::Refused("there is no such registry".into()))?;
+        for (name, text) in files {
+            let path = into.join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
+            std::fs::write(&path, text).expect("file");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        }
+        Ok(())
     }
 
     fn keep_artifact(

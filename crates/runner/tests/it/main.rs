@@ -6,6 +6,7 @@ mod left_over;
 mod link;
 mod log;
 mod protocol;
+mod registry;
 mod sandbox;
 mod script;
 mod stop;

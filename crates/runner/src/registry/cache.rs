@@ -1,0 +1,233 @@
+//! Built registries that were fetched, by digest: each once, kept for the next calls.
+//!
+//! ```text
+//! WORK_DIR/registries/<digest>
+//! WORK_DIR/registries/.new-<random>   on its way in, or out
+//! ```
+//!
+//! What has its digest for a name is whole: it is renamed to it, and away from it before it is removed.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use berth_api::runner::Outcome;
+
+use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX, size};
+use crate::attempt::removal::remove;
+use crate::attempt::{Attempt, invalid};
+use crate::chance;
+
+const ON_ITS_WAY: &str = ".new-";
+const DIGEST_CHARS_MAX: usize = 128;
+/// Between two looks whether a step that waits for another one's fetch has to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) struct Cache {
+    dir: PathBuf,
+    /// Nothing until the first registry is needed.
+    state: Mutex<Option<HashMap<String, Entry>>>,
+    changed: Condvar,
+}
+
+struct Entry {
+    /// False while it is fetched.
+    is_there: bool,
+    users: usize,
+    used: Instant,
+    bytes: u64,
+}
+
+/// A registry in use: it is not removed as long as this lives.
+pub(crate) struct Held<'a> {
+    cache: &'a Cache,
+    digest: String,
+    path: PathBuf,
+}
+
+impl Cache {
+    pub(crate) fn new(work_dir: &Path) -> Self {
+        Self { dir: work_dir.join("registries"), state: Mutex::new(None), changed: Condvar::new() }
+    }
+
+    /// Fetched if it is not there; whoever wants the same meanwhile waits for it.
+    pub(crate) fn get(&self, attempt: &Attempt<'_>, digest: &str) -> Result<Held<'_>, Outcome> {
+        let name =
+            name_of(digest).ok_or_else(|| invalid("the registry has no digest that can be kept".into()))?;
+        let held = || Held { cache: self, path: self.dir.join(&name), digest: name.clone() };
+        loop {
+            let mut state = self.lock().map_err(|error| cannot(&error))?;
+            let known = known(&mut state);
+            match known.get_mut(&name) {
+                Some(entry) if entry.is_there => {
+                    (entry.users, entry.used) = (entry.users + 1, Instant::now());
+                    return Ok(held());
+                }
+                Some(_) => {}
+                None => {
+                    let entry = Entry { is_there: false, users: 1, used: Instant::now(), bytes: 0 };
+                    known.insert(name.clone(), entry);
+                    break;
+                }
+            }
+            drop(self.changed.wait_timeout(state, LOOK));
+            if let Some(why) = attempt.asked() {
+                return Err(attempt.halted(&why));
+            }
+        }
+        let fetched = self.fetch(attempt, digest, &self.dir.join(&name));
+        let mut state = self.lock().map_err(|error| cannot(&error))?;
+        let known = known(&mut state);
+        match &fetched {
+            Ok(bytes) => {
+                if let Some(entry) = known.get_mut(&name) {
+                    (entry.is_there, entry.bytes) = (true, *bytes);
+                }
+                let unneeded = pick(known);
+                drop(state);
+                unneeded.iter().for_each(|name| self.remove(name));
+            }
+            Err(_) => {
+                known.remove(&name);
+                drop(state);
+            }
+        }
+        self.changed.notify_all();
+        fetched.map(|_| held())
+    }
+
+    fn fetch(&self, attempt: &Attempt<'_>, digest: &str, path: &Path) -> Result<u64, Outcome> {
+        let new = self.dir.join(format!("{ON_ITS_WAY}{}", chance::name().map_err(|error| cannot(&error))?));
+        let parts = attempt.parts();
+        let fetched = attempt.insist("fetch the step registry", || {
+            remove(&new);
+            make_dir(&new).map_err(|error| berth_api::runner::LinkError::Unavailable(error.to_string()))?;
+            parts.link.fetch_registry(parts.attempt, digest, &new)
+        });
+        let kept = fetched.and_then(|()| {
+            let kept = protect(&new).and_then(|()| size::of(&new, u64::MAX)).and_then(|bytes| {
+                fs::rename(&new, path)?;
+                Ok(bytes)
+            });
+            kept.map_err(|error| cannot(&error))
+        });
+        if kept.is_err() {
+            remove(&new);
+        }
+        kept
+    }
+
+    /// Out of sight first: a name that is there stands for something whole.
+    fn remove(&self, name: &str) {
+        let Ok(random) = chance::name() else { return };
+        let old = self.dir.join(format!("{ON_ITS_WAY}{random}"));
+        match fs::rename(self.dir.join(name), &old) {
+            Ok(()) => remove(&old),
+            Err(error) => tracing::warn!("cannot remove a step registry: {error}"),
+        }
+    }
+
+    fn lock(&self) -> io::Result<MutexGuard<'_, Option<HashMap<String, Entry>>>> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_none() {
+            *state = Some(self.load()?);
+        }
+        Ok(state)
+    }
+
+    /// What an earlier process has kept.
+    fn load(&self) -> io::Result<HashMap<String, Entry>> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let mut known = HashMap::new();
+        for entry in fs::read_dir(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name_of(&name).is_none() || !entry.file_type()?.is_dir() {
+                remove(&entry.path());
+                continue;
+            }
+            let bytes = size::of(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
+            known.insert(name, Entry { is_there: true, users: 0, used: Instant::now(), bytes });
+        }
+        Ok(known)
+    }
+}
+
+impl Held<'_> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.cache.lock()
+            && let Some(entry) = known(&mut state).get_mut(&self.digest)
+        {
+            entry.users = entry.users.saturating_sub(1);
+            entry.used = Instant::now();
+        }
+    }
+}
+
+fn known<'a>(
+    state: &'a mut MutexGuard<'_, Option<HashMap<String, Entry>>>,
+) -> &'a mut HashMap<String, Entry> {
+    state.get_or_insert_with(HashMap::new)
+}
+
+/// Takes out what has to go: the longest unused first, never one in use.
+fn pick(known: &mut HashMap<String, Entry>) -> Vec<String> {
+    let mut unneeded = Vec::new();
+    loop {
+        let bytes: u64 = known.values().map(|entry| entry.bytes).sum();
+        if known.len() <= REGISTRIES_KEPT_MAX && bytes <= REGISTRIES_KEPT_BYTES_MAX {
+            return unneeded;
+        }
+        let free = known.iter().filter(|(_, entry)| entry.users == 0 && entry.is_there);
+        let Some(name) = free.min_by_key(|(_, entry)| entry.used).map(|(name, _)| name.clone()) else {
+            return unneeded;
+        };
+        known.remove(&name);
+        unneeded.push(name);
+    }
+}
+
+/// A digest as the name of a directory.
+fn name_of(digest: &str) -> Option<String> {
+    let is_good = (1..=DIGEST_CHARS_MAX).contains(&digest.len())
+        && digest.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, ':' | '_' | '-'));
+    is_good.then(|| digest.replace(':', "-"))
+}
+
+fn make_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Takes the right to write from all that is inside: where there is no sandbox, that at least prevents accidents.
+fn protect(dir: &Path) -> io::Result<()> {
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            if found.is_symlink() {
+                continue;
+            }
+            if found.is_dir() {
+                waiting.push(entry.path());
+            }
+            let mode = found.permissions().mode() & !0o222;
+            fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode))?;
+        }
+    }
+    Ok(())
+}
+
+fn cannot(error: &io::Error) -> Outcome {
+    Outcome::NeverStarted { detail: format!("cannot keep the step registry: {error}") }
+}

@@ -1,0 +1,86 @@
+//! One call, for whomever it is made.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use berth_core::registry::{InputMode, REGISTRY_ARG_BYTES_MAX};
+
+use super::exchange::Exchange;
+use crate::attempt::environment::PATH;
+use crate::process::{self, Ended, Host};
+use crate::sandbox::Cage;
+
+pub(super) struct Call<'a> {
+    pub(super) host: &'a dyn Host,
+    pub(super) cage: &'a Cage<'a>,
+    /// The directory of the built registry.
+    pub(super) registry: &'a Path,
+    pub(super) start: &'a str,
+    pub(super) task: Handed,
+    /// The files of the call are made in here.
+    pub(super) parent: &'a Path,
+    pub(super) by: Instant,
+    pub(super) answer_bytes_max: usize,
+}
+
+/// How the task is handed over.
+pub(super) enum Handed {
+    Argument(String),
+    File(PathBuf),
+}
+
+pub(super) struct Finished {
+    /// Nothing when there is no file; `Err` when something else is in its place.
+    pub(super) answer: Result<Option<Vec<u8>>, String>,
+    pub(super) ended: Ended,
+}
+
+/// Can a task of this length be handed over? `Err` is for people.
+pub(super) fn check_length(input: InputMode, task: &str) -> Result<(), String> {
+    // The kernel counts the NUL at the end.
+    if input == InputMode::Argument && task.len() >= REGISTRY_ARG_BYTES_MAX {
+        return Err(format!(
+            "what the step is called with has {} bytes, but one argument of a program can have {}; \
+             hand large things over as files, or let the registry declare `input: file` in its berth-registry.yaml",
+            task.len(),
+            REGISTRY_ARG_BYTES_MAX - 1
+        ));
+    }
+    Ok(())
+}
+
+impl Call<'_> {
+    /// `prepare` sets the environment. After an error the host knows whether anything ran.
+    pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<Finished> {
+        let Self { host, cage, registry, start, task, parent, by, answer_bytes_max } = self;
+        let mut exchange = Exchange::new(parent, answer_bytes_max)?;
+        let mut command = cage.command("/bin/sh");
+        command.arg("-c").arg(format!("{start} \"$@\"")).arg("sh");
+        match &task {
+            Handed::Argument(text) => command.arg("--input").arg(text),
+            Handed::File(path) => command.arg("--input-file").arg(path),
+        };
+        command.arg("--output").arg(&exchange.answer_path);
+        command.arg("--log-dir").arg(&exchange.log_dir).args(["--execution-id", &exchange.id]);
+        command.current_dir(registry);
+        prepare(&mut command);
+        command.env("PATH", path_with_tools(registry));
+        let ended = process::run(host, cage, command, by, &mut exchange)?;
+        Ok(Finished { answer: exchange.finish(host), ended })
+    }
+}
+
+/// What npm would find first is found first.
+fn path_with_tools(registry: &Path) -> OsString {
+    let tools = registry.join("node_modules/.bin");
+    let mut path = OsString::new();
+    if tools.is_dir() && !tools.as_os_str().as_encoded_bytes().contains(&b':') {
+        path.push(tools);
+        path.push(":");
+    }
+    path.push(PATH);
+    path
+}

@@ -1,0 +1,136 @@
+//! What a step logs into its own file: JSON objects, one per line, shown as lines that people read.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::file;
+use crate::process::Host;
+
+/// A longer line is shown as it is, in pieces.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+const READ_BYTES: usize = 64 * 1024;
+/// Of one look, so that a step that logs without end is still seen to end.
+const READS_MAX: usize = 16;
+
+pub(super) struct Journal {
+    name: String,
+    file: Option<File>,
+    offset: u64,
+    /// The beginning of a line whose end is not there yet.
+    line: Vec<u8>,
+    /// The line is longer than it may be: what comes of it goes through as it is.
+    is_raw: bool,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    level: Option<String>,
+    message: Value,
+    data: Option<Value>,
+}
+
+impl Journal {
+    pub(super) fn new(name: String) -> Self {
+        Self { name, file: None, offset: 0, line: Vec::new(), is_raw: false }
+    }
+
+    /// Shows what is new. `dir` is the directory as it was made, whatever stands in its place now.
+    pub(super) fn look(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
+        for _ in 0..READS_MAX {
+            if !host.has_room() || !matches!(self.read(dir, host), Ok(length) if length > 0) {
+                return;
+            }
+        }
+    }
+
+    /// The last line may have no end.
+    pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
+        self.look(dir, host);
+        let line = std::mem::take(&mut self.line);
+        self.show(&line, host);
+    }
+
+    fn read(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) -> io::Result<usize> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => file::open_in(dir, self.name.as_str())?,
+        };
+        // Whoever empties it begins again.
+        if file.metadata()?.len() < self.offset {
+            self.offset = 0;
+        }
+        let mut bytes = vec![0; READ_BYTES];
+        let length = file.read_at(&mut bytes, self.offset)?;
+        self.file = Some(file);
+        self.offset += length as u64;
+        let mut rest = &bytes[..length];
+        while let Some(at) = rest.iter().position(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(&rest[..at]);
+            rest = &rest[at + 1..];
+            let line = std::mem::take(&mut self.line);
+            self.show(&line, host);
+        }
+        self.line.extend_from_slice(rest);
+        if self.line.len() > LINE_BYTES_MAX || (self.is_raw && !self.line.is_empty()) {
+            let piece = std::mem::take(&mut self.line);
+            self.is_raw = true;
+            host.write_aside(&piece);
+        }
+        Ok(length)
+    }
+
+    fn show(&mut self, line: &[u8], host: &dyn Host) {
+        let is_raw = std::mem::take(&mut self.is_raw);
+        if !line.iter().all(u8::is_ascii_whitespace) {
+            let mut text = if is_raw { line.to_vec() } else { readable(line) };
+            text.push(b'\n');
+            host.write_aside(&text);
+        }
+    }
+}
+
+/// `[warn] message {"data":1}`; what is no entry stays as it is.
+fn readable(line: &[u8]) -> Vec<u8> {
+    let Ok(Entry { level, message, data }) = serde_json::from_slice(line) else { return line.to_vec() };
+    let mut text = String::new();
+    let level = level.map(|level| level.to_lowercase()).filter(|level| level != "info");
+    if let Some(level) = level {
+        text = format!("[{level}] ");
+    }
+    match message {
+        Value::String(message) => text.push_str(&message),
+        other => text.push_str(&other.to_string()),
+    }
+    let is_empty = |data: &Value| data.is_null() || data.as_object().is_some_and(serde_json::Map::is_empty);
+    if let Some(data) = data.filter(|data| !is_empty(data)) {
+        text = format!("{text} {data}");
+    }
+    text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_lines_for_people() {
+        let cases = [
+            (r#"{"timestamp":"t","level":"info","message":"begins"}"#, "begins"),
+            (r#"{"level":"INFO","message":"begins","data":{}}"#, "begins"),
+            (r#"{"level":"warn","message":"slow","data":{"ms":1200}}"#, r#"[warn] slow {"ms":1200}"#),
+            (r#"{"level":"ERROR","message":"no","data":null}"#, "[error] no"),
+            (r#"{"message":{"a":1}}"#, r#"{"a":1}"#),
+            (r#"{"text":"no message"}"#, r#"{"text":"no message"}"#),
+            ("not json", "not json"),
+            ("7", "7"),
+        ];
+        for (line, expected) in cases {
+            assert_eq!(String::from_utf8(readable(line.as_bytes())).expect("text"), expected);
+        }
+    }
+}

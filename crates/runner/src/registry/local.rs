@@ -1,0 +1,208 @@
+//! Builds and calls outside of a deployment: what is printed goes to whoever asked, and nothing is masked, because
+//! nothing secret is handed over.
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use berth_core::registry::{InputMode, METADATA_BYTES_MAX};
+
+use super::call::{Call, Finished, Handed, check_length};
+use super::exchange::is_whole;
+use super::{BUILD_LOG_BYTES_MAX, CallFailed, CallRequest, Called};
+use crate::attempt::environment::PATH;
+use crate::attempt::exit;
+use crate::chance;
+use crate::control::Why;
+use crate::process::tree::become_subreaper;
+use crate::process::{Halt, Host};
+use crate::sandbox::{self, Cage};
+use crate::settings::STEP_STOP_GRACE;
+
+/// How soon a stop is seen: whoever asks is no descriptor.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Where all that is printed goes.
+type Printer<'a> = &'a mut dyn FnMut(&[u8]);
+
+pub(super) struct Local<'a> {
+    is_stopping: &'a dyn Fn() -> bool,
+    log: RefCell<Printer<'a>>,
+    written: Cell<u64>,
+    ends_line: Cell<bool>,
+    has_begun: Cell<bool>,
+}
+
+impl<'a> Local<'a> {
+    pub(super) fn new(is_stopping: &'a dyn Fn() -> bool, log: &'a mut dyn FnMut(&[u8])) -> Self {
+        Self {
+            is_stopping,
+            log: RefCell::new(log),
+            written: Cell::new(0),
+            ends_line: Cell::new(true),
+            has_begun: Cell::new(false),
+        }
+    }
+
+    /// A line of our own, also when the log is full.
+    pub(super) fn line(&self, text: &str) {
+        let begin = if self.ends_line.get() { "" } else { "\n" };
+        (self.log.borrow_mut())(format!("{begin}{text}\n").as_bytes());
+        self.ends_line.set(true);
+    }
+}
+
+impl Host for Local<'_> {
+    fn asked(&self) -> Option<Why> {
+        (self.is_stopping)().then_some(Why::Shutdown)
+    }
+
+    fn wake(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn tick(&self) -> Duration {
+        LOOK
+    }
+
+    fn kill_by(&self) -> Option<Instant> {
+        None
+    }
+
+    fn grace(&self) -> Duration {
+        STEP_STOP_GRACE
+    }
+
+    fn memory_bytes_max(&self) -> Option<u64> {
+        None
+    }
+
+    fn begun(&self) {
+        self.has_begun.set(true);
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let room = BUILD_LOG_BYTES_MAX.saturating_sub(self.written.get());
+        if room == 0 || bytes.is_empty() {
+            return;
+        }
+        let taken = &bytes[..bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
+        (self.log.borrow_mut())(taken);
+        self.written.set(self.written.get() + taken.len() as u64);
+        self.ends_line.set(taken.ends_with(b"\n"));
+        if taken.len() as u64 == room {
+            self.line(&format!("[berth] log truncated: it is longer than {BUILD_LOG_BYTES_MAX} bytes"));
+        }
+    }
+
+    fn write_aside(&self, line: &[u8]) {
+        if !self.ends_line.get() {
+            self.write(b"\n");
+        }
+        self.write(line);
+    }
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn due_in(&self) -> Option<Duration> {
+        None
+    }
+
+    fn see_to_log(&self) {}
+}
+
+/// The directories that a build or a call may write to.
+pub(super) struct Scratch<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) tmp: std::path::PathBuf,
+    home: std::path::PathBuf,
+    pub(super) id: String,
+}
+
+impl<'a> Scratch<'a> {
+    pub(super) fn new(dir: &'a Path) -> std::io::Result<Self> {
+        let (tmp, home) = (dir.join("tmp"), dir.join("home"));
+        std::fs::create_dir_all(&tmp)?;
+        std::fs::create_dir_all(&home)?;
+        Ok(Self { dir, tmp, home, id: format!("local-{}", chance::name()?) })
+    }
+
+    /// A clean environment.
+    pub(super) fn prepare(&self, command: &mut Command, workspace: &Path) {
+        command.env_clear().env("PATH", PATH).env("HOME", &self.home).env("TMPDIR", &self.tmp);
+        command.env("BERTH_ATTEMPT_ID", &self.id).env("BERTH_WORKSPACE", workspace);
+    }
+}
+
+/// Makes one call and waits for its end. What the process prints and logs goes to `log` as it comes.
+pub fn call(request: &CallRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Called, CallFailed> {
+    call_for(request, &Local::new(request.is_stopping, log))
+}
+
+pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Called, CallFailed> {
+    let machine =
+        |error: &dyn std::fmt::Display| CallFailed::Machine(format!("cannot call the registry: {error}"));
+    let task = request.task.to_string();
+    check_length(request.input, &task).map_err(CallFailed::TooLong)?;
+    become_subreaper();
+    let level = sandbox::choose(request.sandbox).map_err(|error| machine(&error))?;
+    let scratch = Scratch::new(request.scratch).map_err(|error| machine(&error))?;
+    let task = match request.input {
+        InputMode::Argument => Handed::Argument(task),
+        InputMode::File => {
+            let path = scratch.dir.join(format!("input-{}.json", scratch.id));
+            std::fs::write(&path, task).map_err(|error| machine(&error))?;
+            Handed::File(path)
+        }
+    };
+    let cage = Cage {
+        level: &level,
+        hidden: request.hidden.iter().map(std::path::PathBuf::as_path).collect(),
+        tmp: &scratch.tmp,
+        own: vec![scratch.dir, request.workspace],
+        read: vec![request.registry],
+        id: &scratch.id,
+    };
+    let call = Call {
+        host,
+        cage: &cage,
+        registry: request.registry,
+        start: request.start,
+        task,
+        parent: scratch.dir,
+        by: Instant::now() + request.timeout,
+        answer_bytes_max: METADATA_BYTES_MAX,
+    };
+    let finished = call.run(|command| {
+        scratch.prepare(command, request.workspace);
+        command.envs(request.env);
+    });
+    let Finished { answer, ended } = finished.map_err(|error| machine(&error))?;
+    let remark = match exit::failure(ended.status, false) {
+        _ if ended.halt == Some(Halt::Enough) => {
+            Some("it did not end after its answer, and was ended".into())
+        }
+        Some(berth_api::runner::Outcome::Failed { detail, .. }) => Some(detail),
+        _ => None,
+    };
+    Ok(match (ended.halt, answer) {
+        (Some(Halt::Told(_)), _) => Called::Stopped,
+        (Some(Halt::TimedOut), Ok(Some(answer))) if is_whole(&answer) => Called::Answered { answer, remark },
+        (Some(Halt::TimedOut), _) => Called::TimedOut,
+        (_, Ok(Some(answer))) => Called::Answered { answer, remark },
+        (_, Ok(None)) => Called::Unanswered(unanswered(remark.as_deref())),
+        (_, Err(problem)) => Called::Unanswered(problem),
+    })
+}
+
+/// For people: it wrote no file.
+pub(super) fn unanswered(remark: Option<&str>) -> String {
+    match remark {
+        Some(remark) => format!("it {remark}, and wrote no answer"),
+        None => "it ended without having written an answer".into(),
+    }
+}

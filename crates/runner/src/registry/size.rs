@@ -1,0 +1,34 @@
+//! How large a directory is.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// An entry costs at least this much, so that a million empty files are not nothing.
+const ENTRY_BYTES: u64 = 512;
+
+/// Bytes of all that is in it. Links are not followed. Counting ends once there are more than `bytes_max`.
+pub(super) fn of(dir: &Path, bytes_max: u64) -> io::Result<u64> {
+    let mut bytes = 0_u64;
+    let mut waiting: Vec<PathBuf> = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        let entries = match fs::read_dir(&dir) {
+            // It may be removed while it is looked at.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let Ok(found) = entry.metadata() else { continue };
+            bytes += ENTRY_BYTES.max(if found.is_file() { found.size() } else { 0 });
+            if bytes > bytes_max {
+                return Ok(bytes);
+            }
+            if found.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(bytes)
+}

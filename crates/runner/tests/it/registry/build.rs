@@ -1,0 +1,226 @@
+//! Builds: from a checkout to what is offered.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use berth_core::registry::InputMode;
+use berth_runner::Sandbox;
+use berth_runner::registry::{BuildFailed, BuildRequest, Built, build};
+
+use super::ARGUMENTS;
+use crate::fixture::{sleepers, unique_sleep};
+
+struct Yard {
+    dir: tempfile::TempDir,
+    sandbox: Sandbox,
+    timeout: Duration,
+    bytes_max: u64,
+}
+
+impl Yard {
+    fn new(files: &[(&str, &str)]) -> Self {
+        // Not below /tmp, which a sandbox replaces.
+        let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
+        for (name, text) in files {
+            let path = dir.path().join("source").join(name);
+            std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
+            std::fs::write(&path, text).expect("file");
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        }
+        let bytes_max = 64 * 1024 * 1024;
+        Self { dir, sandbox: Sandbox::Off, timeout: Duration::from_secs(60), bytes_max }
+    }
+
+    fn build(&self) -> (Result<Built, BuildFailed>, String) {
+        self.build_until(&|_| false)
+    }
+
+    /// `is_enough` says by what was printed so far when to stop.
+    fn build_until(&self, is_enough: &dyn Fn(&str) -> bool) -> (Result<Built, BuildFailed>, String) {
+        let printed = std::cell::RefCell::new(Vec::new());
+        let is_stopping = || is_enough(&String::from_utf8_lossy(&printed.borrow()));
+        let request = BuildRequest {
+            source: self.dir.path().join("source"),
+            scratch: self.dir.path().join("scratch"),
+            timeout: self.timeout,
+            bytes_max: self.bytes_max,
+            is_stopping: &is_stopping,
+            sandbox: self.sandbox,
+            hidden: vec![self.dir.path().to_owned()],
+            writable: Vec::new(),
+            env: BTreeMap::new(),
+        };
+        let built = build(&request, &mut |bytes: &[u8]| printed.borrow_mut().extend_from_slice(bytes));
+        let printed = String::from_utf8_lossy(&printed.borrow()).into_owned();
+        (built, printed)
+    }
+
+    /// What its author is told.
+    fn told(&self) -> String {
+        match self.build() {
+            (Err(BuildFailed::Registry(told)), _) => told,
+            (other, printed) => panic!("wanted a bad registry, got {other:?}\n{printed}"),
+        }
+    }
+
+    fn source(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// A shell registry that answers this when it is asked for its steps.
+fn answering(metadata: &str) -> Yard {
+    let run = format!("{ARGUMENTS}\nanswer '{metadata}'\n");
+    Yard::new(&[("berth-registry.yaml", "start: sh ./run.sh\n"), ("run.sh", &run)])
+}
+
+#[test]
+fn a_registry_is_built_and_says_what_it_offers() {
+    let run = format!(
+        "{ARGUMENTS}\ncase \"$input\" in *SYNTHESIZE-METADATA*) ;; *) exit 1 ;; esac\n\
+         log '{{\"level\":\"info\",\"message\":\"asked\"}}'\nanswer \"$(cat made.json)\"\n"
+    );
+    let metadata =
+        r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"CUSTOM:DEPLOY","name":"Deploy"}]}}"#;
+    let manifest =
+        "build: |\n  echo building; cp steps.json made.json\n  env | sort\nstart: sh ./run.sh\ninput: file\n";
+    let yard = Yard::new(&[("berth-registry.yaml", manifest), ("run.sh", &run), ("steps.json", metadata)]);
+    let (built, printed) = yard.build();
+    let built = built.unwrap_or_else(|error| panic!("{error}\n{printed}"));
+    assert_eq!((built.start.as_str(), built.input), ("sh ./run.sh", InputMode::File));
+    assert_eq!(built.steps[0].key, "deploy");
+    assert_eq!(built.steps[0].step_type, "CUSTOM:DEPLOY");
+    assert!(
+        printed.contains("building\n") && printed.ends_with("[berth] asks for its steps\nasked\n"),
+        "{printed}"
+    );
+    let names: Vec<&str> = printed.lines().filter_map(|line| Some(line.split_once('=')?.0)).collect();
+    let expected = [
+        "BERTH_ATTEMPT_ID",
+        "BERTH_WORKSPACE",
+        "CI",
+        "HOME",
+        "PATH",
+        "PWD",
+        "TMPDIR",
+        "npm_config_audit",
+        "npm_config_fund",
+        "npm_config_update_notifier",
+    ];
+    assert_eq!(names, expected, "nothing of ours comes in: {printed}");
+}
+
+#[test]
+fn metadata_by_its_old_names_is_read() {
+    let steps = answering(
+        r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"Old","jsonSchema":{"type":"object","required":["a"],"properties":{"a":{"type":"string","default":"x"}}}}]}}"#,
+    )
+    .build()
+    .0
+    .expect("built")
+    .steps;
+    assert!(steps[0].schema["properties"]["a"].is_object());
+}
+
+#[test]
+fn what_is_wrong_with_a_registry_is_told() {
+    let twice =
+        r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPLOY"},{"stepType":"CUSTOM:deploy"}]}}"#;
+    for (metadata, part) in [
+        (twice, "are the same to a definition (deploy)"),
+        (r#"{"status":"SUCCESS","data":{"metadata":[]}}"#, "it offers no steps"),
+        (
+            r#"{"status":"FAILED","error":"broken"}"#,
+            r#"it answered "FAILED" when asked for its metadata: "broken""#,
+        ),
+        ("nonsense", "its metadata cannot be read"),
+    ] {
+        let told = answering(metadata).told();
+        assert!(told.contains(part), "{told}");
+    }
+    let silent = Yard::new(&[("berth-registry.yaml", "start: sh -c 'exit 4' x\n")]);
+    assert_eq!(silent.told(), "asked for its steps, it exited with 4, and wrote no answer");
+    let broken = Yard::new(&[("berth-registry.yaml", "build: 'echo oh no; exit 7'\nstart: 'true'\n")]);
+    let (built, printed) = broken.build();
+    let told = built.expect_err("broken").to_string();
+    assert_eq!(told, "`echo oh no; exit 7` exited with 7; its output is in the log of the build");
+    assert!(printed.contains("oh no\n"), "{printed}");
+    assert!(Yard::new(&[("README", "")]).told().starts_with("there is neither a berth-registry.yaml nor"));
+}
+
+#[test]
+fn a_build_has_limits() {
+    let mark = unique_sleep();
+    let manifest = format!("build: 'setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
+    let mut slow = Yard::new(&[("berth-registry.yaml", &manifest)]);
+    slow.timeout = Duration::from_secs(1);
+    assert!(slow.told().starts_with("the build took longer than 1 s"), "{}", slow.told());
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+
+    let mut large =
+        Yard::new(&[("berth-registry.yaml", "build: head -c 2000000 /dev/zero > big\nstart: 'true'\n")]);
+    large.bytes_max = 1_000_000;
+    assert!(large.told().starts_with("the built registry is larger than 1000000 bytes"));
+
+    // One that would not stop by itself.
+    let mut filling = Yard::new(&[(
+        "berth-registry.yaml",
+        "build: 'while :; do head -c 100000 /dev/zero >> big; sleep 0.02; done'\nstart: 'true'\n",
+    )]);
+    filling.bytes_max = 1_000_000;
+    assert!(filling.told().starts_with("the built registry is larger than 1000000 bytes"));
+
+    let loud = Yard::new(&[("berth-registry.yaml", "build: head -c 6000000 /dev/zero\nstart: 'true'\n")]);
+    let printed = loud.build().1;
+    assert!(printed.len() < 4_200_000 && printed.contains("[berth] log truncated"), "{}", printed.len());
+}
+
+#[test]
+fn a_build_is_stopped_with_all_that_it_has_started() {
+    let mark = unique_sleep();
+    let manifest = format!("build: 'echo ready; setsid sleep {mark} & sleep {mark}'\nstart: 'true'\n");
+    let yard = Yard::new(&[("berth-registry.yaml", &manifest)]);
+    let (built, _) = yard.build_until(&|printed| printed.contains("\nready"));
+    assert!(matches!(built, Err(BuildFailed::Stopped)), "{built:?}");
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+}
+
+fn check_walls(sandbox: Sandbox) {
+    let run = format!(
+        "{ARGUMENTS}\ntouch x 2>/dev/null && echo LEAK registry\n\
+         answer '{{\"status\":\"SUCCESS\",\"data\":{{\"metadata\":[{{\"stepType\":\"A\"}}]}}}}'\n"
+    );
+    let make = "cat ../key 2>/dev/null && echo LEAK key\ntouch /var/tmp/berth-outside 2>/dev/null && echo LEAK write\n\
+        set -e; echo a > made; echo b > $HOME/b; mktemp >/dev/null\n";
+    let manifest = "build: sh ./make.sh\nstart: sh ./run.sh\n";
+    let mut yard = Yard::new(&[
+        ("berth-registry.yaml", manifest),
+        ("make.sh", make),
+        ("run.sh", &run),
+        ("../key", "root key"),
+    ]);
+    yard.sandbox = sandbox;
+    let (built, printed) = yard.build();
+    match built {
+        Err(BuildFailed::Machine(why)) if why.contains("does not work here") => {
+            eprintln!("NOT TESTED: {why}");
+        }
+        other => {
+            other.unwrap_or_else(|error| panic!("{error}\n{printed}"));
+            assert!(!printed.contains("LEAK") && !printed.contains("root key"), "{printed}");
+            assert!(yard.source().join("source/made").exists());
+        }
+    }
+}
+
+#[test]
+fn sc05_a_build_is_kept_inside_by_bubblewrap() {
+    check_walls(Sandbox::Bubblewrap);
+}
+
+#[test]
+fn sc05_a_build_is_kept_inside_by_landlock() {
+    check_walls(Sandbox::Landlock);
+}

@@ -1,0 +1,317 @@
+//! One call: what goes in, and what counts as an answer.
+
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{CallInput, FailureCause, Order, Outcome};
+use serde_json::{Value, json};
+
+use super::{call, custom, offer, unanswered};
+use crate::fixture::{Fixture, failed, sleepers, succeeded, unique_sleep};
+
+#[test]
+fn a_step_gets_its_task_and_its_outputs_are_kept() {
+    let fixture = Fixture::new();
+    offer(
+        &fixture,
+        "sha256:1",
+        r#"printf '%s\n' "$input"; pwd; ls -d "$logs" >/dev/null && [ ! -e "$output" ] && echo fresh
+           [ -z "$BERTH_OUTPUT" ] && cat "$BERTH_WORKSPACE/README" && echo "$COLOR $BERTH_STEP"
+           answer '{"status":"SUCCESS","data":{"url":"https://x.test","count":3,"none":null}}'"#,
+    );
+    let mut assignment = custom("a", "sha256:1", json!({"target": "staging"}));
+    assignment.has_source = true;
+    assignment.env.insert("COLOR".into(), "blue".into());
+    assignment.facts.insert("BERTH_STEP".into(), "deploy".into());
+    let outcome = fixture.run(assignment);
+    let outputs: Vec<(&str, &str)> =
+        succeeded(&outcome).iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(outputs, [("count", "3"), ("url", "https://x.test")]);
+    let log = fixture.link.text_of("a");
+    let lines: Vec<&str> = log.lines().collect();
+    let task: Value = serde_json::from_str(lines[0]).expect("JSON");
+    assert_eq!(task, json!({"job": "EXECUTE", "type": "DEPLOY", "params": {"target": "staging"}}));
+    assert!(lines[1].ends_with("/registries/sha256-1"), "{log}");
+    assert_eq!(&lines[2..], ["fresh", "checked out", "blue deploy"]);
+}
+
+#[test]
+fn polls_and_approvals_hand_over_what_is_remembered() {
+    let fixture = Fixture::new();
+    offer(
+        &fixture,
+        "d",
+        r#"printf '%s\n' "$input"
+           case "$input" in
+             *pollingState*) answer '{"status":"SUCCESS"}' ;;
+             *approvalContext*) answer '{"status":"TRIGGERED","pollingState":{"job":7}}' ;;
+             *) answer '{"status":"APPROVAL_REQUIRED","approvalRequest":{"context":"drops 3 tables"}}' ;;
+           esac"#,
+    );
+    let outcome = fixture.run(custom("first", "d", json!({})));
+    assert_eq!(outcome, Outcome::ApprovalRequired { context: Some("drops 3 tables".into()) });
+    let mut second = custom("second", "d", json!({}));
+    second.custom.as_mut().expect("custom").approved_by = Some("usr_1".into());
+    assert_eq!(fixture.run(second), Outcome::Waiting { state: json!({"job": 7}), pause_ms: 5_000 });
+    assert!(
+        fixture
+            .link
+            .text_of("second")
+            .contains(r#""approvalContext":{"approved":true,"approverId":"usr_1"}"#)
+    );
+    let mut third = custom("third", "d", json!({}));
+    third.custom.as_mut().expect("custom").polling_state = Some(json!({"job": 7}));
+    succeeded(&fixture.run(third));
+    assert!(fixture.link.text_of("third").contains(r#""pollingState":{"job":7}"#));
+    assert_eq!(fixture.link.fetched(), ["d"], "fetched once, used three times");
+}
+
+#[test]
+fn the_file_is_the_answer_whatever_the_exit_code_says() {
+    let fixture = Fixture::new();
+    let outcome =
+        call(&fixture, "a", r#"answer '{"status":"FAILED","error":"no quota","errorCode":"QUOTA"}'; exit 0"#);
+    assert_eq!(failed(&outcome), (FailureCause::Exited, "QUOTA: no quota"));
+    succeeded(&call(&fixture, "b", r#"answer '{"status":"SUCCESS"}'; exit 1"#));
+    succeeded(&call(&fixture, "c", r#"answer '{"status":"SUCCESS"}'; kill -9 $$"#));
+}
+
+#[test]
+fn without_a_file_that_can_be_understood_there_is_no_answer() {
+    let fixture = Fixture::new();
+    for (id, body, part) in [
+        ("crash", "exit 3", "it exited with 3, and wrote no answer"),
+        ("silent", "exit 0", "it ended without having written an answer"),
+        ("missing", "no-such-program", "it exited with 127: a command was not found"),
+        ("killed", "kill -9 $$", "ended by signal 9 (KILL)"),
+        ("empty", "answer ''", "it ended without having written an answer"),
+        ("cut", r#"answer '{"status":"SUCC'"#, "its answer cannot be read"),
+        ("garbage", "answer hello", "its answer cannot be read"),
+        ("status", r#"answer '{"status":"DONE"}'"#, r#"has the status "DONE""#),
+        ("list", "answer '[]'", "its answer cannot be read"),
+        ("state", r#"answer '{"status":"TRIGGERED"}'"#, "TRIGGERED without a pollingState"),
+        ("directory", r#"mkdir "$output""#, "its answer cannot be read: it is not a file"),
+        ("huge", r#"head -c 3000000 /dev/zero > "$output""#, "longer than 2097152 bytes"),
+    ] {
+        let outcome = call(&fixture, id, body);
+        let detail = unanswered(&outcome);
+        assert!(detail.contains(part), "{id}: {detail}");
+        assert!(fixture.link.text_of(id).contains("[berth] no answer: "), "{id}");
+    }
+    // The same for a poll: the server knows that it may be repeated.
+    offer(&fixture, "poll", "exit 3");
+    let mut poll = custom("poll", "poll", json!({}));
+    poll.custom.as_mut().expect("custom").polling_state = Some(json!(1));
+    unanswered(&fixture.run(poll));
+}
+
+#[test]
+fn a_wrong_type_and_bad_params_are_the_steps_own_failures() {
+    let fixture = Fixture::new();
+    let body = r#"case "$input" in
+        *'"type":"DEPLOY"'*) ;;
+        *) answer '{"status":"FAILED","error":"no step of this type","errorCode":"STEP_NOT_FOUND"}'; exit 0 ;;
+      esac
+      case "$input" in
+        *'"target":"'*) answer '{"status":"SUCCESS"}' ;;
+        *) answer '{"status":"FAILED","error":"target: expected a string","errorCode":"INVALID_PARAMS"}' ;;
+      esac"#;
+    offer(&fixture, "d", body);
+    let mut wrong = custom("type", "d", json!({"target": "x"}));
+    wrong.custom.as_mut().expect("custom").step_type = "deploy".into();
+    assert_eq!(failed(&fixture.run(wrong)).1, "STEP_NOT_FOUND: no step of this type");
+    let outcome = fixture.run(custom("params", "d", json!({"target": 7})));
+    assert_eq!(failed(&outcome).1, "INVALID_PARAMS: target: expected a string");
+    succeeded(&fixture.run(custom("good", "d", json!({"target": "x"}))));
+}
+
+#[test]
+fn a_step_that_hangs_after_its_answer_is_ended_and_the_answer_counts() {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    let began = Instant::now();
+    let body = format!(
+        r#"answer '{{"status":"SUCCESS","data":{{"a":"1"}}}}'; trap '' TERM; sleep {mark}; sleep {mark}"#
+    );
+    assert_eq!(succeeded(&call(&fixture, "a", &body))["a"], "1");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+}
+
+#[test]
+fn an_answer_in_pieces_is_waited_for() {
+    let fixture = Fixture::new();
+    // Longer than a process that has answered may stay.
+    let body = r#"printf '{"status":"SUCCESS","data":{' > "$output"; sleep 2.5
+        printf '"a":"1"}' >> "$output"; sleep 0.1; printf '}' >> "$output""#;
+    assert_eq!(succeeded(&call(&fixture, "a", body))["a"], "1");
+}
+
+#[test]
+fn a_step_that_hangs_before_its_answer_has_its_timeout() {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    offer(&fixture, "d", &format!(r#"printf '{{"status":' > "$output"; sleep {mark}"#));
+    let mut assignment = custom("a", "d", json!({}));
+    assignment.timeout_s = 1;
+    let outcome = fixture.run(assignment);
+    assert_eq!(failed(&outcome), (FailureCause::TimedOut, "took longer than its timeout of 1s"));
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    // What was whole in time counts.
+    offer(&fixture, "e", &format!(r#"answer '{{"status":"SUCCESS"}}'; sleep {mark}"#));
+    let mut assignment = custom("b", "e", json!({}));
+    assignment.timeout_s = 1;
+    succeeded(&fixture.run(assignment));
+}
+
+#[test]
+fn a_cancelled_call_is_stopped() {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    offer(&fixture, "d", &format!(r#"echo ready; sleep {mark}; answer '{{"status":"SUCCESS"}}'"#));
+    fixture.link.give(custom("a", "d", json!({})));
+    fixture.link.wait_for_log("a", "ready");
+    fixture.link.order("a", Order::Cancel, Some("enough"));
+    assert_eq!(fixture.link.report_of("a").outcome, Outcome::Stopped);
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+    assert!(fixture.link.text_of("a").ends_with("[berth] stopped: enough\n"));
+}
+
+#[test]
+fn when_the_runner_ends_an_answer_that_is_there_is_reported() {
+    let mark = unique_sleep();
+    let mut fixture = Fixture::new();
+    offer(&fixture, "d", &format!(r#"answer '{{"status":"SUCCESS"}}'; echo ready; sleep {mark}"#));
+    offer(&fixture, "e", &format!("echo ready; sleep {mark}"));
+    fixture.link.give(custom("answered", "d", json!({})));
+    fixture.link.give(custom("not", "e", json!({})));
+    fixture.link.wait_for_log("answered", "ready");
+    fixture.link.wait_for_log("not", "ready");
+    fixture.stop();
+    succeeded(&fixture.link.report_of("answered").outcome);
+    assert_eq!(fixture.link.report_of("not").outcome, Outcome::Interrupted);
+}
+
+#[test]
+fn too_long_a_task_is_refused_before_anything_is_started() {
+    let fixture = Fixture::new();
+    let body = r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"length\":${#input}}}""#;
+    offer(&fixture, "d", body);
+    let frame = json!({"job": "EXECUTE", "type": "DEPLOY", "params": {"text": ""}}).to_string().len();
+    let most = 128 * 1024 - 1 - frame;
+    let outcome = fixture.run(custom("fits", "d", json!({"text": "x".repeat(most)})));
+    assert_eq!(succeeded(&outcome)["length"], (128 * 1024 - 1).to_string());
+    let outcome = fixture.run(custom("long", "d", json!({"text": "x".repeat(most + 1)})));
+    let (cause, detail) = failed(&outcome);
+    assert_eq!(cause, FailureCause::Invalid);
+    assert!(
+        detail.starts_with("what the step is called with has 131072 bytes")
+            && detail.contains("`input: file`")
+    );
+    assert_eq!(fixture.link.report_of("long").isolation, berth_api::runner::Isolation::None);
+    // As a file it has any length.
+    offer(&fixture, "f", r#"echo "${#input}"; answer '{"status":"SUCCESS"}'"#);
+    let mut assignment = custom("file", "f", json!({"text": "x".repeat(500_000)}));
+    assignment.custom.as_mut().expect("custom").input = CallInput::File;
+    succeeded(&fixture.run(assignment));
+    assert_eq!(fixture.link.text_of("file"), format!("{}\n", 500_000 + frame));
+}
+
+#[test]
+fn both_logs_arrive_in_order_and_go_on_over_polls() {
+    let fixture = Fixture::new();
+    let body = r#"echo one; sleep 0.2; log '{"timestamp":"t","level":"info","message":"two"}'; sleep 0.2
+        printf three; sleep 0.2; log '{"level":"warn","message":"four","data":{"a": 1}}'; sleep 0.2; echo five
+        answer '{"status":"POLL_AGAIN","pollingState":{},"retryAfterMs":200}'; printf six"#;
+    offer(&fixture, "d", body);
+    let expected = "one\ntwo\nthree\n[warn] four {\"a\":1}\nfive\nsix\n";
+    assert_eq!(
+        fixture.run(custom("a", "d", json!({}))),
+        Outcome::Waiting { state: json!({}), pause_ms: 200 }
+    );
+    assert_eq!(fixture.link.text_of("a"), expected);
+    let mut again = custom("a", "d", json!({}));
+    let call = again.custom.as_mut().expect("custom");
+    (call.log_bytes, call.polling_state) = (expected.len() as u64, Some(json!({})));
+    fixture.link.give(again);
+    let reports = fixture.link.wait_for_reports(2);
+    assert_eq!(reports[1].log_bytes, 2 * expected.len() as u64);
+    assert_eq!(fixture.link.text_of("a"), expected.repeat(2));
+}
+
+#[test]
+fn the_limit_of_a_log_counts_all_calls() {
+    let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 1_000);
+    offer(
+        &fixture,
+        "d",
+        r#"head -c 600 /dev/zero | tr '\0' x; echo; answer '{"status":"POLL_AGAIN","pollingState":1}'"#,
+    );
+    let mut bytes = 0;
+    for calls in 1..=4 {
+        let mut poll = custom("a", "d", json!({}));
+        poll.custom.as_mut().expect("custom").log_bytes = bytes;
+        fixture.link.give(poll);
+        bytes = fixture.link.wait_for_reports(calls)[calls - 1].log_bytes;
+    }
+    let log = fixture.link.text_of("a");
+    assert_eq!(log.matches('x').count(), 999, "{log}");
+    assert_eq!(log.matches("log truncated").count(), 1, "{log}");
+}
+
+#[test]
+fn a_registry_is_fetched_once_and_the_longest_unused_goes() {
+    let fixture = Fixture::with(|settings| settings.places = 4);
+    for number in 0..18 {
+        offer(&fixture, &format!("d{number}"), r#"answer '{"status":"SUCCESS"}'"#);
+    }
+    for number in 0..18 {
+        succeeded(&fixture.run(custom(&format!("s{number}"), &format!("d{number}"), json!({}))));
+    }
+    let kept = || std::fs::read_dir(fixture.dir.path().join("work/registries")).expect("directory").count();
+    assert_eq!(kept(), 16);
+    // Used all the time, it is there; the first ones are not.
+    succeeded(&fixture.run(custom("again", "d17", json!({}))));
+    assert_eq!(fixture.link.fetched().len(), 18);
+    succeeded(&fixture.run(custom("first", "d0", json!({}))));
+    assert_eq!(fixture.link.fetched().len(), 19);
+    let outcome = fixture.run(custom("absent", "nothing", json!({})));
+    assert!(failed(&outcome).1.contains("cannot fetch the step registry: there is no such registry"));
+    assert_eq!(kept(), 16);
+    let outcome = fixture.run(custom("traversal", "../../x", json!({})));
+    assert!(failed(&outcome).1.contains("no digest that can be kept"), "{outcome:?}");
+}
+
+#[test]
+fn many_calls_at_once_fetch_their_registry_once() {
+    let fixture = Fixture::with(|settings| settings.places = 8);
+    offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
+    for number in 0..8 {
+        fixture.link.give(custom(&format!("s{number}"), "d", json!({})));
+    }
+    fixture.link.wait_for_reports(8).iter().for_each(|report| {
+        succeeded(&report.outcome);
+    });
+    assert_eq!(fixture.link.fetched(), ["d"]);
+}
+
+#[test]
+fn outputs_are_bounded_in_number_and_size() {
+    let fixture = Fixture::new();
+    let many: Vec<String> = (0..101).map(|number| format!(r#""o{number}":1"#)).collect();
+    let body = format!(r#"answer '{{"status":"SUCCESS","data":{{{}}}}}'"#, many.join(","));
+    let outcome = call(&fixture, "many", &body);
+    assert!(failed(&outcome).1.contains("101 outputs, but at most 100"), "{outcome:?}");
+    let body = r#"{ printf '{"status":"SUCCESS","data":{"a":"'; head -c 1048577 /dev/zero | tr '\0' x; printf '"}}'; } > "$output""#;
+    let outcome = call(&fixture, "long", body);
+    assert!(failed(&outcome).1.contains("longer than 1048576 bytes"), "{outcome:?}");
+}
+
+#[test]
+fn artifacts_of_a_custom_step_are_kept() {
+    let fixture = Fixture::new();
+    offer(&fixture, "d", r#"echo page > "$BERTH_WORKSPACE/site"; answer '{"status":"SUCCESS"}'"#);
+    let mut assignment = custom("a", "d", json!({}));
+    assignment.artifacts.insert("site".into(), "site".into());
+    succeeded(&fixture.run(assignment));
+    assert_eq!(fixture.link.kept()["site"], b"page\n");
+}

@@ -1,0 +1,58 @@
+//! Custom steps: real registries in the shell, called by the real protocol.
+
+mod build;
+mod call;
+
+use berth_api::runner::{Assignment, CallInput, CustomCall, Outcome};
+use serde_json::{Value, json};
+
+use crate::fixture::{Fixture, step};
+
+/// Reads its arguments into `$input`, `$output`, `$logs` and `$id`, and `answer` writes what it is given.
+pub(crate) const ARGUMENTS: &str = r#"
+while [ $# -gt 0 ]; do
+  case "$1" in
+    --input) input=$2 ;;
+    --input-file) input=$(cat "$2") ;;
+    --output) output=$2 ;;
+    --log-dir) logs=$2 ;;
+    --execution-id) id=$2 ;;
+  esac
+  shift 2
+done
+answer() { printf '%s' "$1" > "$output"; }
+log() { printf '%s\n' "$1" >> "$logs/$id.jsonl"; }
+"#;
+
+/// A registry whose only program does this.
+pub(crate) fn offer(fixture: &Fixture, digest: &str, body: &str) {
+    let text = format!("{ARGUMENTS}\n{body}\n");
+    fixture.link.offer_registry(digest, &[("run.sh", &text)]);
+}
+
+pub(crate) fn custom(id: &str, digest: &str, params: Value) -> Assignment {
+    let mut assignment = step(id, "tools/deploy", params);
+    assignment.custom = Some(CustomCall {
+        digest: digest.into(),
+        start: "sh ./run.sh".into(),
+        input: CallInput::Argument,
+        step_type: "DEPLOY".into(),
+        polling_state: None,
+        approved_by: None,
+        log_bytes: 0,
+    });
+    assignment
+}
+
+/// One call of a step that does this.
+pub(crate) fn call(fixture: &Fixture, id: &str, body: &str) -> Outcome {
+    offer(fixture, id, body);
+    fixture.run(custom(id, id, json!({})))
+}
+
+pub(crate) fn unanswered(outcome: &Outcome) -> &str {
+    match outcome {
+        Outcome::Unanswered { detail } => detail,
+        other => panic!("wanted no answer, got {other:?}"),
+    }
+}
