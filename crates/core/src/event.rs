@@ -79,6 +79,7 @@ kinds! {
     StageCancelled = "stage_cancelled",
     StageRetried = "stage_retried",
     StepStarted = "step_started",
+    StepTriggered = "step_triggered",
     StepSucceeded = "step_succeeded",
     StepFailed = "step_failed",
     StepRetried = "step_retried",
