@@ -154,6 +154,7 @@ struct Doomed {
     token: String,
     secret: String,
     repository: String,
+    registry: String,
     webhook: String,
     held: Held,
 }
@@ -174,6 +175,10 @@ impl Doomed {
             token: id("/api-tokens", json!({"name": "doomed"}))?,
             secret: id("/secrets", json!({"name": "DOOMED", "value": "doomed-value"}))?,
             repository: id("/repositories", json!({"url": "/srv/git/doomed.git"}))?,
+            registry: id(
+                "/step-registries",
+                json!({"name": "doomed", "repositoryUrl": "/srv/git/doomed.git"}),
+            )?,
             webhook: id(
                 "/webhooks",
                 json!({"name": "doomed", "url": "https://hooks.invalid/doomed", "kinds": ["*"]}),
@@ -255,12 +260,13 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          include-method = [\"DELETE\", \"PATCH\"]\n\
          checks.ensure_resource_availability.enabled = false\n\
          exclude-path = \"/api/v1/organizations/{{orgId}}\"\n\
-         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.repositoryId\" = {:?}, \"path.webhookId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
+         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.repositoryId\" = {:?}, \"path.registryId\" = {:?}, \"path.webhookId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
         doomed.pipeline,
         doomed.user,
         doomed.token,
         doomed.secret,
         doomed.repository,
+        doomed.registry,
         doomed.webhook,
         doomed.held.session,
         doomed.held.ticket

@@ -16,6 +16,7 @@ pub mod page;
 pub mod pipeline;
 pub mod plan;
 pub mod problem;
+pub mod registry;
 pub mod repository;
 pub mod runner;
 pub mod secret;

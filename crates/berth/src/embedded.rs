@@ -7,9 +7,17 @@ use anyhow::Context as _;
 use berth_runner::{Runner, Sandbox, Settings, kill_left_over};
 use berth_server::app::App;
 use berth_server::engine::Embedded;
+use berth_server::registries::build_dir;
 use tokio_util::sync::CancellationToken;
 
+use crate::builder::InSandbox;
 use crate::config::{RunnerSettings, SandboxLevel};
+
+/// What builds registries, kept apart from this machine as steps are.
+pub(crate) fn building(app: App, told: &RunnerSettings, hidden: &[PathBuf]) -> App {
+    let hidden = hidden_from(&app, hidden);
+    app.building_with(Arc::new(InSandbox { sandbox: sandbox(told.sandbox), hidden }))
+}
 
 /// `None`: this server runs no steps. What an earlier process left running is gone when this returns.
 ///
@@ -21,6 +29,8 @@ pub(crate) fn start(
 ) -> anyhow::Result<Option<Runner>> {
     let config = app.config();
     let work_dir = config.data_dir.join("work");
+    // Builds begin again from the beginning.
+    kill_left_over(&build_dir(&config.data_dir)).context("what an earlier build left cannot be stopped")?;
     let Some(labels) = config.runner_labels.clone() else {
         // The server calls what an earlier one ran lost: it has to be gone, too.
         kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;
@@ -30,19 +40,27 @@ pub(crate) fn start(
     let settings = Settings {
         places: told.places,
         labels,
-        sandbox: match told.sandbox {
-            SandboxLevel::Auto => Sandbox::Auto,
-            SandboxLevel::Bubblewrap => Sandbox::Bubblewrap,
-            SandboxLevel::Landlock => Sandbox::Landlock,
-            SandboxLevel::Off => Sandbox::Off,
-        },
-        hidden: std::iter::once(&config.data_dir).chain(hidden).cloned().collect(),
+        sandbox: sandbox(told.sandbox),
+        hidden: hidden_from(app, hidden),
         step_memory_bytes_max: told.step_memory_bytes_max,
         ..Settings::new(work_dir, link.boot().to_owned())
     };
     let runner = Runner::start(settings, link).context("the runner cannot start")?;
     tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");
     Ok(Some(runner))
+}
+
+fn sandbox(level: SandboxLevel) -> Sandbox {
+    match level {
+        SandboxLevel::Auto => Sandbox::Auto,
+        SandboxLevel::Bubblewrap => Sandbox::Bubblewrap,
+        SandboxLevel::Landlock => Sandbox::Landlock,
+        SandboxLevel::Off => Sandbox::Off,
+    }
+}
+
+fn hidden_from(app: &App, others: &[PathBuf]) -> Vec<PathBuf> {
+    std::iter::once(&app.config().data_dir).chain(others).cloned().collect()
 }
 
 /// Until the server stops: then its steps are stopped, and their ends written.

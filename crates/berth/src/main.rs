@@ -1,5 +1,6 @@
 //! The `berth` program: one binary, several commands.
 
+mod builder;
 mod cmd;
 mod config;
 mod embedded;

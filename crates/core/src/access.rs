@@ -118,6 +118,8 @@ actions! {
     SecretsWrite, "secrets:write", Admin, "create, change and delete secrets";
     WebhooksRead, "webhooks:read", Viewer, "see webhooks and their deliveries, never secrets";
     WebhooksWrite, "webhooks:write", Admin, "create, change, try and delete webhooks, and deliver again";
+    RegistriesRead, "registries:read", Viewer, "see registries, their steps and their builds";
+    RegistriesWrite, "registries:write", Admin, "add, change, sync and remove registries";
     EventsRead, "events:read", Viewer, "read the audit history";
 }
 

@@ -30,6 +30,7 @@ mod sandbox;
 mod settings;
 mod tidy;
 
+pub use attempt::removal::remove;
 pub use left_over::{LeftOver, kill_left_over};
 pub use runner::Runner;
 pub use settings::{

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::egress::{self, Allowed};
 use crate::git::Access;
 use crate::limits::{
-    GIT_S_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX,
-    WEBHOOK_BEHIND_MAX,
+    GIT_S_MAX, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S,
+    STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
 
 /// What every runner says of the machine it is on.
@@ -39,6 +39,9 @@ pub struct Config {
     pub repository_hosts: Vec<String>,
     /// How long one run of git may take.
     pub git_max: Duration,
+    /// How long one build of a registry may take, and what it may leave behind.
+    pub registry_build_max: Duration,
+    pub registry_bytes_max: u64,
     /// Hosts and networks the server's own requests may go to although they are not on the open network.
     pub egress_allow: Vec<Allowed>,
     /// How long a receiver of webhooks may take.
@@ -63,6 +66,8 @@ impl Config {
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
             git_max: Duration::from_secs(GIT_S_MAX),
+            registry_build_max: Duration::from_secs(REGISTRY_BUILD_S_MAX),
+            registry_bytes_max: REGISTRY_BYTES_MAX,
             egress_allow: Vec::new(),
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,

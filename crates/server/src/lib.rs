@@ -17,6 +17,7 @@ pub mod limits;
 pub mod logs;
 mod notify;
 pub mod rate;
+pub mod registries;
 pub mod serve;
 pub mod setup;
 mod streams;

@@ -93,6 +93,19 @@ pub const SYNCS_AT_ONCE: usize = 2;
 /// Paths that differ between two heads; with more of them everything counts as changed.
 pub const CHANGED_PATHS_MAX: usize = 20_000;
 
+/// Registries looked at and built at once.
+pub const REGISTRY_BUILDS_AT_ONCE: usize = 2;
+/// One build of a registry, with everything it fetches.
+pub const REGISTRY_BUILD_S_MAX: u64 = 900;
+/// What a build leaves behind.
+pub const REGISTRY_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// What one build may print; the rest is left out, and said to be.
+pub const BUILD_LOG_BYTES_MAX: u64 = 1024 * 1024;
+/// Lines of a build's log in one answer.
+pub const BUILD_LOG_LINES_MAX: usize = 5_000;
+/// Builds of one registry that are kept, with their logs. Versions are kept for ever.
+pub const BUILDS_KEPT_MAX: i64 = 50;
+
 pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
 /// Deliveries of one webhook that wait to be sent. With so many it reads no further events until some are through.
 pub const DELIVERIES_PENDING_MAX: i64 = 1_000;

@@ -163,7 +163,7 @@ fn listen_and_serve(
     when_taken: WhenTaken,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let app = Arc::new(app);
+    let app = Arc::new(embedded::building(app, runner, hidden));
     let code = runtime.block_on(async move {
         let listener = bind(app.config().listen, when_taken).await?;
         let runner = embedded::start(&app, runner, hidden)?;

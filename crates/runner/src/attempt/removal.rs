@@ -15,7 +15,7 @@ use rustix::path::Arg;
 use crate::chance;
 
 /// As far as it can be done: what cannot be removed is said, and hinders nobody.
-pub(crate) fn remove(path: &Path) {
+pub fn remove(path: &Path) {
     match remove_all(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}

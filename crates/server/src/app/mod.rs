@@ -18,6 +18,8 @@ mod members;
 mod organizations;
 mod pipelines;
 mod plan;
+mod registries;
+mod registry_builds;
 mod repositories;
 pub(crate) mod rollouts;
 mod secrets;
@@ -43,6 +45,9 @@ pub(crate) use organizations::subject as organization_subject;
 pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
 pub(crate) use pipelines::{check_slug, checked as checked_definition};
 pub use plan::{PlanAsked, PlanFacts, PlanOf, plan_definition};
+pub(crate) use registries::about as about_registry;
+pub use registries::{NewRegistry, RegistryChange};
+pub use registry_builds::BuildLogPart;
 pub(crate) use repositories::about as about_repository;
 pub use repositories::{NewRepository, RepositoryChange};
 pub use secrets::{NewScope, NewSecret, SecretChange};
@@ -73,6 +78,7 @@ use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_O
 use crate::logs::LogStore;
 use crate::notify::Notify;
 use crate::rate::Rates;
+use crate::registries::{Builder, Registries};
 use crate::streams::Streams;
 use crate::vault::Vault;
 use crate::work::Syncs;
@@ -95,6 +101,8 @@ pub struct App {
     /// Copies of repositories.
     pub(crate) git: Mirrors,
     pub(crate) syncs: Syncs,
+    /// Looks at registries and has them built.
+    pub(crate) registries: Registries,
     /// The one way out for requests of the server itself.
     pub(crate) egress: Egress,
     /// Tells webhooks what happened.
@@ -115,6 +123,7 @@ impl App {
         let logs = LogStore::new(config.data_dir.join("logs"));
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         let (git, syncs) = (Mirrors::new(&config.data_dir, config.git_max), Syncs::default());
+        let registries = Registries::new(&config.data_dir);
         let policy = Policy { allowed: config.egress_allow.clone() };
         let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);
         let notify = Notify::default();
@@ -132,11 +141,18 @@ impl App {
             engine,
             git,
             syncs,
+            registries,
             egress,
             notify,
             behind: deployed::Behind::default(),
             shutdown,
         }
+    }
+
+    /// What builds registries. Without it they wait.
+    #[must_use]
+    pub fn building_with(self, builder: Arc<dyn Builder>) -> Self {
+        Self { registries: self.registries.building_with(builder), ..self }
     }
 
     /// For programs that have their own reason to stop, such as a signal.

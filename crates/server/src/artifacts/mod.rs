@@ -90,6 +90,12 @@ impl Artifacts {
         Self { dir, bytes_max: ARTIFACT_BYTES_MAX, entries_max: ARCHIVE_ENTRIES_MAX }
     }
 
+    /// With another limit on what one may have.
+    #[must_use]
+    pub fn limited_to(&self, bytes_max: u64) -> Self {
+        Self { bytes_max, ..self.clone() }
+    }
+
     /// Keeps what lies at `path` below the workspace. In the archive it has the same path.
     pub fn keep(&self, org: OrgId, workspace: &Path, path: &str) -> Result<Kept, ArtifactError> {
         let dir = self.dir.join(org.to_string()).join("sha256");

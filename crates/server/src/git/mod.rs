@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use berth_core::id::{OrgId, RepositoryId};
+use berth_core::id::{OrgId, RegistryId, RepositoryId};
 use tokio::sync::Semaphore;
 
 use crate::error::AppError;
@@ -102,7 +102,8 @@ pub struct Mirrors {
     live: Live,
     /// How long one run of git may take.
     time_max: Duration,
-    locks: Mutex<HashMap<RepositoryId, Arc<Mutex<()>>>>,
+    /// By the name of the mirror.
+    locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
 }
 
 impl Mirrors {
@@ -117,9 +118,18 @@ impl Mirrors {
     }
 
     pub fn mirror(&self, org: OrgId, repository: RepositoryId) -> Mirror {
+        self.named(org, repository.to_string())
+    }
+
+    /// The mirror of a registry's repository.
+    pub fn registry(&self, org: OrgId, registry: RegistryId) -> Mirror {
+        self.named(org, registry.to_string())
+    }
+
+    fn named(&self, org: OrgId, name: String) -> Mirror {
+        let path = self.root.join(org.to_string()).join(format!("{name}.git"));
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        let lock = locks.entry(repository).or_default().clone();
-        let path = self.root.join(org.to_string()).join(format!("{repository}.git"));
+        let lock = locks.entry(name).or_default().clone();
         Mirror::new(path, lock, self.live.clone(), self.time_max)
     }
 
@@ -139,12 +149,21 @@ impl Mirrors {
 
     /// The repository is gone, and its mirror with it.
     pub async fn forget(&self, org: OrgId, repository: RepositoryId) {
-        let mirror = self.mirror(org, repository);
+        self.forget_named(org, repository.to_string()).await;
+    }
+
+    /// The registry is gone, and its mirror with it.
+    pub async fn forget_registry(&self, org: OrgId, registry: RegistryId) {
+        self.forget_named(org, registry.to_string()).await;
+    }
+
+    async fn forget_named(&self, org: OrgId, name: String) {
+        let mirror = self.named(org, name.clone());
         // Waits until nobody uses it any more, and takes nobody's turn meanwhile.
         let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&repository);
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
         if !matches!(removed, Ok(Ok(()))) {
-            tracing::warn!(?removed, %repository, "a mirror could not be removed");
+            tracing::warn!(?removed, name, "a mirror could not be removed");
         }
     }
 

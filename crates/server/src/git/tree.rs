@@ -11,6 +11,8 @@ use super::{GitError, Sha};
 const SHORT_HASH_CHARS_MIN: usize = 7;
 /// Objects that begin alike and are looked at.
 const ALIKE_MAX: usize = 16;
+/// Tags of one commit that are named.
+const TAGS_AT_MAX: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -71,6 +73,15 @@ impl Mirror {
             }
         }
         Ok(None)
+    }
+
+    /// Tags that point at a commit.
+    pub fn tags_at(&self, commit: &Sha) -> Result<Vec<String>, GitError> {
+        let git = self.git().arg("for-each-ref").arg(format!("--points-at={commit}"));
+        let git =
+            git.arg(format!("--count={TAGS_AT_MAX}")).args(["--format=%(refname:strip=2)", "refs/tags"]);
+        let text = git.run()?.ok()?.text();
+        Ok(text.lines().filter(|name| is_branch(name)).map(str::to_owned).collect())
     }
 
     /// A file of a commit. A symlink is not one, and one that is too large is an error.

@@ -47,6 +47,8 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("orgId", "id or slug of the organization"),
     ("pipelineId", "id or slug of the pipeline"),
     ("repositoryId", "id of the repository"),
+    ("registryId", "id or name of the step registry"),
+    ("buildNumber", "number of the build"),
     ("envName", "name of the environment"),
     ("sessionId", "id of the session"),
     ("ticketId", "id of the ticket"),

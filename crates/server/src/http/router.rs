@@ -86,7 +86,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
         approvals, auth, deployed, deployments, environments, events, health, logs, members, organizations,
-        pipelines, queue, repositories, secrets, sessions, tokens, webhooks,
+        pipelines, queue, registries, repositories, secrets, sessions, tokens, webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -128,6 +128,15 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(RepositoriesWrite, routes!(repositories::update_repository))
         .route(RepositoriesWrite, routes!(repositories::delete_repository))
         .route(RepositoriesWrite, routes!(repositories::sync_repository))
+        .route(RegistriesRead, routes!(registries::list_registries))
+        .route(RegistriesWrite, routes!(registries::create_registry))
+        .route(RegistriesRead, routes!(registries::view_registry))
+        .route(RegistriesWrite, routes!(registries::update_registry))
+        .route(RegistriesWrite, routes!(registries::delete_registry))
+        .route(RegistriesWrite, routes!(registries::sync_registry))
+        .route(RegistriesRead, routes!(registries::list_registry_steps))
+        .route(RegistriesRead, routes!(registries::list_registry_builds))
+        .route(RegistriesRead, routes!(registries::view_registry_build_log))
         .route(EnvironmentsClaim, routes!(sessions::claim_any))
         .route(EnvironmentsRead, routes!(environments::list_environments))
         .route(EnvironmentsRead, routes!(environments::view_environment))

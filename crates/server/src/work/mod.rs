@@ -8,7 +8,7 @@ mod sweep;
 mod sync;
 
 pub use sweep::sweep;
-pub(crate) use sync::Syncs;
+pub(crate) use sync::{Syncs, credential};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use crate::engine;
 use crate::error::AppError;
 use crate::limits::LOG_FLUSH_EVERY;
 use crate::notify;
+use crate::registries;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +39,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("flush logs", &app, flushes),
         keep_on("seal logs", &app, seal::seals),
         keep_on("sync", &app, sync::syncs),
+        keep_on("registries", &app, registries::looks),
         keep_on("notify", &app, notify::notifies),
     );
     // The last of what its steps said.
@@ -48,6 +50,7 @@ pub async fn run(app: Arc<App>) {
 pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
     sync::all(app).await?;
+    registries::all(app).await?;
     stop(app).await?;
     begin(app).await
 }

@@ -288,10 +288,22 @@ fn friendly(path: &str) -> Vec<String> {
     same
 }
 
+/// A registry with a build that failed.
+async fn registry(world: &World) -> String {
+    let origin = super::git::Origin::new();
+    origin.commit("nothing to build");
+    let place = json!({"name": "tools", "repositoryUrl": origin.url().as_str()});
+    let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
+    let id = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
+    berth_server::work::tick(&world.app).await.unwrap();
+    id
+}
+
 struct Target {
     world: World,
     pipeline: String,
     repository: String,
+    registry: String,
     event: String,
     token: String,
     user: String,
@@ -314,6 +326,7 @@ impl Target {
         let place = json!({"url": "/srv/git/shop.git"});
         let made = post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&place);
         let repository = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
+        let registry = registry(&world).await;
         let first = async |list: &str| {
             let list = get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
             world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
@@ -333,7 +346,19 @@ impl Target {
         let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);
         let approval = world.approval().await;
-        Self { world, pipeline, repository, event, token, user, session, ticket, deployment, approval }
+        Self {
+            world,
+            pipeline,
+            repository,
+            registry,
+            event,
+            token,
+            user,
+            session,
+            ticket,
+            deployment,
+            approval,
+        }
     }
 
     /// Real things wherever a path names some: a confused path would have something to hit.
@@ -345,6 +370,8 @@ impl Target {
             .replace("{code}", "not_found")
             .replace("{secretId}", "TOKEN")
             .replace("{repositoryId}", &self.repository)
+            .replace("{registryId}", &self.registry)
+            .replace("{buildNumber}", "1")
             .replace("{envName}", "qa-1")
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod at_work;
+mod builder;
 mod canary;
 mod confusion;
 mod described;
@@ -22,6 +23,7 @@ mod pages;
 mod pipelines;
 mod plan;
 mod pollution;
+mod registries;
 mod repositories;
 mod secrets;
 mod sign_in;

@@ -2,7 +2,8 @@
 
 use berth_core::access::Role;
 use berth_core::id::{
-    ApprovalId, DeliveryId, DeploymentId, OrgId, RepositoryId, SessionId, TicketId, TokenId, UserId,
+    ApprovalId, DeliveryId, DeploymentId, OrgId, RegistryId, RepositoryId, SessionId, TicketId, TokenId,
+    UserId,
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -23,6 +24,8 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{pipelineId}", "no-such-pipeline")
         .replace("{secretId}", "NO_SUCH_SECRET")
         .replace("{repositoryId}", &RepositoryId::from_parts(at, [0; 10]).to_string())
+        .replace("{registryId}", &RegistryId::from_parts(at, [0; 10]).to_string())
+        .replace("{buildNumber}", "1")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
         .replace("{envName}", "no-such-environment")
@@ -116,6 +119,9 @@ async fn ids_of_another_organization_are_not_found_in_the_own_one() {
     let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
     let first =
         async |list: &str| world.send(of(list)).await.body["data"][0]["id"].as_str().unwrap().to_owned();
+    let place = json!({"name": "tools", "repositoryUrl": "/srv/git/tools.git"});
+    let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
+    let registry = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
     let (event, member, token) = (first("events").await, first("members").await, first("api-tokens").await);
     for (method, path) in [
         ("GET", format!("pipelines/{pipeline}")),
@@ -127,6 +133,13 @@ async fn ids_of_another_organization_are_not_found_in_the_own_one() {
         ("PATCH", format!("members/{member}")),
         ("DELETE", format!("members/{member}")),
         ("DELETE", format!("api-tokens/{token}")),
+        ("GET", format!("step-registries/{registry}")),
+        ("GET", format!("step-registries/{registry}/steps")),
+        ("GET", format!("step-registries/{registry}/builds")),
+        ("GET", format!("step-registries/{registry}/builds/1/logs")),
+        ("POST", format!("step-registries/{registry}/sync")),
+        ("PATCH", format!("step-registries/{registry}")),
+        ("DELETE", format!("step-registries/{registry}")),
     ] {
         let path = format!("/api/v1/organizations/globex/{path}");
         world.send(call(method, &path).by(&world.hank).json(&json!({}))).await.is(404, "not_found");

@@ -45,6 +45,8 @@ fn here(operation: &Operation) -> String {
         .replace("{userId}", "unknown")
         .replace("{secretId}", "TOKEN")
         .replace("{repositoryId}", "unknown")
+        .replace("{registryId}", "unknown")
+        .replace("{buildNumber}", "1")
         .replace("{envName}", "qa-1")
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")

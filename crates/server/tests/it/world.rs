@@ -16,6 +16,8 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
+use super::builder::InSandbox;
+
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
 pub(crate) struct World {
@@ -46,7 +48,8 @@ impl World {
         let made = tokio::task::spawn_blocking(move || make(&path)).await.unwrap();
         let (store, vault, ada, hank) = made;
         let config = Config { data_dir: dir.path().to_owned(), ..config };
-        let app = Arc::new(App::new(store, vault, config));
+        let builder = Arc::new(InSandbox::off(dir.path()));
+        let app = Arc::new(App::new(store, vault, config).building_with(builder));
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir }
     }
 

@@ -48,7 +48,8 @@ statements! {
     Org Read USES = "SELECT u.registry, u.step, p.id, p.slug FROM step_uses u
         JOIN pipelines p ON p.org_id = u.org_id AND p.id = u.pipeline_id
         WHERE u.org_id = $1 AND u.registry IN ($2, '') ORDER BY p.id, u.step LIMIT $3";
-    Instance Read INTERRUPTED = "SELECT org_id, id FROM registries WHERE status = 'building' ORDER BY org_id, id LIMIT $1";
+    Instance Read INTERRUPTED = "SELECT org_id, id FROM registries
+        WHERE status = 'building' AND deleted_at IS NULL ORDER BY org_id, id LIMIT $1";
 }
 
 pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Registry>, StoreError> {

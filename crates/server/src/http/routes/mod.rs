@@ -12,6 +12,7 @@ pub(super) mod members;
 pub(super) mod organizations;
 pub(super) mod pipelines;
 pub(super) mod queue;
+pub(super) mod registries;
 pub(super) mod repositories;
 pub(super) mod secrets;
 pub(super) mod sessions;

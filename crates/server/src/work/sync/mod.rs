@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RepositoryId, SecretId};
+use berth_core::pipeline::grammar::SecretName;
 use berth_core::repository::{Repository, Seen, SyncProblem};
 use berth_core::secret::{Scope, Secret};
 use berth_core::time::Timestamp;
@@ -153,7 +154,7 @@ async fn sync(app: &App, org: OrgId, before: Repository) -> Result<(), AppError>
 }
 
 async fn fetch(app: &App, org: OrgId, repository: &Repository) -> Result<Result<Heads, GitError>, AppError> {
-    let credential = match credential(app, org, repository).await? {
+    let credential = match credential(app, org, repository.credential.clone()).await? {
         Ok(credential) => credential,
         Err(why) => return Ok(Err(GitError::Refused(why))),
     };
@@ -162,12 +163,13 @@ async fn fetch(app: &App, org: OrgId, repository: &Repository) -> Result<Result<
     app.git.run(move || mirror.sync(&url, credential.as_ref(), &access)).await
 }
 
-async fn credential(
+/// The value of a secret that a repository is read with. `Ok(Err)` is for people.
+pub(crate) async fn credential(
     app: &App,
     org: OrgId,
-    repository: &Repository,
+    name: Option<SecretName>,
 ) -> Result<Result<Option<Credential>, String>, AppError> {
-    let Some(name) = repository.credential.clone() else { return Ok(Ok(None)) };
+    let Some(name) = name else { return Ok(Ok(None)) };
     let wanted = name.clone();
     let found: Option<Secret> = app
         .store

@@ -343,6 +343,10 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let body = json!({"url": "/srv/git/shop.git"});
     let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
     let repository = id(&made.body["data"]["id"]);
+    let body = json!({"name": "tools", "repositoryUrl": "/srv/git/tools.git"});
+    let made =
+        world.send(post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&body)).await;
+    let registry = id(&made.body["data"]["id"]);
     let body = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
     let made = world.send(post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
@@ -350,6 +354,8 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         ("{orgId}", "acme".to_owned()),
         ("{pipelineId}", "shop".to_owned()),
         ("{repositoryId}", repository),
+        ("{registryId}", registry),
+        ("{buildNumber}", "1".to_owned()),
         ("{envName}", "qa-1".to_owned()),
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),

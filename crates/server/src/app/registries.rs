@@ -1,0 +1,345 @@
+//! Step registries: added, changed, looked at, removed. Building them is the work of `registries/`.
+
+use std::collections::BTreeSet;
+
+use berth_api::problem::{Code, Problem};
+use berth_api::registry as wire;
+use berth_core::access::permit;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::RegistryId;
+use berth_core::name::CommitId;
+use berth_core::pipeline::grammar::SecretName;
+use berth_core::registry::{Registry, RegistryName, RegistryStatus, Seen, Version};
+use berth_core::repository::RemoteUrl;
+use berth_core::secret::Scope;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::From;
+use berth_store::query::registries::{self, REGISTRIES_MAX, StepUse};
+use berth_store::records::{registry, registry_build, secret};
+use berth_store::{Read, Tx};
+
+use super::{Answer, App, Outcome, Page};
+use crate::access::Authorized;
+use crate::error::AppError;
+
+pub struct NewRegistry {
+    pub name: RegistryName,
+    pub url: RemoteUrl,
+    pub reference: Option<CommitId>,
+    pub credential: Option<SecretName>,
+}
+
+/// What changes; what is absent stays.
+pub struct RegistryChange {
+    /// `Some(None)`: the default branch.
+    pub reference: Option<Option<CommitId>>,
+    /// `Some(None)`: it needs none any more.
+    pub credential: Option<Option<SecretName>>,
+}
+
+impl App {
+    pub async fn list_registries(
+        &self,
+        who: &Authorized<permit::RegistriesRead>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::StepRegistry>, AppError> {
+        self.read(who, move |db| {
+            let slice = registries::list(db, &from, limit)?;
+            let last = slice.items.last().map(|found| found.id.to_string());
+            let items = slice.items.iter().map(|found| shown(db, found)).collect::<Result<_, _>>()?;
+            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+        })
+        .await
+    }
+
+    pub async fn view_registry(
+        &self,
+        who: &Authorized<permit::RegistriesRead>,
+        key: String,
+    ) -> Result<Answer<wire::StepRegistry>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            answer(db, &found)
+        })
+        .await
+    }
+
+    /// The steps of the last good version, by name.
+    pub async fn list_registry_steps(
+        &self,
+        who: &Authorized<permit::RegistriesRead>,
+        key: String,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::StepRegistryStep>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            let uses = registries::uses(db, &found.name)?;
+            let steps = current(db, &found)?.map(|version| version.steps).unwrap_or_default();
+            let total = i64::try_from(steps.len()).ok();
+            let (after, skip) = match &from {
+                From::After(key) => (key.as_str(), 0),
+                From::Offset(offset) => ("", usize::try_from(*offset).unwrap_or(usize::MAX)),
+            };
+            let limit = usize::try_from(limit).unwrap_or(0);
+            let mut rest = steps.into_iter().filter(|step| step.key.as_str() > after).skip(skip);
+            let items: Vec<_> = rest
+                .by_ref()
+                .take(limit)
+                .map(|step| wire::StepRegistryStep {
+                    r#use: format!("{}/{}", found.name, step.key),
+                    used_by: users(uses.iter().filter(|used| used.step == step.key)),
+                    key: step.key,
+                    r#type: step.step_type,
+                    name: step.name,
+                    short_description: step.short_description,
+                    long_description: step.long_description,
+                    yaml_example: step.yaml_example,
+                    params_schema: step.schema,
+                })
+                .collect();
+            let last = items.last().map(|step| step.key.clone());
+            Ok(Page { last, items, total, has_more: rest.next().is_some() })
+        })
+        .await
+    }
+
+    pub async fn create_registry(
+        &self,
+        who: &Authorized<permit::RegistriesWrite>,
+        new: NewRegistry,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+        let (access, url) = (self.config.git_access(), new.url.clone());
+        let allowed = self.git.run(move || access.allows(&url)).await?;
+        allowed.map_err(|why| AppError::invalid_member("/repositoryUrl", why))?;
+        let org = who.org();
+        let created = self.change(who, once, move |tx, _| {
+            if let Some(taken) = registry::by_name(tx, &new.name)? {
+                let text = format!("there is a registry of this name already: {}", taken.id);
+                return Err(AppError::new(Code::AlreadyExists, text));
+            }
+            check_credential(tx, new.credential.as_ref())?;
+            if registries::total(tx)? >= REGISTRIES_MAX {
+                let text = format!("an organization has at most {REGISTRIES_MAX} registries");
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let made = Registry {
+                id: RegistryId::from_parts(tx.now(), tx.entropy()?),
+                name: new.name,
+                url: new.url,
+                reference: new.reference,
+                credential: new.credential,
+                seen: Seen { due_at: Some(tx.now()), ..Seen::default() },
+                version: 1,
+                created_at: tx.now(),
+                updated_at: tx.now(),
+                deleted_at: None,
+            };
+            registry::put(tx, &made)?;
+            let event = about(EventKind::RegistryCreated, &made).with("url", made.url.as_str());
+            tx.record(event.with_some("ref", made.reference.as_ref()))?;
+            let location = format!("/api/v1/organizations/{org}/step-registries/{}", made.id);
+            Ok(Answer { status: 201, location: Some(location), ..answer(tx, &made)? })
+        });
+        let created = created.await;
+        self.registries.nudge();
+        created
+    }
+
+    pub async fn change_registry(
+        &self,
+        who: &Authorized<permit::RegistriesWrite>,
+        key: String,
+        change: RegistryChange,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+        let changed = self.change(who, None, move |tx, _| {
+            let found = find(tx, &key)?;
+            super::check_version(found.version, expected)?;
+            let mut next = Registry {
+                reference: change.reference.unwrap_or_else(|| found.reference.clone()),
+                credential: change.credential.unwrap_or_else(|| found.credential.clone()),
+                ..found.clone()
+            };
+            if next == found {
+                return answer(tx, &found);
+            }
+            if next.credential != found.credential {
+                check_credential(tx, next.credential.as_ref())?;
+            }
+            // Whoever changed something wants to see whether it helped. A build that is under way ends first.
+            (next.seen.due_at, next.seen.failed_commit) = (Some(tx.now()), None);
+            if found.seen.status != RegistryStatus::Building {
+                next.seen.status = RegistryStatus::Pending;
+            }
+            next.version += 1;
+            next.updated_at = tx.now();
+            registry::put(tx, &next)?;
+            let event = about(EventKind::RegistryUpdated, &next);
+            tx.record(event.with_some("ref", next.reference.as_ref()))?;
+            answer(tx, &next)
+        });
+        let changed = changed.await;
+        self.registries.nudge();
+        changed
+    }
+
+    /// Refused while definitions name its steps, unless forced. What runs with one of its versions goes on.
+    pub async fn delete_registry(
+        &self,
+        who: &Authorized<permit::RegistriesWrite>,
+        key: String,
+        force: bool,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+        let deleted = self.change(who, None, move |tx, _| {
+            let found = find(tx, &key)?;
+            super::check_version(found.version, expected)?;
+            let last = shown(tx, &found)?;
+            if !force && !last.used_by.is_empty() {
+                let slugs: Vec<_> = last.used_by.iter().take(5).map(|it| it.slug.as_str()).collect();
+                let text = format!(
+                    "{} pipelines name its steps, for example {}; change their definitions, or send ?force=true: \
+                     they then cannot be deployed",
+                    last.used_by.len(),
+                    slugs.join(", ")
+                );
+                let listed = serde_json::to_value(&last.used_by).unwrap_or_default();
+                return Err(Problem::new(Code::InvalidState, text).with("usedBy", listed).into());
+            }
+            let gone = Registry {
+                seen: Seen { due_at: None, ..found.seen.clone() },
+                version: found.version + 1,
+                updated_at: tx.now(),
+                deleted_at: Some(tx.now()),
+                ..found
+            };
+            registry::put(tx, &gone)?;
+            tx.record(about(EventKind::RegistryDeleted, &gone))?;
+            let deleted_at = gone.deleted_at.map(|time| time.to_string());
+            Ok(Answer::ok(wire::StepRegistry { deleted_at, ..last }))
+        });
+        let deleted = deleted.await?;
+        // Versions stay for what runs with them; the mirror and what builds printed are of use to nobody.
+        if let Outcome::Fresh(answer) = &deleted
+            && let Ok(id) = answer.body.id.parse()
+        {
+            self.git.forget_registry(who.org(), id).await;
+            self.registries.forget(who.org(), id).await;
+        }
+        Ok(deleted)
+    }
+
+    /// Asks for a look now. A commit that could not be built is built again, one that could is not.
+    pub async fn sync_registry(
+        &self,
+        who: &Authorized<permit::RegistriesWrite>,
+        key: String,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::StepRegistry>, AppError> {
+        let org = who.org();
+        let asked = self.change(who, once, move |tx, _| {
+            let found = find(tx, &key)?;
+            let now = tx.now();
+            registry::hasten(tx, found.id, now)?;
+            let location = format!("/api/v1/organizations/{org}/step-registries/{}", found.id);
+            Ok(Answer { status: 202, location: Some(location), ..answer(tx, &found)? })
+        });
+        let asked = asked.await;
+        self.registries.nudge();
+        asked
+    }
+}
+
+pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Registry, AppError> {
+    registry::find(db, key)?.ok_or_else(|| AppError::not_found("registry"))
+}
+
+fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), AppError> {
+    match name {
+        Some(name) if secret::by_name(tx, name, &Scope::Organization)?.is_none() => {
+            Err(AppError::invalid_member("/credential", "is not a secret of the organization"))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn about(kind: EventKind, registry: &Registry) -> NewEvent {
+    NewEvent::new(kind, Subject::new("registry", registry.id, Some(registry.name.as_str())))
+}
+
+fn answer(db: &mut impl Read, found: &Registry) -> Result<Answer<wire::StepRegistry>, AppError> {
+    let body = shown(db, found)?;
+    // What was seen and built changes without anybody changing the record.
+    let seen = serde_json::to_vec(&body).unwrap_or_default();
+    Ok(Answer::ok(body).at_version(found.version).varying_by(crc32fast::hash(&seen)))
+}
+
+fn current(db: &mut impl Read, registry: &Registry) -> Result<Option<Version>, AppError> {
+    match &registry.seen.current {
+        Some(commit) => Ok(registry_build::version(db, registry.id, commit)?),
+        None => Ok(None),
+    }
+}
+
+fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, AppError> {
+    let version = current(db, registry)?;
+    let steps = version.as_ref().map(|version| version.steps.as_slice()).unwrap_or_default();
+    let keys: BTreeSet<&str> = steps.iter().map(|step| step.key.as_str()).collect();
+    let uses = registries::uses(db, &registry.name)?;
+    let used_by = users(uses.iter().filter(|it| !it.is_anywhere || keys.contains(it.step.as_str())));
+    let steps = steps.iter().map(|step| wire::StepRegistryStepName {
+        key: step.key.clone(),
+        r#type: step.step_type.clone(),
+        name: step.name.clone(),
+        short_description: step.short_description.clone(),
+    });
+    let seen = &registry.seen;
+    let status = match seen.status {
+        RegistryStatus::Pending => wire::StepRegistryStatus::Pending,
+        RegistryStatus::Building => wire::StepRegistryStatus::Building,
+        RegistryStatus::Ready => wire::StepRegistryStatus::Ready,
+        RegistryStatus::Failed => wire::StepRegistryStatus::Failed,
+    };
+    let last_good = match &version {
+        Some(version) => Some(wire::StepRegistryVersion {
+            commit: version.commit.clone(),
+            refs: registry_build::refs(db, registry.id, &version.commit)?,
+            digest: version.digest.clone(),
+            build: version.number,
+            built_at: version.built_at.to_string(),
+        }),
+        None => None,
+    };
+    Ok(wire::StepRegistry {
+        id: registry.id.to_string(),
+        name: registry.name.to_string(),
+        repository_url: registry.url.to_string(),
+        r#ref: registry.reference.as_ref().map(ToString::to_string),
+        credential: registry.credential.as_ref().map(ToString::to_string),
+        status,
+        commit: seen.commit.clone(),
+        last_good,
+        error: seen.error.clone(),
+        last_synced_at: seen.synced_at.map(|time| time.to_string()),
+        steps: steps.collect(),
+        used_by,
+        created_at: registry.created_at.to_string(),
+        updated_at: registry.updated_at.to_string(),
+        deleted_at: registry.deleted_at.map(|time| time.to_string()),
+    })
+}
+
+/// Each pipeline once.
+fn users<'a>(uses: impl Iterator<Item = &'a StepUse>) -> Vec<wire::StepUser> {
+    let mut found: Vec<wire::StepUser> = Vec::new();
+    for used in uses {
+        let user = wire::StepUser { id: used.pipeline.to_string(), slug: used.slug.to_string() };
+        if !found.contains(&user) {
+            found.push(user);
+        }
+    }
+    found
+}

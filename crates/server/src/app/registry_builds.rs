@@ -1,0 +1,106 @@
+//! Builds of registries: listed, and what they printed.
+
+use berth_api::log::LogEntry;
+use berth_api::registry as wire;
+use berth_core::access::permit;
+use berth_core::registry::{Build, BuildStatus};
+use berth_store::query::{From, registries};
+use berth_store::records::registry_build;
+
+use super::registries::find;
+use super::{Answer, App, Page};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::limits::BUILD_LOG_LINES_MAX;
+
+/// Which part of a build's log.
+#[derive(Debug, Clone, Copy)]
+pub enum BuildLogPart {
+    /// Both included.
+    Lines {
+        from: u64,
+        to: u64,
+    },
+    Tail(u64),
+}
+
+impl App {
+    pub async fn list_registry_builds(
+        &self,
+        who: &Authorized<permit::RegistriesRead>,
+        key: String,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::StepRegistryBuild>, AppError> {
+        self.read(who, move |db| {
+            let found = find(db, &key)?;
+            let slice = registries::builds(db, found.id, &from, limit)?;
+            let last = slice.items.last().map(|build| build.number.to_string());
+            let items = slice.items.iter().map(shown).collect();
+            Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
+        })
+        .await
+    }
+
+    pub async fn view_registry_build_log(
+        &self,
+        who: &Authorized<permit::RegistriesRead>,
+        key: String,
+        number: Option<i64>,
+        part: BuildLogPart,
+    ) -> Result<Answer<wire::StepRegistryBuildLog>, AppError> {
+        let found = self.read(who, move |db| {
+            let registry = find(db, &key)?;
+            let build = match number {
+                Some(number) => registry_build::by_number(db, registry.id, number)?,
+                None => None,
+            };
+            build.ok_or_else(|| AppError::not_found("build"))
+        });
+        let build = found.await?;
+        let log = self.registries.log(who.org(), build.registry, build.number);
+        let bytes = self.reading.run(move || log.read()).await?;
+        let bytes = bytes.map_err(|error| AppError::bug(format!("a build's log cannot be read: {error}")))?;
+        Ok(Answer::ok(lines(&build, &bytes, part)))
+    }
+}
+
+fn shown(build: &Build) -> wire::StepRegistryBuild {
+    wire::StepRegistryBuild {
+        number: build.number,
+        status: match build.status {
+            BuildStatus::Building => wire::StepRegistryBuildStatus::Building,
+            BuildStatus::Succeeded => wire::StepRegistryBuildStatus::Succeeded,
+            BuildStatus::Failed => wire::StepRegistryBuildStatus::Failed,
+            BuildStatus::Interrupted => wire::StepRegistryBuildStatus::Interrupted,
+        },
+        commit: build.commit.clone(),
+        started_at: build.started_at.to_string(),
+        finished_at: build.finished_at.map(|time| time.to_string()),
+        error: build.error.clone(),
+    }
+}
+
+fn lines(build: &Build, bytes: &[u8], part: BuildLogPart) -> wire::StepRegistryBuildLog {
+    let text = String::from_utf8_lossy(bytes);
+    let all: Vec<&str> = text.lines().collect();
+    let count = all.len() as u64;
+    let (from, to) = match part {
+        BuildLogPart::Lines { from, to } => (from, to),
+        BuildLogPart::Tail(lines) => (count.saturating_sub(lines) + 1, count),
+    };
+    let numbered = (1u64..).zip(all).filter(|(number, _)| (from..=to).contains(number));
+    let mut entries: Vec<LogEntry> = numbered
+        .take(BUILD_LOG_LINES_MAX + 1)
+        .map(|(line, text)| LogEntry { line, text: text.to_owned(), group: None, truncated: false })
+        .collect();
+    let more = (entries.len() > BUILD_LOG_LINES_MAX).then(|| entries.pop()).flatten();
+    wire::StepRegistryBuildLog {
+        number: build.number,
+        complete: build.status != BuildStatus::Building,
+        bytes: bytes.len() as u64,
+        lines: count,
+        entries,
+        next_line: more.map(|entry| entry.line),
+    }
+}

@@ -1,0 +1,176 @@
+//! Step registries and their builds.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::page::List;
+use berth_api::registry::{
+    StepRegistry, StepRegistryBuild, StepRegistryBuildLog, StepRegistryNew, StepRegistryPatch,
+    StepRegistryStep,
+};
+use berth_core::access::permit;
+use berth_core::id::RegistryId;
+use berth_core::name::CommitId;
+use berth_core::pipeline::grammar::SecretName;
+use berth_core::registry::RegistryName;
+use berth_core::repository::RemoteUrl;
+
+use crate::app::{Answer, App, BuildLogPart, NewRegistry, Outcome, RegistryChange};
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Listed, Paging, Params};
+use crate::http::routes::auth::Nothing;
+use crate::limits::{BUILD_LOG_LINES_MAX, OFFSET_MAX};
+
+/// List step registries, oldest first.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
+    responses((status = 200, body = List<StepRegistry>)))]
+pub(crate) async fn list_registries(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesRead>,
+    paging: Paging,
+) -> Result<Listed<StepRegistry>, AppError> {
+    let page = app.list_registries(&who, paging.start::<RegistryId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Add a step registry. It is fetched and built at once; its steps can be used when its status is `ready`.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
+    request_body = StepRegistryNew, responses((status = 201, body = Data<StepRegistry>)))]
+pub(crate) async fn create_registry(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesWrite>,
+    posted: Posted<StepRegistryNew>,
+) -> Result<Outcome<StepRegistry>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let name = check.required("/name", RegistryName::parse(&body.name));
+    let url = check.required("/repositoryUrl", RemoteUrl::parse(&body.repository_url));
+    let reference = check.optional("/ref", body.r#ref.as_deref(), CommitId::parse);
+    let credential = check.optional("/credential", body.credential.as_deref(), SecretName::parse);
+    let (name, url) = check.done(name.zip(url))?;
+    app.create_registry(&who, NewRegistry { name, url, reference, credential }, posted.once).await
+}
+
+/// View a step registry: what was last built, what is wrong with it, and who uses it.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
+    responses((status = 200, body = Data<StepRegistry>)))]
+pub(crate) async fn view_registry(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesRead>,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Answer<StepRegistry>, AppError> {
+    app.view_registry(&who, key).await
+}
+
+/// Change a step registry's ref or credential. A look follows at once.
+#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
+    request_body = Option<StepRegistryPatch>, responses((status = 200, body = Data<StepRegistry>)))]
+pub(crate) async fn update_registry(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<StepRegistryPatch>,
+) -> Result<Outcome<StepRegistry>, AppError> {
+    let mut check = Check::default();
+    let given = |sent: &Option<String>| sent.clone().filter(|text| !text.is_empty());
+    let reference = check.optional("/ref", given(&body.r#ref).as_deref(), CommitId::parse);
+    let credential = check.optional("/credential", given(&body.credential).as_deref(), SecretName::parse);
+    check.done(Some(()))?;
+    let change = RegistryChange {
+        reference: body.r#ref.map(|_| reference),
+        credential: body.credential.map(|_| credential),
+    };
+    app.change_registry(&who, key, change, expected).await
+}
+
+/// Remove a step registry. Refused while definitions name its steps, unless forced. What runs already goes on.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
+    params(("force" = Option<bool>, Query, description = "true: also if pipelines use it")),
+    responses((status = 200, body = Data<StepRegistry>)))]
+pub(crate) async fn delete_registry(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesWrite>,
+    Path((_, key)): Path<(String, String)>,
+    IfMatch(expected): IfMatch,
+    params: Params,
+) -> Result<Outcome<StepRegistry>, AppError> {
+    let force = params.parsed::<bool>("force")?.unwrap_or(false);
+    app.delete_registry(&who, key, force, expected).await
+}
+
+/// Ask for a look now. A commit that was built already is not built again; one that could not be built is.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/sync", tag = "step registries",
+    responses((status = 202, body = Data<StepRegistry>)))]
+pub(crate) async fn sync_registry(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesWrite>,
+    Path((_, key)): Path<(String, String)>,
+    posted: Posted<Nothing>,
+) -> Result<Outcome<StepRegistry>, AppError> {
+    app.sync_registry(&who, key, posted.once).await
+}
+
+/// List the steps of a registry's last good version, with their schemas, docs and users.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/steps", tag = "step registries",
+    responses((status = 200, body = List<StepRegistryStep>)))]
+pub(crate) async fn list_registry_steps(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesRead>,
+    Path((_, key)): Path<(String, String)>,
+    paging: Paging,
+) -> Result<Listed<StepRegistryStep>, AppError> {
+    let page = app.list_registry_steps(&who, key, paging.start::<String>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// List a registry's builds, newest first. The last 50 are kept.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/builds", tag = "step registries",
+    responses((status = 200, body = List<StepRegistryBuild>)))]
+pub(crate) async fn list_registry_builds(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesRead>,
+    Path((_, key)): Path<(String, String)>,
+    paging: Paging,
+) -> Result<Listed<StepRegistryBuild>, AppError> {
+    let page = app.list_registry_builds(&who, key, paging.start::<i64>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// What a build printed, also while it is under way.
+#[utoipa::path(get, tag = "step registries",
+    path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/builds/{buildNumber}/logs",
+    params(("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
+           ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),
+           ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "so many of the last lines, in place of fromLine and toLine")),
+    responses((status = 200, body = Data<StepRegistryBuildLog>)))]
+pub(crate) async fn view_registry_build_log(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::RegistriesRead>,
+    Path((_, key, number)): Path<(String, String, String)>,
+    params: Params,
+) -> Result<Answer<StepRegistryBuildLog>, AppError> {
+    let line = |name, most| {
+        let number = params.whole(name, 1, most)?;
+        Ok::<_, AppError>(number.and_then(|number| u64::try_from(number).ok()))
+    };
+    let (from, to) = (line("fromLine", OFFSET_MAX)?, line("toLine", OFFSET_MAX)?);
+    let part = match (line("tail", BUILD_LOG_LINES_MAX as i64)?, from, to) {
+        (Some(lines), None, None) => BuildLogPart::Tail(lines),
+        (Some(_), _, _) => {
+            return Err(AppError::invalid_parameter(
+                "tail",
+                "replaces fromLine and toLine: send one of them",
+            ));
+        }
+        (None, Some(from), Some(to)) if to < from => {
+            return Err(AppError::invalid_parameter("toLine", "must not be before fromLine"));
+        }
+        (None, from, to) => BuildLogPart::Lines { from: from.unwrap_or(1), to: to.unwrap_or(u64::MAX) },
+    };
+    app.view_registry_build_log(&who, key, number.parse().ok(), part).await
+}

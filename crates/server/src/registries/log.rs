@@ -1,0 +1,79 @@
+//! What a build printed: one file, up to a limit.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use crate::limits::BUILD_LOG_BYTES_MAX;
+
+pub(crate) struct BuildLog {
+    path: PathBuf,
+}
+
+/// A log that is being written.
+pub(super) struct Writing {
+    file: File,
+    left: u64,
+    is_cut: bool,
+}
+
+impl BuildLog {
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    pub(super) fn create(&self) -> io::Result<Writing> {
+        if let Some(dir) = self.path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&self.path)?;
+        Ok(Writing { file, left: BUILD_LOG_BYTES_MAX, is_cut: false })
+    }
+
+    /// All of it, as far as it is written. Nothing, if there is none.
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        match File::open(&self.path) {
+            // The last line says that it is cut.
+            Ok(file) => file.take(2 * BUILD_LOG_BYTES_MAX).read_to_end(&mut bytes).map(|_| bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(bytes),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn remove(&self) {
+        if let Err(error) = std::fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%error, "the log of a build could not be removed");
+        }
+    }
+}
+
+impl Writing {
+    /// What does not fit is left out, and the log ends by saying so. A disk that is full costs the log, not the build.
+    pub(super) fn append(&mut self, bytes: &[u8]) {
+        let fits = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
+        self.write(&bytes[..fits]);
+        self.left -= fits as u64;
+        if fits < bytes.len() && !self.is_cut {
+            self.is_cut = true;
+            self.write(
+                format!("\n[a build's log has at most {BUILD_LOG_BYTES_MAX} bytes; the rest is left out]\n")
+                    .as_bytes(),
+            );
+        }
+    }
+
+    /// A line of our own, whatever there is already.
+    pub(super) fn say(&mut self, line: &str) {
+        self.write(format!("{line}\n").as_bytes());
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        if let Err(error) = self.file.write_all(bytes) {
+            tracing::warn!(%error, "the log of a build could not be written");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Registries are built here as the real server builds them: by the runner.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use berth_runner::Sandbox;
+use berth_runner::registry::{self, BuildRequest};
+use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
+
+pub(crate) struct InSandbox {
+    sandbox: Sandbox,
+    hidden: Vec<PathBuf>,
+}
+
+impl InSandbox {
+    /// Without a sandbox, for tests that are about something else.
+    pub(crate) fn off(data_dir: &Path) -> Self {
+        Self { sandbox: Sandbox::Off, hidden: vec![data_dir.to_owned()] }
+    }
+}
+
+impl Builder for InSandbox {
+    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+        let request = BuildRequest {
+            source: asked.source.to_owned(),
+            scratch: asked.scratch.to_owned(),
+            timeout: asked.timeout,
+            bytes_max: asked.bytes_max,
+            is_stopping: asked.is_stopping,
+            sandbox: self.sandbox,
+            hidden: self.hidden.clone(),
+            writable: Vec::new(),
+            env: BTreeMap::new(),
+        };
+        match registry::build(&request, log) {
+            Ok(registry::Built { start, input, steps }) => Ok(Built { start, input, steps }),
+            Err(registry::BuildFailed::Registry(why)) => Err(BuildFailed::Failed(why)),
+            Err(registry::BuildFailed::Machine(why)) => Err(BuildFailed::Machine(why)),
+            Err(registry::BuildFailed::Stopped) => Err(BuildFailed::Stopped),
+        }
+    }
+
+    fn clear(&self, dir: &Path) {
+        berth_runner::remove(dir);
+    }
+}

@@ -1,0 +1,202 @@
+//! Builds: once per commit, and what was good stays good.
+
+use serde_json::{Value, json};
+
+use super::super::git::Origin;
+use super::super::world::World;
+use super::*;
+
+async fn numbers(world: &World, key: &str) -> Vec<String> {
+    let builds = ask(world, &format!("{key}/builds")).await.body["data"].clone();
+    let shown = |build: &Value| format!("{} {}", build["number"], build["status"].as_str().unwrap());
+    builds.as_array().unwrap().iter().map(shown).collect()
+}
+
+#[tokio::test]
+async fn a_commit_is_built_once() {
+    let world = World::new().await;
+    let origin = origin(&["deploy"]);
+    added(&world, "tools", &origin).await;
+    let before = view(&world, "tools").await["lastGood"].clone();
+    sync(&world, "tools").await;
+    sync(&world, "tools").await;
+    assert_eq!(numbers(&world, "tools").await, ["1 succeeded"]);
+    assert_eq!(view(&world, "tools").await["lastGood"], before);
+    assert_eq!(told(&world).await, ["registry_created", "registry_built"], "nothing new is not told");
+
+    // Another ref for the same commit, and one that was built before.
+    let first = origin.git(&["rev-parse", "HEAD"]);
+    write(&origin, &["deploy", "check"]);
+    let second = origin.commit("second").to_string();
+    sync(&world, "tools").await;
+    assert_eq!(view(&world, "tools").await["lastGood"]["commit"], json!(second));
+    let change = json!({"ref": first});
+    let changed = world.send(patch("tools").by(&world.ada).json(&change)).await;
+    assert_eq!(changed.body["data"]["status"], "pending");
+    work::tick(&world.app).await.unwrap();
+    let back = view(&world, "tools").await;
+    assert_eq!((&back["lastGood"]["commit"], &back["status"]), (&json!(first), &json!("ready")));
+    assert_eq!(numbers(&world, "tools").await, ["2 succeeded", "1 succeeded"]);
+    assert_eq!(told(&world).await.last().unwrap(), "registry_synced");
+}
+
+#[tokio::test]
+async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
+    let world = World::new().await;
+    let origin = origin(&["deploy"]);
+    added(&world, "tools", &origin).await;
+    let first = origin.git(&["rev-parse", "HEAD"]);
+    origin.write("build.sh", "echo no luck >&2\nexit 3\n");
+    let second = origin.commit("broken").to_string();
+    sync(&world, "tools").await;
+    let seen = view(&world, "tools").await;
+    assert_eq!(
+        (&seen["status"], &seen["commit"], &seen["lastGood"]["commit"]),
+        (&json!("failed"), &json!(second), &json!(first))
+    );
+    let error = seen["error"].as_str().unwrap();
+    assert!(error.contains("sh build.sh") && error.contains('3'), "{error}");
+    assert!(log(&world, "tools", 2).await.contains("no luck"));
+    assert_eq!(offered(&world, "tools/deploy").await, format!("{first} deploy"));
+    assert_eq!(seen["steps"][0]["key"], "deploy");
+
+    // A look by itself does not try again what failed; somebody who asks does.
+    let due = world.app.store().transact(
+        berth_store::Context::system(Some(super::super::history::org(&world).await)),
+        |tx| {
+            let name = berth_core::registry::RegistryName::parse("tools").unwrap();
+            let found = berth_store::records::registry::by_name(tx, &name)?.unwrap();
+            let seen = berth_core::registry::Seen { due_at: Some(tx.now()), ..found.seen };
+            berth_store::records::registry::saw(tx, found.id, &seen)
+        },
+    );
+    due.await.unwrap();
+    work::tick(&world.app).await.unwrap();
+    assert_eq!(numbers(&world, "tools").await, ["2 failed", "1 succeeded"]);
+    sync(&world, "tools").await;
+    assert_eq!(numbers(&world, "tools").await, ["3 failed", "2 failed", "1 succeeded"]);
+
+    write(&origin, &["deploy", "check"]);
+    let third = origin.commit("mended").to_string();
+    sync(&world, "tools").await;
+    let mended = view(&world, "tools").await;
+    assert_eq!(
+        (&mended["status"], &mended["error"], &mended["lastGood"]["commit"]),
+        (&json!("ready"), &Value::Null, &json!(third))
+    );
+    assert_eq!(
+        told(&world).await,
+        [
+            "registry_created",
+            "registry_built",
+            "registry_build_failed",
+            "registry_build_failed",
+            "registry_built"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_moved_tag_does_not_change_a_pinned_version() {
+    let world = World::new().await;
+    let origin = origin(&["deploy"]);
+    let first = origin.git(&["rev-parse", "HEAD"]);
+    origin.git(&["tag", "-a", "v1", "-m", "one"]);
+    added(&world, "tools", &origin).await;
+    assert_eq!(view(&world, "tools").await["lastGood"]["refs"], json!(["main", "v1"]));
+    write(&origin, &["deploy", "evil"]);
+    let second = origin.commit("moved").to_string();
+    origin.git(&["tag", "--force", "v1"]);
+    sync(&world, "tools").await;
+    assert_eq!(offered(&world, "tools/deploy").await, format!("{second} deploy"));
+    assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));
+    assert_eq!(offered(&world, "tools/deploy@main").await, format!("{second} deploy"));
+    assert!(offered(&world, "tools/evil@v1").await.contains("has no step"));
+
+    // Also where the registry follows the tag itself.
+    world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
+    work::tick(&world.app).await.unwrap();
+    assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));
+}
+
+#[tokio::test]
+async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
+    let world = World::new().await;
+    let origin = origin(&["deploy"]);
+    let first = origin.git(&["rev-parse", "HEAD"]);
+    origin.git(&["tag", "v1"]);
+    write(&origin, &["other"]);
+    let second = origin.commit("second").to_string();
+    added(&world, "tools", &origin).await;
+    for (reference, commit) in [("v1", &first), ("main", &second), (&first[..8], &first)] {
+        world.send(patch("tools").by(&world.ada).json(&json!({"ref": reference}))).await;
+        work::tick(&world.app).await.unwrap();
+        assert_eq!(view(&world, "tools").await["lastGood"]["commit"], json!(commit), "{reference}");
+    }
+    world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v9"}))).await;
+    work::tick(&world.app).await.unwrap();
+    let seen = view(&world, "tools").await;
+    assert_eq!(
+        (&seen["status"], &seen["error"], &seen["lastGood"]["commit"]),
+        (&json!("failed"), &json!("the repository has no branch, tag or commit \"v9\""), &json!(first))
+    );
+
+    let empty = Origin::new();
+    added(&world, "empty", &empty).await;
+    assert_eq!(view(&world, "empty").await["error"], "the repository is empty");
+    assert_eq!(
+        offered(&world, "empty/x").await,
+        "registry \"empty\" was never built well, so none of its steps can be used: the repository is empty"
+    );
+}
+
+#[tokio::test]
+async fn what_is_no_registry_says_so() {
+    let world = World::new().await;
+    let origin = Origin::new();
+    origin.write("README.md", "nothing here");
+    origin.commit("first");
+    added(&world, "tools", &origin).await;
+    let error = view(&world, "tools").await["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("berth-registry.yaml"), "{error}");
+
+    write(&origin, &["Deploy", "CUSTOM:DEPLOY"]);
+    origin.commit("twins");
+    sync(&world, "tools").await;
+    let error = view(&world, "tools").await["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("are the same to a definition"), "{error}");
+}
+
+#[tokio::test]
+async fn a_build_sees_neither_secrets_nor_the_servers_environment() {
+    let world = World::new().await;
+    let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
+    world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
+    let origin = origin(&["deploy"]);
+    origin.write("build.sh", "env | cut -d= -f1 | sort | tr '\\n' ' '\n");
+    origin.commit("looks around");
+    let body = json!({"name": "tools", "repositoryUrl": origin.url().as_str(), "credential": "TOKEN"});
+    assert_eq!(world.send(post(REGISTRIES).by(&world.ada).json(&body)).await.status, 201);
+    work::tick(&world.app).await.unwrap();
+    let log = log(&world, "tools", 1).await;
+    assert_eq!(view(&world, "tools").await["status"], "ready", "{log}");
+    let seen = log.lines().find(|line| line.contains("PATH")).unwrap();
+    let known = [
+        "BERTH_ATTEMPT_ID",
+        "BERTH_WORKSPACE",
+        "CI",
+        "HOME",
+        "OLDPWD",
+        "PATH",
+        "PWD",
+        "SHLVL",
+        "TMPDIR",
+        "_",
+    ];
+    let other: Vec<_> = seen
+        .split_whitespace()
+        .filter(|name| !known.contains(name) && !name.starts_with("npm_config_"))
+        .collect();
+    assert!(other.is_empty(), "{other:?}");
+    assert!(!log.contains("hunter2"));
+}

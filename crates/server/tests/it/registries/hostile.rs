@@ -1,0 +1,115 @@
+//! Registries that mean no good: each fails in words, and costs what a build may cost and no more.
+
+use std::time::Duration;
+
+use berth_server::config::Config;
+use serde_json::json;
+
+use super::super::world::World;
+use super::*;
+
+fn limited() -> Config {
+    Config {
+        registry_build_max: Duration::from_secs(3),
+        registry_bytes_max: 4 * 1024 * 1024,
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    }
+}
+
+/// Its build is this script; gives the error of the registry, and its log.
+async fn failing(world: &World, script: &str) -> (String, String) {
+    let origin = origin(&["deploy"]);
+    origin.write("build.sh", script);
+    origin.commit("hostile");
+    added(world, "tools", &origin).await;
+    let seen = view(world, "tools").await;
+    assert_eq!(seen["status"], "failed", "{seen}");
+    (seen["error"].as_str().unwrap().to_owned(), log(world, "tools", 1).await)
+}
+
+#[tokio::test]
+async fn one_that_prints_without_end_is_stopped_and_its_log_is_cut() {
+    let world = World::with(limited()).await;
+    let (error, _) =
+        failing(&world, "while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done\n").await;
+    assert!(error.contains("took longer than 3 s"), "{error}");
+    let shown = view(&world, "tools/builds/1/logs?tail=5").await;
+    let bytes = shown["bytes"].as_u64().unwrap();
+    assert!(bytes < 2 * berth_server::limits::BUILD_LOG_BYTES_MAX, "{bytes}");
+    assert!(shown.to_string().contains("the rest is left out"), "{shown}");
+}
+
+#[tokio::test]
+async fn one_that_fills_the_disk_is_refused_with_its_size() {
+    let world = World::with(limited()).await;
+    let script = "dd if=/dev/urandom of=big bs=1M count=8 2>/dev/null\n";
+    let (error, _) = failing(&world, script).await;
+    assert!(error.contains("larger than 4194304 bytes"), "{error}");
+    let left = std::fs::read_dir(world.dir.path().join("registries/work/attempts")).unwrap().count();
+    assert_eq!(left, 0, "places are removed");
+}
+
+#[tokio::test]
+async fn links_that_lead_out_of_it_are_refused_and_those_inside_survive() {
+    let world = World::with(limited()).await;
+    for target in ["/etc/passwd", "../../../../../etc/passwd"] {
+        let origin = origin(&["deploy"]);
+        origin.write("build.sh", &format!("mkdir -p a && ln -s {target} a/out\n"));
+        origin.commit("links");
+        added(&world, "out", &origin).await;
+        let error = view(&world, "out").await["error"].as_str().unwrap().to_owned();
+        assert!(error.starts_with("what it built cannot be kept: a/out: is a link"), "{error}");
+        let gone = call("DELETE", &format!("{REGISTRIES}/out"));
+        assert_eq!(world.send(gone.by(&world.ada)).await.status, 200);
+    }
+
+    let origin = origin(&["deploy"]);
+    let script = "mkdir -p node_modules/.bin node_modules/tool\necho 'echo tool' > node_modules/tool/cli\n\
+                  chmod +x node_modules/tool/cli\nln -s ../tool/cli node_modules/.bin/tool\n";
+    origin.write("build.sh", script);
+    origin.commit("as npm does");
+    added(&world, "tools", &origin).await;
+    let seen = view(&world, "tools").await;
+    assert_eq!(seen["status"], "ready", "{seen}");
+    let org = super::super::history::org(&world).await;
+    let into = tempfile::tempdir().unwrap();
+    let digest = seen["lastGood"]["digest"].as_str().unwrap();
+    world.app.artifacts().unpack(org, digest, into.path()).unwrap();
+    let link = into.path().join("node_modules/.bin/tool");
+    assert_eq!(std::fs::read_link(&link).unwrap().to_str(), Some("../tool/cli"));
+    assert_eq!(std::fs::read_to_string(&link).unwrap(), "echo tool\n");
+    assert!(into.path().join("start.sh").exists());
+}
+
+#[tokio::test]
+async fn what_it_leaves_running_does_not_outlive_the_build() {
+    let world = World::with(limited()).await;
+    let origin = origin(&["deploy"]);
+    let script =
+        "(setsid sh -c 'while :; do sleep 0.05; done; exit 0' hostile-left-over >/dev/null 2>&1 &)\n";
+    origin.write("build.sh", script);
+    origin.commit("leaves");
+    added(&world, "tools", &origin).await;
+    let seen = view(&world, "tools").await;
+    assert_eq!(seen["status"], "ready", "{seen}");
+    let mine = world.dir.path().display().to_string();
+    let alive = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        let command = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let has = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+        has(&environment, &mine) && has(&command, "hostile-left-over")
+    });
+    assert_eq!(alive.count(), 0);
+}
+
+#[tokio::test]
+async fn one_that_hangs_when_asked_for_its_steps_is_stopped() {
+    let world = World::with(limited()).await;
+    let origin = origin(&["deploy"]);
+    origin.write("start.sh", "while :; do sleep 0.05; done\n");
+    origin.commit("hangs");
+    added(&world, "tools", &origin).await;
+    let seen = view(&world, "tools").await;
+    assert_eq!(seen["status"], json!("failed"));
+    assert!(seen["error"].as_str().unwrap().contains("took longer than"), "{seen}");
+}

@@ -1,0 +1,169 @@
+//! A server that is killed, stops or is told something else in the middle of a build.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use berth_server::app::App;
+use berth_server::config::Config;
+use berth_server::http::Edge;
+use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
+use berth_server::vault::{Vault, WhenMissing};
+use berth_store::Store;
+use serde_json::json;
+
+use super::super::builder::InSandbox;
+use super::super::git::PATIENCE;
+use super::super::world::{Account, World};
+use super::*;
+
+/// A server over the same files, which builds with this.
+async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
+    let World { edge, app, ada, hank, dir } = world;
+    drop((edge, app));
+    let path = dir.path().to_owned();
+    let opened = tokio::task::spawn_blocking(move || {
+        let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
+        let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+        let config = Config::local(([127, 0, 0, 1], 8080).into());
+        App::new(store, vault, Config { data_dir: path, ..config })
+    });
+    let app = Arc::new(opened.await.unwrap().building_with(Arc::new(builder)));
+    World { edge: Edge::new(app.clone()), app, ada, hank, dir }
+}
+
+/// Begins, and goes on until the server stops.
+#[derive(Default)]
+struct Endless(AtomicUsize);
+
+impl Builder for Endless {
+    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        log(b"half of it\n");
+        while !(asked.is_stopping)() {
+            std::thread::yield_now();
+        }
+        Err(BuildFailed::Stopped)
+    }
+
+    fn clear(&self, dir: &Path) {
+        berth_runner::remove(dir);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
+    let world = World::new().await;
+    let builder = Arc::new(Endless::default());
+    let world = opened_again(world, Shared(builder.clone())).await;
+    let origin = origin(&["deploy"]);
+    add(&world, "tools", &origin).await;
+    let app = world.app.clone();
+    let running = tokio::spawn(async move { work::run(app).await });
+    let begun = async {
+        while view(&world, "tools").await["status"] != "building" || builder.0.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, begun).await.unwrap();
+    let seen = view(&world, "tools/builds/1/logs").await;
+    assert_eq!(seen["complete"], false);
+    world.app.shutdown.cancel();
+    running.await.unwrap();
+    // Nothing was written about its end: as if it had been killed.
+    assert_eq!(view(&world, "tools").await["status"], "building");
+
+    let data_dir = world.dir.path().to_owned();
+    let world = opened_again(world, InSandbox::off(&data_dir)).await;
+    work::tick(&world.app).await.unwrap();
+    let seen = view(&world, "tools").await;
+    assert_eq!((&seen["status"], &seen["lastGood"]["build"]), (&json!("ready"), &json!(2)));
+    let builds = view(&world, "tools/builds").await;
+    assert_eq!(
+        (&builds[0]["status"], &builds[1]["status"], &builds[1]["error"]),
+        (
+            &json!("succeeded"),
+            &json!("interrupted"),
+            &json!("the server stopped meanwhile; another build follows")
+        )
+    );
+}
+
+struct Shared(Arc<Endless>);
+
+impl Builder for Shared {
+    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+        self.0.build(asked, log)
+    }
+
+    fn clear(&self, dir: &Path) {
+        self.0.clear(dir);
+    }
+}
+
+/// Builds really, but first something happens through the API.
+struct Meanwhile {
+    inner: InSandbox,
+    happens: std::sync::Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Builder for Meanwhile {
+    fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+        if let Some(happens) = self.happens.lock().unwrap().take() {
+            happens();
+        }
+        self.inner.build(asked, log)
+    }
+
+    fn clear(&self, dir: &Path) {
+        self.inner.clear(dir);
+    }
+}
+
+/// A server in whose first build this request is made.
+async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> World {
+    let world = World::new().await;
+    let (send, asked) = std::sync::mpsc::channel::<std::sync::mpsc::Sender<()>>();
+    let happens = Box::new(move || {
+        let (done, wait) = std::sync::mpsc::channel();
+        send.send(done).unwrap();
+        wait.recv().unwrap();
+    });
+    let inner = InSandbox::off(world.dir.path());
+    let world = opened_again(world, Meanwhile { inner, happens: std::sync::Mutex::new(Some(happens)) }).await;
+    let (app, ada) = (world.app.clone(), world.ada.clone());
+    let runtime = tokio::runtime::Handle::current();
+    std::thread::spawn(move || {
+        let Ok(done) = asked.recv() else { return };
+        let edge = Edge::new(app);
+        let reply = runtime.block_on(edge.answer(request(&ada).0, [127, 0, 0, 1].into()));
+        assert!(reply.status().is_success(), "{}", reply.status());
+        done.send(()).unwrap();
+    });
+    world
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ref_that_changes_meanwhile_is_looked_at_afterwards() {
+    let world = with_request(|ada| patch("tools").by(ada).json(&json!({"ref": "v1"}))).await;
+    let origin = origin(&["deploy"]);
+    let first = origin.git(&["rev-parse", "HEAD"]);
+    origin.git(&["tag", "v1"]);
+    write(&origin, &["deploy", "check"]);
+    let second = origin.commit("second").to_string();
+    added(&world, "tools", &origin).await;
+    let seen = view(&world, "tools").await;
+    assert_eq!((&seen["status"], &seen["lastGood"]["commit"]), (&json!("ready"), &json!(first)));
+    // What was built for nothing is a version all the same.
+    let full: &'static str = format!("tools/check@{second}").leak();
+    assert_eq!(offered(&world, full).await, format!("{second} check"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_registry_that_is_removed_meanwhile_stays_removed() {
+    let world = with_request(|ada| call("DELETE", &format!("{REGISTRIES}/tools")).by(ada)).await;
+    added(&world, "tools", &origin(&["deploy"])).await;
+    ask(&world, "tools").await.is(404, "not_found");
+    assert_eq!(told(&world).await, ["registry_created", "registry_deleted"]);
+    work::tick(&world.app).await.unwrap();
+}

@@ -1,0 +1,106 @@
+//! Registries: added through the API, built by the background work from real repositories, used in definitions.
+
+mod built;
+mod hostile;
+mod interrupted;
+mod resource;
+mod used;
+
+use berth_server::work;
+use serde_json::{Value, json};
+
+use super::git::Origin;
+use super::world::{Call, Reply, World, call, get, post};
+
+pub(super) const REGISTRIES: &str = "/api/v1/organizations/acme/step-registries";
+
+/// Answers every question with what stands in `answer.json`.
+const START: &str = r#"while [ $# -gt 1 ]; do
+  case "$1" in --output) output=$2 ;; esac
+  shift
+done
+cat answer.json > "$output"
+"#;
+
+/// A registry in shell, whose steps have these types.
+pub(super) fn write(origin: &Origin, steps: &[&str]) {
+    let schema =
+        json!({"type": "object", "properties": {"target": {"type": "string", "description": "where"}}});
+    let step = |own: &&str| {
+        json!({"stepType": own, "name": format!("{own} it"), "shortDescription": "does it",
+               "longDescription": "Does it **well**.", "yamlExample": "type: x", "paramsJsonSchema": schema})
+    };
+    let steps: Vec<Value> = steps.iter().map(step).collect();
+    let answer = json!({"status": "SUCCESS", "data": {"metadata": steps}});
+    origin.write("berth-registry.yaml", "build: sh build.sh\nstart: sh start.sh\n");
+    origin.write("build.sh", "echo building\n");
+    origin.write("start.sh", START);
+    origin.write("answer.json", &answer.to_string());
+}
+
+/// One with a first commit.
+pub(super) fn origin(steps: &[&str]) -> Origin {
+    let origin = Origin::new();
+    write(&origin, steps);
+    origin.commit("first");
+    origin
+}
+
+pub(super) async fn add(world: &World, name: &str, origin: &Origin) -> String {
+    let body = json!({"name": name, "repositoryUrl": origin.url().as_str()});
+    let made = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    made.body["data"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Adds what is at `origin`, and has it built.
+pub(super) async fn added(world: &World, name: &str, origin: &Origin) -> String {
+    let id = add(world, name, origin).await;
+    work::tick(&world.app).await.unwrap();
+    id
+}
+
+/// Asks for a look, and has it done.
+pub(super) async fn sync(world: &World, key: &str) {
+    let asked = world.send(post(&format!("{REGISTRIES}/{key}/sync")).by(&world.ada)).await;
+    assert_eq!(asked.status, 202, "{}", asked.text);
+    work::tick(&world.app).await.unwrap();
+}
+
+pub(super) async fn ask(world: &World, path: &str) -> Reply {
+    world.send(get(&format!("{REGISTRIES}/{path}")).by(&world.ada)).await
+}
+
+pub(super) async fn view(world: &World, path: &str) -> Value {
+    let reply = ask(world, path).await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    reply.body["data"].clone()
+}
+
+pub(super) fn patch(key: &str) -> Call {
+    call("PATCH", &format!("{REGISTRIES}/{key}"))
+}
+
+pub(super) async fn log(world: &World, key: &str, number: i64) -> String {
+    let shown = view(world, &format!("{key}/builds/{number}/logs")).await;
+    let entries = shown["entries"].as_array().unwrap().iter();
+    entries.map(|entry| entry["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Kinds of events about registries, oldest first.
+pub(super) async fn told(world: &World) -> Vec<String> {
+    world.kinds().await.into_iter().filter(|kind| kind.starts_with("registry_")).collect()
+}
+
+/// What a definition gets for a type: a commit and the registry's own type, or why not.
+pub(super) async fn offered(world: &World, text: &'static str) -> String {
+    let org = super::history::org(world).await;
+    let offers = world
+        .app
+        .store()
+        .read(Some(org), move |db| berth_store::query::registries::offers(db, std::iter::once(text)));
+    match &offers.await.unwrap()[text] {
+        Ok(offer) => format!("{} {}", offer.pinned.commit, offer.pinned.step_type),
+        Err(why) => why.clone(),
+    }
+}

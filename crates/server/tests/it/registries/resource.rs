@@ -1,0 +1,197 @@
+//! The resource: what is shown of a registry, and what is refused.
+
+use serde_json::{Value, json};
+
+use super::super::git::Origin;
+use super::super::world::{World, call, get, post};
+use super::*;
+
+#[tokio::test]
+async fn a_registry_is_built_and_shows_its_steps_builds_and_log() {
+    let world = World::new().await;
+    let origin = origin(&["CUSTOM:DEPLOY", "Announce"]);
+    let head = origin.git(&["rev-parse", "HEAD"]);
+    let body = json!({"name": "tools", "repositoryUrl": origin.url().as_str()});
+    let made = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let id = made.body["data"]["id"].as_str().unwrap().to_owned();
+    assert!(made.header("location").ends_with(&format!("/step-registries/{id}")));
+    let fresh = &made.body["data"];
+    assert_eq!(
+        (&fresh["status"], &fresh["lastGood"], &fresh["steps"], &fresh["ref"]),
+        (&json!("pending"), &Value::Null, &json!([]), &Value::Null)
+    );
+
+    work::tick(&world.app).await.unwrap();
+    for key in [id.as_str(), "tools"] {
+        let seen = view(&world, key).await;
+        assert_eq!(
+            (&seen["status"], &seen["commit"], &seen["error"]),
+            (&json!("ready"), &json!(head), &Value::Null),
+            "{seen}"
+        );
+        let good = &seen["lastGood"];
+        assert_eq!(
+            (&good["commit"], &good["refs"], &good["build"]),
+            (&json!(head), &json!(["main"]), &json!(1))
+        );
+        assert!(good["digest"].as_str().unwrap().starts_with("sha256:"));
+        let keys: Vec<_> = seen["steps"].as_array().unwrap().iter().map(|it| it["key"].clone()).collect();
+        assert_eq!(keys, ["announce", "deploy"]);
+    }
+
+    let steps = ask(&world, "tools/steps").await.body;
+    assert_eq!(steps["pagination"]["total"], 2);
+    let deploy = &steps["data"][1];
+    assert_eq!(
+        (&deploy["type"], &deploy["use"], &deploy["shortDescription"], &deploy["usedBy"]),
+        (&json!("CUSTOM:DEPLOY"), &json!("tools/deploy"), &json!("does it"), &json!([]))
+    );
+    assert_eq!(deploy["paramsSchema"]["properties"]["target"]["type"], "string");
+    assert_eq!(
+        (&deploy["longDescription"], &deploy["yamlExample"]),
+        (&json!("Does it **well**."), &json!("type: x"))
+    );
+
+    let builds = ask(&world, "tools/builds").await.body;
+    let build = &builds["data"][0];
+    assert_eq!(
+        (&build["number"], &build["status"], &build["commit"], &build["error"]),
+        (&json!(1), &json!("succeeded"), &json!(head), &Value::Null)
+    );
+    assert!(build["finishedAt"].is_string());
+    let log = log(&world, "tools", 1).await;
+    assert!(log.contains("\nbuilding\n") && log.contains("steps: announce, deploy"), "{log}");
+    assert_eq!(told(&world).await, ["registry_created", "registry_built"]);
+}
+
+#[tokio::test]
+async fn steps_and_builds_and_logs_come_in_parts() {
+    let world = World::new().await;
+    let origin = origin(&["a", "b", "c"]);
+    origin.write("build.sh", "seq 1 10\n");
+    origin.commit("prints");
+    added(&world, "tools", &origin).await;
+    let page = ask(&world, "tools/steps?limit=2").await.body;
+    let keys = |page: &Value| page["data"].as_array().unwrap().iter().map(|it| it["key"].clone()).collect();
+    let (first, cursor): (Vec<Value>, _) = (keys(&page), page["pagination"]["nextCursor"].as_str().unwrap());
+    assert_eq!((first, &page["pagination"]["hasMore"]), (vec![json!("a"), json!("b")], &json!(true)));
+    let rest: Vec<Value> = keys(&ask(&world, &format!("tools/steps?limit=2&cursor={cursor}")).await.body);
+    assert_eq!(rest, ["c"]);
+    let rest: Vec<Value> = keys(&ask(&world, "tools/steps?offset=1").await.body);
+    assert_eq!(rest, ["b", "c"]);
+
+    let part = view(&world, "tools/builds/1/logs?fromLine=3&toLine=4").await;
+    let texts: Vec<_> = part["entries"].as_array().unwrap().iter().map(|it| it["text"].clone()).collect();
+    assert_eq!((texts, &part["complete"]), (vec![json!("1"), json!("2")], &json!(true)));
+    let tail = view(&world, "tools/builds/1/logs?tail=1").await;
+    assert_eq!(tail["entries"].as_array().unwrap().len(), 1);
+    ask(&world, "tools/builds/1/logs?tail=1&fromLine=1").await.is(400, "invalid_parameter");
+    for absent in ["tools/builds/2/logs", "tools/builds/x/logs", "none/builds/1/logs", "none/steps", "none"] {
+        ask(&world, absent).await.is(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_a_registry_is_refused_by_name() {
+    let world = World::new().await;
+    let origin = Origin::new();
+    add(&world, "tools", &origin).await;
+    let url = origin.url().to_string();
+    for (body, pointer) in [
+        (json!({"name": "Tools", "repositoryUrl": url}), "/name"),
+        (json!({"name": "-", "repositoryUrl": url}), "/name"),
+        (json!({"name": "x", "repositoryUrl": "ext::sh -c x"}), "/repositoryUrl"),
+        (json!({"name": "x", "repositoryUrl": "https://user:pw@host/x"}), "/repositoryUrl"),
+        (json!({"name": "x", "repositoryUrl": url, "ref": "--upload-pack=x"}), "/ref"),
+        (json!({"name": "x", "repositoryUrl": url, "credential": "NONE"}), "/credential"),
+    ] {
+        let reply = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
+        reply.is(400, "invalid_request");
+        assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{body}");
+    }
+    let again = json!({"name": "tools", "repositoryUrl": url});
+    world.send(post(REGISTRIES).by(&world.ada).json(&again)).await.is(409, "already_exists");
+    let put = json!({"ref": "-x"});
+    world.send(patch("tools").by(&world.ada).json(&put)).await.is(400, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_change_has_a_version_and_a_creation_happens_once() {
+    let world = World::new().await;
+    let origin = origin(&["deploy"]);
+    let body = json!({"name": "tools", "repositoryUrl": origin.url().as_str()});
+    let create = || post(REGISTRIES).by(&world.ada).header("idempotency-key", "k").json(&body);
+    let (first, second) = (world.send(create()).await, world.send(create()).await);
+    assert_eq!((first.status, &first.body), (second.status, &second.body));
+    assert_eq!(second.header("idempotent-replayed"), "true");
+    let tag = ask(&world, "tools").await.header("etag").to_owned();
+
+    let change = json!({"ref": "main"});
+    let changed = world.send(patch("tools").by(&world.ada).header("if-match", &tag).json(&change)).await;
+    assert_eq!(
+        (changed.status.as_u16(), &changed.body["data"]["ref"]),
+        (200, &json!("main")),
+        "{}",
+        changed.text
+    );
+    let change = json!({"ref": ""});
+    let late = patch("tools").by(&world.ada).header("if-match", &tag).json(&change);
+    world.send(late).await.is(412, "precondition_failed");
+    let back = world.send(patch("tools").by(&world.ada).json(&change)).await;
+    assert_eq!(back.body["data"]["ref"], Value::Null);
+    assert_eq!(told(&world).await, ["registry_created", "registry_updated", "registry_updated"]);
+    // The same again is no change.
+    world.send(patch("tools").by(&world.ada).json(&change)).await;
+    assert_eq!(told(&world).await.len(), 3);
+}
+
+#[tokio::test]
+async fn viewers_read_admins_write_and_others_see_nothing() {
+    let world = World::new().await;
+    let origin = origin(&["deploy"]);
+    let id = added(&world, "tools", &origin).await;
+    let (viewer, deployer) =
+        (world.member("v@acme.test", "viewer").await, world.member("d@acme.test", "deployer").await);
+    for path in ["", "/tools", "/tools/steps", "/tools/builds", "/tools/builds/1/logs"] {
+        let reply = world.send(get(&format!("{REGISTRIES}{path}")).by(&viewer)).await;
+        assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+    }
+    for (method, path) in [("POST", ""), ("PATCH", "/tools"), ("DELETE", "/tools"), ("POST", "/tools/sync")] {
+        let path = format!("{REGISTRIES}{path}");
+        let reply = world.send(call(method, &path).by(&deployer).json(&json!({}))).await;
+        reply.is(403, "forbidden");
+        assert_eq!(reply.body["requiredPermission"], "registries:write");
+    }
+    for (method, path) in [
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("POST", "/sync"),
+        ("GET", "/steps"),
+        ("GET", "/builds"),
+        ("GET", "/builds/1/logs"),
+    ] {
+        for key in [id.as_str(), "tools"] {
+            let path = format!("/api/v1/organizations/globex/step-registries/{key}{path}");
+            world.send(call(method, &path).by(&world.hank).json(&json!({}))).await.is(404, "not_found");
+        }
+    }
+    assert_eq!(view(&world, "tools").await["status"], "ready");
+}
+
+#[tokio::test]
+async fn there_is_a_limit_to_registries() {
+    let world = World::new().await;
+    let origin = Origin::new();
+    for number in 0..berth_store::query::registries::REGISTRIES_MAX {
+        add(&world, &format!("r-{number}"), &origin).await;
+    }
+    let body = json!({"name": "more", "repositoryUrl": origin.url().as_str()});
+    let refused = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
+    refused.is(409, "invalid_state");
+    assert!(refused.text.contains("at most 50 registries"), "{}", refused.text);
+    let gone = world.send(call("DELETE", &format!("{REGISTRIES}/r-0")).by(&world.ada)).await;
+    assert_eq!(gone.status, 200, "{}", gone.text);
+    add(&world, "more", &origin).await;
+}

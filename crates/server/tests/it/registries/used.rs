@@ -1,0 +1,100 @@
+//! Registries in definitions: who uses what, and what happens to those that are removed.
+
+use serde_json::json;
+
+use super::super::world::{World, call, post};
+use super::*;
+
+async fn pipeline(world: &World, slug: &str, types: &[&str]) {
+    let steps: String = types
+        .iter()
+        .enumerate()
+        .map(|(at, named)| format!("    - {{name: Step {at}, type: \"{named}\"}}\n"))
+        .collect();
+    let definition =
+        format!("version: 1\npipeline:\n  name: {slug}\n  stages:\n    - name: staging\n  steps:\n{steps}");
+    let body = json!({"slug": slug, "definition": definition});
+    let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+}
+
+fn delete(path: &str) -> Call {
+    call("DELETE", &format!("{REGISTRIES}/{path}"))
+}
+
+#[tokio::test]
+async fn a_registry_that_is_used_is_removed_only_by_force_and_says_by_whom() {
+    let world = World::new().await;
+    let (first, second) = (origin(&["deploy", "check"]), origin(&["other"]));
+    added(&world, "tools", &first).await;
+    added(&world, "unused", &second).await;
+    pipeline(&world, "shop", &["tools/deploy@main", "tools/deploy"]).await;
+    pipeline(&world, "blog", &["CUSTOM:CHECK"]).await;
+
+    let slugs = |list: &Value| {
+        let users = list.as_array().unwrap().iter();
+        users.map(|it| it["slug"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(slugs(&view(&world, "tools").await["usedBy"]), ["shop", "blog"]);
+    let steps = view(&world, "tools/steps").await;
+    assert_eq!(
+        (slugs(&steps[0]["usedBy"]), slugs(&steps[1]["usedBy"])),
+        (vec!["blog".into()], vec!["shop".into()])
+    );
+    assert_eq!(view(&world, "unused").await["usedBy"], json!([]));
+
+    let refused = world.send(delete("tools").by(&world.ada)).await;
+    refused.is(409, "invalid_state");
+    assert!(refused.text.contains("2 pipelines name its steps, for example shop, blog"), "{}", refused.text);
+    assert_eq!(slugs(&refused.body["usedBy"]), ["shop", "blog"]);
+    assert_eq!(world.send(delete("unused").by(&world.ada)).await.status, 200);
+
+    let gone = world.send(delete("tools?force=true").by(&world.ada)).await;
+    assert_eq!(gone.status, 200, "{}", gone.text);
+    assert!(gone.body["data"]["deletedAt"].is_string());
+    ask(&world, "tools").await.is(404, "not_found");
+    assert!(offered(&world, "tools/deploy").await.starts_with("there is no registry \"tools\""));
+    // Nothing of it is left to be looked at, and the name is free.
+    work::tick(&world.app).await.unwrap();
+    added(&world, "tools", &first).await;
+    let again = view(&world, "tools").await;
+    assert_eq!(
+        (&again["status"], slugs(&again["usedBy"])),
+        (&json!("ready"), vec!["shop".into(), "blog".into()])
+    );
+}
+
+#[tokio::test]
+async fn a_step_that_two_registries_have_must_say_of_which() {
+    let world = World::new().await;
+    let (first, second) = (origin(&["CUSTOM:Deploy"]), origin(&["deploy", "check"]));
+    added(&world, "tools", &first).await;
+    let commit = first.git(&["rev-parse", "HEAD"]);
+    assert_eq!(offered(&world, "CUSTOM:DEPLOY").await, format!("{commit} CUSTOM:Deploy"));
+    added(&world, "more", &second).await;
+    assert_eq!(
+        offered(&world, "CUSTOM:DEPLOY").await,
+        "more than one registry has a step \"deploy\": write tools/deploy or more/deploy"
+    );
+    assert!(offered(&world, "custom:check").await.ends_with(" check"));
+    assert_eq!(
+        offered(&world, "CUSTOM:CHEK").await,
+        "no registry has a step \"chek\"; did you mean `check`?"
+    );
+}
+
+#[tokio::test]
+async fn a_pipeline_that_changes_or_goes_is_no_user_any_more() {
+    let world = World::new().await;
+    added(&world, "tools", &origin(&["deploy"])).await;
+    pipeline(&world, "shop", &["tools/deploy"]).await;
+    pipeline(&world, "blog", &["tools/deploy"]).await;
+    let put = call("PUT", "/api/v1/organizations/acme/pipelines/shop/definition");
+    let body = json!({"definition": super::super::world::DEFINITION});
+    let changed = world.send(put.by(&world.ada).json(&body)).await;
+    assert_eq!(changed.status, 200, "{}", changed.text);
+    let removed = call("DELETE", "/api/v1/organizations/acme/pipelines/blog");
+    assert_eq!(world.send(removed.by(&world.ada)).await.status, 200);
+    assert_eq!(view(&world, "tools").await["usedBy"], json!([]));
+    assert_eq!(world.send(delete("tools").by(&world.ada)).await.status, 200);
+}
