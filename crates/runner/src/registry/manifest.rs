@@ -103,7 +103,8 @@ fn command(of: &str, name: &str, text: String) -> Result<String, String> {
             "`{name}` in {of} is longer than {COMMAND_BYTES_MAX} bytes: put it into a file and call that"
         ));
     } else {
-        return Ok(text);
+        // Arguments are put after its last word, so no end of a line may stand there.
+        return Ok(text.trim_end().to_owned());
     };
     Err(format!("`{name}` in {of} {problem}"))
 }
@@ -139,6 +140,7 @@ mod tests {
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[(MANIFEST_NAME, "start: ./run")], " > ./run Argument"),
             (&[(MANIFEST_NAME, "build: make\nstart: ./run\ninput: file\n")], "make > ./run File"),
+            (&[(MANIFEST_NAME, "start: |\n  cd x\n  ./run\n")], " > cd x\n./run Argument"),
             (&[(PACKAGE, package)], "npm install ; npm run build-step-registry > node dist/main.js Argument"),
             (
                 &[(PACKAGE, package), ("package-lock.json", "{}")],

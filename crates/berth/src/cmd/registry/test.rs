@@ -85,7 +85,10 @@ impl Trial<'_> {
         std::fs::create_dir_all(&self.workspace)?;
         self.screen.tell(Mark::Doing, &format!("builds a copy of {files} files"))?;
         let built = self.build()?;
-        self.screen.tell(Mark::Good, &format!("it offers {} steps", built.steps.len()))?;
+        self.screen.tell(
+            Mark::Good,
+            &format!("built; it answers when asked for its steps ({})", built.steps.len()),
+        )?;
         for step in &built.steps {
             let about = step.short_description.as_deref().unwrap_or_default();
             self.screen.tell(Mark::Good, format!("{} ({}) {about}", step.key, step.step_type).trim_end())?;
@@ -144,7 +147,9 @@ impl Trial<'_> {
     fn check_params(&mut self, step: &StepMetadata) -> Result<(), End> {
         let params = self.params();
         let schema = step.params().map_err(|refused| anyhow::anyhow!("{refused}"))?;
-        let problems = schema.check(&Value::Object(params.clone()), |_| false);
+        let mut problems = schema.check(&Value::Object(params.clone()), |_| false);
+        // The step drops what it does not know, so that is no reason to refuse it.
+        problems.retain(|problem| problem.code != "unknown_param");
         for problem in &problems {
             let at = if problem.pointer.is_empty() { "params" } else { &problem.pointer };
             self.screen.tell(Mark::Wrong, &format!("{at}: {}", problem.message))?;
@@ -169,7 +174,8 @@ impl Trial<'_> {
             let task = task(&step.step_type, &params, approver, state.as_ref());
             match self.call(built, &task, by)? {
                 Answer::Succeeded { outputs } => {
-                    let mut told = format!("SUCCESS after {number} calls");
+                    let calls = if number == 1 { "one call".into() } else { format!("{number} calls") };
+                    let mut told = format!("SUCCESS after {calls}");
                     for (name, value) in outputs {
                         told.push_str(&format!("\n{name} = {value}"));
                     }
