@@ -159,12 +159,14 @@ pub struct Step {
     pub name: String,
     #[serde(rename = "type")]
     pub kind: String,
+    /// Where a custom step comes from; pinned when the deployment began.
+    pub uses: Option<UsedStep>,
     pub status: StepStatus,
     /// Ids, in the definition, of the steps it waits for.
     pub needs: Vec<String>,
     pub started_at: Option<String>,
     pub finished_at: Option<String>,
-    /// A retry waits until then, and a soak lasts until then.
+    /// A retry waits until then, a soak lasts until then, and a custom step is asked again then.
     pub not_before: Option<String>,
     pub cause: Option<String>,
     pub detail: Option<String>,
@@ -173,6 +175,18 @@ pub struct Step {
     pub artifacts: BTreeMap<String, String>,
     /// Oldest first.
     pub attempts: Vec<Attempt>,
+}
+
+/// One version of one step of a registry.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UsedStep {
+    #[schema(example = "tools")]
+    pub registry: String,
+    /// The commit of the registry that it was built from.
+    pub commit_id: String,
+    /// What the registry itself calls it.
+    pub step_type: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -194,6 +208,8 @@ pub enum StepStatus {
 pub struct Attempt {
     pub number: u32,
     pub status: AttemptStatus,
+    /// More than one for a custom step, which is called until it is done.
+    pub calls: u32,
     pub started_at: String,
     pub finished_at: Option<String>,
     pub exit_code: Option<i32>,

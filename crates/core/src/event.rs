@@ -79,6 +79,7 @@ kinds! {
     StageCancelled = "stage_cancelled",
     StageRetried = "stage_retried",
     StepStarted = "step_started",
+    StepTriggered = "step_triggered",
     StepSucceeded = "step_succeeded",
     StepFailed = "step_failed",
     StepRetried = "step_retried",
@@ -103,6 +104,12 @@ kinds! {
     WebhookRotated = "webhook_rotated",
     WebhookDeactivated = "webhook_deactivated",
     WebhookDeleted = "webhook_deleted",
+    RegistryCreated = "registry_created",
+    RegistryUpdated = "registry_updated",
+    RegistryDeleted = "registry_deleted",
+    RegistrySynced = "registry_synced",
+    RegistryBuilt = "registry_built",
+    RegistryBuildFailed = "registry_build_failed",
 }
 
 impl fmt::Display for EventKind {

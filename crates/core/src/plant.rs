@@ -114,6 +114,17 @@ plants! {
         EndNotWritten: "the end of an attempt is not written",
         VersionNotRaised: "a change leaves the version as it was",
     }
+
+    /// Into the rules of custom steps, which are called until they are done.
+    CALLS {
+        TriggerRepeated: "a call that may have taken effect is made again by itself",
+        LostPollEnds: "a poll that was lost ends its step",
+        StateForgotten: "a poll is made with what an earlier answer said",
+        AskedIsCalled: "a step that asks is called before anybody has agreed",
+        ParkedOutlives: "a step that is cancelled between two calls keeps its attempt",
+        TimeForgotten: "a step that runs elsewhere has all the time in the world",
+        PauseForgotten: "a step is called again at once",
+    }
 }
 
 #[cfg(feature = "plants")]

@@ -29,6 +29,10 @@ impl Timestamp {
         Self(self.0.saturating_add(seconds.saturating_mul(1_000_000)))
     }
 
+    pub const fn plus_millis(self, millis: i64) -> Self {
+        Self(self.0.saturating_add(millis.saturating_mul(1_000)))
+    }
+
     /// Whole seconds from `earlier` to here; negative if it is later.
     pub const fn seconds_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0) / 1_000_000

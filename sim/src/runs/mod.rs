@@ -3,8 +3,10 @@
 //! A [`Command`] is data and names steps by their place, never by id. [`Scene`] puts it to the rules, writes what they
 //! decide into [`Records`], which behave as a database does, and lets the [`Checker`] look. [`Scenario`] is a plan with
 //! a script of outcomes, crashes and answers, for which [`expected`] says how everything must end without asking the
-//! rules. [`line`] lets several runs of one pipeline want the same stages.
+//! rules. [`line`] lets several runs of one pipeline want the same stages, and [`calls`] has
+//! custom steps, which are called until they are done.
 
+pub mod calls;
 mod check;
 mod command;
 mod expected;

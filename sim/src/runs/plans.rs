@@ -115,6 +115,7 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
         id: StepId::parse(&name).unwrap_or_else(|wrong| unreachable!("{wrong}")),
         name,
         kind: StepType::Builtin(Builtin::Dummy),
+        custom: None,
         needs: shape.needs.clone(),
         when: match shape.runs {
             Runs::Always => When::Always,

@@ -39,7 +39,7 @@ impl Records {
     }
 
     pub fn conflicts(&self, change: &RunChange) -> Result<(), Conflict> {
-        let mut opened = change.attempts.iter().filter(|it| it.end.is_none());
+        let mut opened = change.attempts.iter().filter(|it| it.end.is_none() && it.parked_at.is_none());
         if opened.any(|it| self.nonces.contains(&it.nonce)) { Err(Conflict) } else { Ok(()) }
     }
 
@@ -66,7 +66,18 @@ impl Records {
     fn write(&mut self, attempt: &Attempt) -> Checked {
         let Attempt { step, number, nonce, .. } = attempt;
         let known = self.attempts.get(&(*step, *number));
-        if attempt.end.is_none() {
+        if attempt.end.is_none() && (attempt.parked_at.is_some() || attempt.calls > 1) {
+            let Some(known) = known else {
+                ensure!(false, "E14", "attempt {number} of {step} goes on and was never granted");
+                return Ok(());
+            };
+            ensure!(known.end.is_none(), "E1", "attempt {number} of {step} goes on after its end");
+            let was_parked = known.parked_at.is_some();
+            ensure!(was_parked != attempt.parked_at.is_some(), "E2", "{step} was called or parked twice");
+            let calls = known.calls + u32::from(was_parked);
+            ensure!(attempt.calls == calls, "E14", "call {} of {step} came after {calls}", attempt.calls);
+            self.nonces.insert(nonce.clone());
+        } else if attempt.end.is_none() {
             ensure!(known.is_none(), "E14", "attempt {number} of {step} was made twice");
             let last = self.last(*step).map_or(self.offset, |it| it.number);
             ensure!(*number == last + 1, "E14", "attempt {number} of {step} came after {last}");
@@ -80,7 +91,8 @@ impl Records {
             };
             ensure!(known.end.is_none(), "E1", "attempt {number} of {step} ended twice");
             let opened = Attempt { end: None, ..attempt.clone() };
-            ensure!(*known == opened, "E1", "attempt {number} of {step} changed when it ended");
+            let is_same = *known == opened || known.parked_at.is_some();
+            ensure!(is_same, "E1", "attempt {number} of {step} changed when it ended");
         }
         self.attempts.insert((*step, *number), attempt.clone());
         Ok(())
@@ -102,7 +114,7 @@ impl Records {
                 && head.stages == run.stages
         });
         let is_step = |at: usize, step: &StepRun| {
-            let live = self.last(step.id).filter(|it| it.end.is_none());
+            let live = self.last(step.id).filter(|it| it.is_live());
             live == step.live.as_ref() && self.steps.get(&at).is_some_and(|it| is_same(it, step))
         };
         let mut steps = run.steps.iter().enumerate();
@@ -112,7 +124,7 @@ impl Records {
     pub fn load(&self) -> Option<Run> {
         let head = self.head.as_ref()?;
         let steps = self.steps.values().map(|step| {
-            let live = self.last(step.id).filter(|it| it.end.is_none()).cloned();
+            let live = self.last(step.id).filter(|it| it.is_live()).cloned();
             Arc::new(StepRun { live, ..step.clone() })
         });
         Some(Run {
@@ -128,10 +140,11 @@ impl Records {
 /// But for what lives.
 fn is_same(kept: &StepRun, step: &StepRun) -> bool {
     let StepRun { id, stage, index, step: name, status, tries, failures, losses, false_starts, .. } = kept;
-    let StepRun { not_before, outputs, artifacts, failure, started_at, finished_at, .. } = kept;
+    let StepRun { not_before, outputs, artifacts, failure, started_at, finished_at, memory, .. } = kept;
     (*id, *stage, *index, name, *status) == (step.id, step.stage, step.index, &step.step, step.status)
         && (*tries, *failures, *losses, *false_starts)
             == (step.tries, step.failures, step.losses, step.false_starts)
         && (*not_before, outputs, artifacts) == (step.not_before, &step.outputs, &step.artifacts)
         && (failure, *started_at, *finished_at) == (&step.failure, step.started_at, step.finished_at)
+        && *memory == step.memory
 }

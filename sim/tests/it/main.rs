@@ -1,5 +1,6 @@
 //! The rules of the lock and of a run, under commands nobody thought of.
 
+mod calls;
 mod drills;
 mod exploration;
 mod plants;

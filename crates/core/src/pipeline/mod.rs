@@ -25,5 +25,5 @@ pub(crate) mod wording;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use model::Definition;
-pub use parse::{Parsed, diagnostics_at, parse};
+pub use parse::{Parsed, diagnostics_at, parse, parse_with};
 pub use schema::schema;

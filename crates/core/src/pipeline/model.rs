@@ -31,6 +31,17 @@ pub struct Definition {
     pub notifications: Vec<Notification>,
 }
 
+impl Definition {
+    /// Types of steps from registries, as written.
+    pub fn custom_types(&self) -> BTreeSet<String> {
+        let custom = |step: &Step| match &step.kind {
+            StepType::Custom(text) => Some(text.clone()),
+            StepType::Builtin(_) => None,
+        };
+        self.build.iter().chain(&self.steps).filter_map(custom).collect()
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
     pub name: StageName,

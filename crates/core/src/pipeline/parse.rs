@@ -8,6 +8,7 @@ use super::model::Definition;
 use super::read;
 use super::report::{self, Problem, Report, Source};
 use super::tree::{self, control_message, is_forbidden};
+use crate::registry::Offers;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
@@ -17,11 +18,17 @@ pub struct Parsed {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads and checks a definition. JSON is YAML too and takes the same way.
+/// Reads and checks a definition. JSON is YAML too and takes the same way. What is said about custom steps is not
+/// checked: that takes a server.
 pub fn parse(source: &str) -> Parsed {
+    parse_with(source, None)
+}
+
+/// With the custom steps that there are.
+pub fn parse_with(source: &str, offers: Option<&Offers>) -> Parsed {
     let source = Source::new(source);
     let report = Report::new(&source);
-    let definition = read_source(&report).filter(|_| !report.has_errors());
+    let definition = read_source(&report, offers).filter(|_| !report.has_errors());
     Parsed { definition, diagnostics: report.finish() }
 }
 
@@ -48,11 +55,11 @@ pub fn diagnostics_at(
         .collect()
 }
 
-fn read_source(report: &Report<'_>) -> Option<Definition> {
+fn read_source(report: &Report<'_>, offers: Option<&Offers>) -> Option<Definition> {
     within_bounds(report)?;
     let root = tree::read(report)?;
     let draft = read::document(&Cursor::root(report, &root))?;
-    check::all(&draft);
+    check::all(&draft, offers);
     Some(draft.into_definition())
 }
 

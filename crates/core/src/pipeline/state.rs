@@ -58,6 +58,9 @@ pub struct Outline {
     /// Who is told of what.
     #[serde(default)]
     pub notifications: Vec<Notification>,
+    /// Types of steps from registries that it uses, as written.
+    #[serde(default)]
+    pub custom_types: BTreeSet<String>,
 }
 
 impl Outline {
@@ -70,6 +73,7 @@ impl Outline {
             environments: definition.ephemeral_environments.keys().map(ToString::to_string).collect(),
             secrets: definition.secrets_used().into_iter().map(|found| found.name).collect(),
             notifications: definition.notifications.clone(),
+            custom_types: definition.custom_types(),
         }
     }
 }
@@ -244,6 +248,7 @@ mod tests {
                 environments: vec![],
                 secrets: BTreeSet::new(),
                 notifications: vec![],
+                custom_types: BTreeSet::new(),
             },
             environments: BTreeMap::new(),
         }

@@ -7,6 +7,8 @@ mod answer;
 mod metadata;
 mod name;
 mod offer;
+mod resolve;
+mod state;
 
 pub use answer::{
     Answer, POLL_PAUSE_MS_DEFAULT, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLLING_STATE_BYTES_MAX,
@@ -14,6 +16,8 @@ pub use answer::{
 pub use metadata::{METADATA_BYTES_MAX, REGISTRY_STEPS_MAX, StepMetadata};
 pub use name::{RegistryName, TypeRef, step_key};
 pub use offer::{InputMode, Offer, Offers, Pinned};
+pub use resolve::{COMMIT_PREFIX_CHARS_MIN, Wanted, resolve};
+pub use state::{Build, BuildStatus, REGISTRY_POLL_SECONDS, Registry, RegistryStatus, Seen, Version, short};
 
 /// One argument of a program cannot be longer; the kernel's own limit.
 pub const REGISTRY_ARG_BYTES_MAX: usize = 128 * 1024;

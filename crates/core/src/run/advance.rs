@@ -4,7 +4,7 @@ use super::draft::Draft;
 use super::held;
 use super::plan::StageKind;
 use super::report::{self, too_often};
-use super::state::{StageStatus, StepStatus};
+use super::state::{Outcome, StageStatus, StepStatus};
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::plant::{Plant, planted};
@@ -53,7 +53,8 @@ fn within(draft: &mut Draft<'_>, stage: usize) {
     ready_steps(draft, stage);
     let steps = || draft.run.steps.iter().filter(move |step| step.stage == stage);
     let any = |status: StepStatus| steps().any(|step| step.status == status);
-    let is_alive = any(StepStatus::Running);
+    // What it has begun elsewhere runs as well.
+    let is_alive = any(StepStatus::Running) || steps().any(|it| it.is_polling());
     let status = if any(StepStatus::Failed) {
         let must_wait = is_alive && !planted(Plant::FailsWhileRunning);
         if must_wait { StageStatus::Running } else { StageStatus::Failed }
@@ -155,6 +156,7 @@ pub(super) fn fail_for(draft: &mut Draft<'_>, stage: usize, failure: Option<Fail
 fn leave(draft: &mut Draft<'_>, at: usize) {
     let step = &draft.run.steps[at];
     if step.failures + step.losses == 0 || planted(Plant::TriedIsSkipped) {
+        draft.close_parked(at, Outcome::Stopped);
         draft.step(at).status = StepStatus::Skipped;
         return;
     }
@@ -174,6 +176,7 @@ fn wind_down(draft: &mut Draft<'_>, stage: usize) {
             draft.run.steps[at].status,
             StepStatus::Pending | StepStatus::Ready | StepStatus::Waiting | StepStatus::Running
         ) {
+            draft.close_parked(at, Outcome::Stopped);
             draft.step(at).status = StepStatus::Cancelled;
         }
     }

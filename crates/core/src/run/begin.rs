@@ -58,6 +58,7 @@ pub fn begin(plan: &Plan, cmd: Begin, moment: &Moment) -> Decision<()> {
                 false_starts: 0,
                 not_before: None,
                 live: None,
+                memory: None,
                 outputs: BTreeMap::new(),
                 artifacts: BTreeMap::new(),
                 failure: None,

@@ -22,7 +22,7 @@ pub fn bound_to(
     let is_build = |it: &&StepRun| run.stages[it.stage].kind == StageKind::Build && it.stage != stage;
     let build: Vec<Value> = run.steps.iter().map(Arc::as_ref).filter(is_build).filter_map(left).collect();
     let before: Vec<Value> = step.map(|at| needed(run, plan, at)).unwrap_or_default();
-    json!({
+    let mut bound = json!({
         "commit": commit,
         "definition": definition_hash,
         "build": build,
@@ -30,8 +30,11 @@ pub fn bound_to(
         "plan": serde_json::to_value(&plan.stages[stage]).unwrap_or_default(),
         "step": step.map(|at| run.steps[at].step.as_str()),
         "before": before,
-    })
-    .to_string()
+    });
+    if let Some(asks) = step.and_then(|at| run.steps[at].asks()) {
+        bound["asks"] = json!(asks);
+    }
+    bound.to_string()
 }
 
 /// What everything that a step waits for has left, also through others.

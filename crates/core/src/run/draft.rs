@@ -21,6 +21,8 @@ pub struct RunChange {
     /// Positions in `run.steps`.
     pub steps: BTreeSet<usize>,
     pub attempts: Vec<Attempt>,
+    /// One of many calls of a custom step, which is nothing to tell, or is told by others.
+    pub is_quiet: bool,
 }
 
 impl RunChange {
@@ -29,6 +31,7 @@ impl RunChange {
         self.run = next.run;
         self.steps.extend(next.steps);
         self.attempts.extend(next.attempts);
+        self.is_quiet &= next.is_quiet;
     }
 }
 
@@ -40,13 +43,14 @@ pub(super) struct Draft<'a> {
     attempts: Vec<Attempt>,
     events: Vec<NewEvent>,
     is_changed: bool,
+    is_call: bool,
 }
 
 impl<'a> Draft<'a> {
     pub(super) fn of(run: &Run, plan: &'a Plan, now: Timestamp) -> Self {
         let run = run.clone();
         let (steps, attempts, events) = (BTreeSet::new(), Vec::new(), Vec::new());
-        Self { run, plan, now, steps, attempts, events, is_changed: false }
+        Self { run, plan, now, steps, attempts, events, is_changed: false, is_call: false }
     }
 
     /// Moves whatever can move, and hands out what changed.
@@ -59,7 +63,9 @@ impl<'a> Draft<'a> {
         if !planted(Plant::VersionNotRaised) {
             self.run.version += 1;
         }
-        let change = RunChange { run: self.run, since, steps: self.steps, attempts: self.attempts };
+        let is_quiet = self.is_call && self.events.is_empty();
+        let (run, steps, attempts) = (self.run, self.steps, self.attempts);
+        let change = RunChange { run, since, steps, attempts, is_quiet };
         let changes = vec![Change::Put(Record::Run(Box::new(change)))];
         Decision { changes, events: self.events, effects: Vec::new(), answer }
     }
@@ -83,22 +89,36 @@ impl<'a> Draft<'a> {
         self.steps.extend(0..self.run.steps.len());
     }
 
-    /// An attempt begins. The caller has seen that none is alive.
+    /// An attempt begins, or goes on. The caller has seen that none is alive.
     pub(super) fn open(&mut self, at: usize, runner: &str, nonce: &str) -> Attempt {
         let now = self.now;
+        let by = now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds());
         let step = self.step(at);
-        if !planted(Plant::AttemptNumberReused) || step.tries == 0 {
+        let is_new = step.memory.is_none();
+        if is_new && (!planted(Plant::AttemptNumberReused) || step.tries == 0) {
             step.tries += 1;
         }
+        let (granted_at, calls) = match &mut step.memory {
+            None => (now, 1),
+            Some(memory) => {
+                memory.calls += 1;
+                // The time that people took is not the step's.
+                memory.by = if memory.state.is_none() { by } else { memory.by };
+                (memory.since, memory.calls)
+            }
+        };
         let attempt = Attempt {
             step: step.id,
             number: step.tries,
             runner: runner.to_owned(),
             nonce: nonce.to_owned(),
-            granted_at: now,
+            granted_at,
+            calls,
+            parked_at: None,
             end: None,
         };
         step.live = Some(attempt.clone());
+        self.is_call |= !is_new;
         self.attempts.push(attempt.clone());
         attempt
     }
@@ -106,12 +126,50 @@ impl<'a> Draft<'a> {
     /// The live attempt has ended, for ever.
     pub(super) fn close(&mut self, at: usize, outcome: Outcome) {
         let now = self.now;
-        if let Some(attempt) = self.step(at).live.take() {
+        let step = self.step(at);
+        step.memory = None;
+        if let Some(attempt) = step.live.take() {
             let end = Some(AttemptEnd { at: now, outcome });
             if !planted(Plant::EndNotWritten) {
                 self.attempts.push(Attempt { end, ..attempt });
             }
         }
+    }
+
+    /// What people said is told by what they were asked.
+    pub(super) fn is_told_elsewhere(&mut self) {
+        self.is_call = true;
+    }
+
+    /// The live attempt goes on without a process.
+    pub(super) fn park(&mut self, at: usize) {
+        let now = self.now;
+        if let Some(attempt) = self.step(at).live.take() {
+            self.is_call = true;
+            self.attempts.push(Attempt { parked_at: Some(now), ..attempt });
+        }
+    }
+
+    /// An attempt that goes on without a process has ended, for ever.
+    pub(super) fn close_parked(&mut self, at: usize, outcome: Outcome) {
+        let now = self.now;
+        let Some(memory) = self.run.steps[at].memory.clone() else { return };
+        if planted(Plant::ParkedOutlives) {
+            return;
+        }
+        let step = self.step(at);
+        step.memory = None;
+        let attempt = Attempt {
+            step: step.id,
+            number: step.tries,
+            runner: String::new(),
+            nonce: String::new(),
+            granted_at: memory.since,
+            calls: memory.calls,
+            parked_at: Some(now),
+            end: Some(AttemptEnd { at: now, outcome }),
+        };
+        self.attempts.push(attempt);
     }
 
     pub(super) fn record(&mut self, event: NewEvent) {

@@ -2,7 +2,7 @@
 
 use super::draft::Draft;
 use super::plan::Plan;
-use super::state::{Attempt, Run, StageStatus, StepStatus};
+use super::state::{Attempt, Run, StageStatus, StepRun, StepStatus};
 use crate::decision::{Decision, Refusal};
 use crate::event::EventKind;
 use crate::id::StepRunId;
@@ -21,8 +21,10 @@ pub struct GrantStep {
 impl Run {
     /// Positions of the steps that a runner may have now.
     pub fn ready(&self, now: Timestamp) -> Vec<usize> {
-        let due = self.grantable().filter(|at| self.steps[*at].not_before.is_none_or(|at| at <= now));
-        due.collect()
+        let is_due = |it: &StepRun| {
+            it.not_before.is_none_or(|at| at <= now) && it.overdue_at().is_none_or(|by| by > now)
+        };
+        self.grantable().filter(|at| is_due(&self.steps[*at])).collect()
     }
 
     /// The first moment at which a step may be granted.
@@ -38,7 +40,9 @@ impl Run {
         // Once one has failed the stage only waits for what runs.
         let may_start =
             !stage.is_some_and(|stage| self.has_failed(stage)) || planted(Plant::GrantAfterFailure);
-        steps.filter(move |(_, it)| may_start && it.status == StepStatus::Ready).map(|(at, _)| at)
+        // What it has begun elsewhere runs, and is looked at.
+        let goes_on = move |it: &StepRun| may_start || it.is_polling();
+        steps.filter(move |(_, it)| it.status == StepStatus::Ready && goes_on(it)).map(|(at, _)| at)
     }
 }
 
@@ -68,7 +72,10 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     step.status = StepStatus::Running;
     (step.not_before, step.failure, step.finished_at) = (None, None, None);
     step.started_at = step.started_at.or(Some(now));
-    let event = draft.about_step(EventKind::StepStarted, at);
-    draft.record(event);
+    // The calls of one attempt are one start.
+    if attempt.calls == 1 {
+        let event = draft.about_step(EventKind::StepStarted, at);
+        draft.record(event);
+    }
     Ok(draft.finish(attempt))
 }

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::draft::Draft;
+use super::park;
 use super::plan::{Plan, PlannedStep};
 use super::report;
 use super::state::{Run, StageStatus, StepRun, StepStatus};
@@ -70,9 +71,10 @@ impl PlannedStep {
 }
 
 impl Run {
-    /// The first moment at which a soak ends by itself.
+    /// The first moment at which a soak ends by itself, or the time of a step that runs elsewhere is over.
     pub fn wakes_at(&self) -> Option<Timestamp> {
-        self.held().filter_map(|at| self.steps[at].not_before).min()
+        let soaks = self.held().filter_map(|at| self.steps[at].not_before);
+        soaks.chain(self.steps.iter().filter_map(|step| step.overdue_at())).min()
     }
 
     /// Positions of steps that wait for people or for time, where nothing has been told to stop.
@@ -90,8 +92,18 @@ impl Plan {
         &self.stages[step.stage].steps[step.index]
     }
 
+    /// Whether it is people whom it waits for.
+    pub fn asks(&self, step: &StepRun) -> bool {
+        self.step(step).is_approval() || step.asks().is_some()
+    }
+
     /// `Err` is for people.
     pub fn question(&self, run: &Run, at: usize) -> Result<Question, String> {
+        if let Some(asks) = run.steps[at].asks() {
+            let (approvals, from, self_approval, timeout) = (1, Vec::new(), true, None);
+            let rule = Requires { approvals, from, self_approval, timeout };
+            return Ok(Question { rule, message: asks.context.clone() });
+        }
         let params: ApprovalParams = self.filled(run, at)?;
         if !(1..=APPROVALS_MAX).contains(&params.approvals) {
             return Err(format!("approvals: must be from 1 to {APPROVALS_MAX}"));
@@ -133,7 +145,7 @@ pub(super) fn hold(draft: &mut Draft<'_>, at: usize) -> bool {
     true
 }
 
-/// Soaks whose time is over.
+/// Soaks whose time is over, and steps that take too long elsewhere.
 pub fn wake(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
     let due: Vec<usize> =
@@ -141,6 +153,7 @@ pub fn wake(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     for at in due {
         pass(&mut draft, at);
     }
+    park::time_out(&mut draft);
     draft.finish(())
 }
 
@@ -177,11 +190,13 @@ pub fn reject_soak(
     Ok(draft.finish(()))
 }
 
-/// Enough people said yes. Nothing if the step does not wait any more.
-pub fn approved(run: &Run, plan: &Plan, step: StepRunId, now: Timestamp) -> Decision<()> {
+/// Enough people said yes; `by` is the last of them. Nothing if the step does not wait any more.
+pub fn approved(run: &Run, plan: &Plan, step: StepRunId, by: &str, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
-    if let Some(at) = asking(run, plan, step) {
-        pass(&mut draft, at);
+    match asking(run, plan, step) {
+        Some(at) if run.steps[at].asks().is_some() => park::agreed(&mut draft, at, by),
+        Some(at) => pass(&mut draft, at),
+        None => {}
     }
     draft.finish(())
 }
@@ -196,7 +211,7 @@ pub fn refused(run: &Run, plan: &Plan, step: StepRunId, failure: Failure, now: T
 }
 
 fn asking(run: &Run, plan: &Plan, step: StepRunId) -> Option<usize> {
-    run.held().find(|at| run.steps[*at].id == step && plan.step(&run.steps[*at]).is_approval())
+    run.held().find(|at| run.steps[*at].id == step && plan.asks(&run.steps[*at]))
 }
 
 fn soaking(run: &Run, plan: &Plan, step: StepRunId) -> Result<usize, Refusal> {

@@ -15,6 +15,7 @@ pub mod grant;
 pub mod held;
 mod known;
 pub mod limits;
+pub mod park;
 mod plan;
 mod planning;
 pub mod report;
@@ -26,9 +27,11 @@ mod status;
 pub use bound::bound_to;
 pub use draft::RunChange;
 pub use known::secrets_used;
+pub use park::{Asks, Memory, Parking};
 pub use plan::{Gate, PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
 pub use planning::{
-    BUILD, Facts, Named, PLAN_BYTES_MAX, PLAN_FUEL_MAX, PLAN_STEPS_MAX, Target, obstacles, plan, preview,
+    BUILD, Facts, Named, PLAN_BYTES_MAX, PLAN_FUEL_MAX, PLAN_STEPS_MAX, Target, misfits, obstacles, plan,
+    preview,
 };
 pub use state::{
     Attempt, AttemptEnd, Outcome, Resolution, Run, RunStatus, StageRun, StageStatus, StepRun, StepStatus,

@@ -10,6 +10,7 @@ use crate::pipeline::grammar::{ArtifactName, EnvVarName, Label, OutputName, Secr
 use crate::pipeline::model::{Artifact, OnFailure, Requires, Retry, StepType};
 use crate::pipeline::seconds::Seconds;
 use crate::pipeline::window::Window;
+use crate::registry::Pinned;
 use crate::step::OnLost;
 use crate::time::Timestamp;
 
@@ -102,8 +103,8 @@ impl Plan {
     /// Whether anybody is ever asked.
     pub fn has_approvals(&self) -> bool {
         let is_rule = |gate: &Gate| matches!(gate, Gate::Approval(_) | Gate::Approvals(_));
-        let asks =
-            |it: &PlannedStage| it.gates.iter().any(is_rule) || it.steps.iter().any(PlannedStep::is_approval);
+        let may_ask = |it: &PlannedStep| it.is_approval() || it.custom.is_some();
+        let asks = |it: &PlannedStage| it.gates.iter().any(is_rule) || it.steps.iter().any(may_ask);
         self.stages.iter().any(asks)
     }
 }
@@ -119,6 +120,9 @@ pub struct PlannedStep {
     pub id: StepId,
     pub name: String,
     pub kind: StepType,
+    /// What a custom step is here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub custom: Option<Pinned>,
     /// Positions in the same stage. A step that is skipped here keeps nobody waiting: what it needed is needed instead.
     pub needs: Vec<usize>,
     pub when: When,

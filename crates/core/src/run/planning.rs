@@ -12,6 +12,9 @@ use crate::pipeline::Definition;
 use crate::pipeline::grammar::{StepId, VarName};
 use crate::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
 use crate::pipeline::wording::quoted;
+use crate::registry::{Offer, Offers};
+use crate::step::ParamProblem;
+use crate::step::schema::UNKNOWN_PARAM;
 
 /// The name of the stage that the build is.
 pub const BUILD: &str = "build";
@@ -42,6 +45,8 @@ pub struct Facts {
     /// `session` and `environment`, for a deployment into an environment.
     pub session: Option<Map<String, Value>>,
     pub environment: Option<Map<String, Value>>,
+    /// The custom steps that the definition names.
+    pub offers: Offers,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +59,7 @@ pub struct Named {
 /// The plan, if this version can run all of it.
 pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
     let plan = preview(definition, target, facts)?;
-    match obstacles(&plan).into_iter().next() {
+    match obstacles(&plan, &facts.offers).into_iter().next() {
         Some(first) => Err(not_runnable(first)),
         None => Ok(plan),
     }
@@ -83,25 +88,46 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
     Ok(Plan { source: facts.source.clone(), stages })
 }
 
-/// What in the plan cannot be run yet, in sentences.
-pub fn obstacles(plan: &Plan) -> Vec<String> {
+/// What in the plan cannot be run, in sentences.
+pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     for step in steps.filter(|step| step.when != When::Never) {
-        let sentence = match &step.kind {
-            StepType::Custom(kind) => format!(
-                "the step `{}` is of the type {}, and custom steps cannot be run yet; use `script` meanwhile",
-                step.id,
+        let StepType::Custom(kind) = &step.kind else { continue };
+        let (id, kind) = (&step.id, kind.as_str());
+        let sentences = match offers.get(kind) {
+            None => vec![format!(
+                "the step `{id}` is of the type {}, and which custom steps there are is known to a server alone",
                 quoted(kind)
-            ),
-            StepType::Builtin(_) => continue,
+            )],
+            Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
+            Some(Ok(offer)) => misfits(offer, &step.params)
+                .into_iter()
+                .filter(|problem| problem.code != UNKNOWN_PARAM)
+                .map(|problem| format!("the step `{id}`: params{}: {}", problem.pointer, problem.message))
+                .collect(),
         };
-        // The same step is in every stage.
-        if !found.contains(&sentence) {
-            found.push(sentence);
+        for sentence in sentences {
+            // The same step is in every stage.
+            if !found.contains(&sentence) {
+                found.push(sentence);
+            }
         }
     }
     found
+}
+
+/// Everything wrong with the params of a custom step, as far as they are known before it runs.
+pub fn misfits(offer: &Offer, params: &Map<String, Value>) -> Vec<ParamProblem> {
+    match offer.params() {
+        Ok(schema) => schema.check(&Value::Object(params.clone()), |text| text.contains("${{")),
+        Err(refused) => vec![ParamProblem {
+            pointer: String::new(),
+            code: "bad_schema",
+            message: refused.to_string(),
+            suggestion: None,
+        }],
+    }
 }
 
 /// A stage or an environment.
@@ -182,7 +208,12 @@ impl Planning<'_> {
         let mut planned = Vec::with_capacity(kept.len());
         for step in kept {
             let when = self.when(step, &contexts)?;
-            planned.push(planned_step(step, order.needs(step), when));
+            let custom = match &step.kind {
+                StepType::Custom(kind) => self.facts.offers.get(kind).and_then(|offer| offer.as_ref().ok()),
+                StepType::Builtin(_) => None,
+            };
+            let custom = custom.map(|offer| offer.pinned.clone());
+            planned.push(PlannedStep { custom, ..planned_step(step, order.needs(step), when) });
         }
         Ok(PlannedStage {
             name: place.name.to_owned(),
@@ -288,6 +319,7 @@ fn planned_step(step: &Step, needs: Vec<usize>, when: When) -> PlannedStep {
         id: step.id.clone(),
         name: step.name.to_string(),
         kind: step.kind.clone(),
+        custom: None,
         needs,
         when,
         params: step.params.clone(),

@@ -2,6 +2,7 @@
 
 use super::draft::Draft;
 use super::limits::{ATTEMPTS_MAX, LOST_RETRIES_MAX, NEVER_STARTED_MAX, NEVER_STARTED_PAUSE_S};
+use super::park;
 use super::plan::{Plan, PlannedStep};
 use super::state::{Outcome, Run, StageStatus, StepRun, StepStatus};
 use crate::decision::Decision;
@@ -38,6 +39,9 @@ pub fn report(
         return Decision::calm(Order::Stale);
     };
     let mut draft = Draft::of(run, plan, now);
+    if order == Order::Continue && park::repeat(&mut draft, at, &outcome) {
+        return draft.finish(order);
+    }
     draft.close(at, outcome.clone());
     match order {
         Order::Cancel if !planted(Plant::SuccessOverCancelled) => stopped(&mut draft, at, &outcome),
@@ -89,7 +93,9 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
             }
         }
         // One that stops without having been told to has an end nobody knows.
-        Outcome::Interrupted | Outcome::Lost | Outcome::Stopped => lost(draft, at, &outcome),
+        Outcome::Interrupted | Outcome::Lost | Outcome::Stopped | Outcome::Unanswered { .. } => {
+            lost(draft, at, &outcome);
+        }
     }
 }
 
@@ -107,10 +113,11 @@ fn pause_before_retry(draft: &Draft<'_>, at: usize) -> Option<i64> {
 fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
     draft.step(at).losses += 1;
     let detail = match outcome {
-        Outcome::Lost => "its runner went away; how far it came is not known",
-        _ => "it was interrupted because its runner stopped; how far it came is not known",
+        Outcome::Lost => "its runner went away; how far it came is not known".to_owned(),
+        Outcome::Unanswered { detail } => format!("{detail}; how far it came is not known"),
+        _ => "it was interrupted because its runner stopped; how far it came is not known".to_owned(),
     };
-    let failure = Failure { cause: Cause::Lost, detail: detail.into() };
+    let failure = Failure { cause: Cause::Lost, detail: detail.clone() };
     let step = &draft.run.steps[at];
     let lost = if planted(Plant::LossesCountTries) { step.tries } else { step.losses };
     let may_retry = lost <= LOST_RETRIES_MAX && !draft.run.has_failed(step.stage);
@@ -143,6 +150,7 @@ pub(super) fn again(draft: &mut Draft<'_>, at: usize, not_before: Timestamp, fai
 
 pub(super) fn fail(draft: &mut Draft<'_>, at: usize, failure: Failure) {
     let now = draft.now;
+    draft.close_parked(at, Outcome::Failed { failure: failure.clone(), exit_code: None });
     let event = draft
         .about_step(EventKind::StepFailed, at)
         .with("cause", failure.cause.as_str())

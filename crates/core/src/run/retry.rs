@@ -63,7 +63,7 @@ pub fn retry(
                 continue;
             }
             let step = draft.step(at);
-            step.status = StepStatus::Pending;
+            (step.status, step.memory) = (StepStatus::Pending, None);
             if !planted(Plant::RetryKeepsCounts) {
                 (step.failures, step.losses, step.false_starts) = (0, 0, 0);
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::park::Memory;
 use super::plan::StageKind;
 use crate::deployment::{Cancel, Failure};
 use crate::id::{DeploymentId, PipelineId, StepRunId};
@@ -103,6 +104,8 @@ pub struct StepRun {
     pub not_before: Option<Timestamp>,
     /// The attempt that may be running.
     pub live: Option<Attempt>,
+    /// Of a custom step, from its first answer that was not the end until its attempt ends.
+    pub memory: Option<Memory>,
     /// Of the last attempt that succeeded.
     pub outputs: BTreeMap<String, String>,
     /// Digests by name.
@@ -168,7 +171,18 @@ pub struct Attempt {
     pub runner: String,
     pub nonce: String,
     pub granted_at: Timestamp,
+    /// More than one only of a custom step, which is called until it is done.
+    pub calls: u32,
+    /// Since when it goes on without a process.
+    pub parked_at: Option<Timestamp>,
     pub end: Option<AttemptEnd>,
+}
+
+impl Attempt {
+    /// A process of it may be running.
+    pub const fn is_live(&self) -> bool {
+        self.end.is_none() && self.parked_at.is_none()
+    }
 }
 
 /// Final for ever.
@@ -200,6 +214,10 @@ pub enum Outcome {
     NeverStarted {
         detail: String,
     },
+    /// It ended without an answer; nobody knows how far it came.
+    Unanswered {
+        detail: String,
+    },
 }
 
 impl Outcome {
@@ -211,6 +229,7 @@ impl Outcome {
             Outcome::Interrupted => "interrupted",
             Outcome::Lost => "unknown",
             Outcome::NeverStarted { .. } => "never_started",
+            Outcome::Unanswered { .. } => "unanswered",
         }
     }
 }

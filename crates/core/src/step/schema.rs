@@ -17,6 +17,8 @@ pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
 /// Of one step; what is beyond is found after the first ones are fixed.
 pub const PARAM_PROBLEMS_MAX: usize = 50;
 
+/// The code of a param that the schema does not have.
+pub const UNKNOWN_PARAM: &str = "unknown_param";
 /// Formats of ours that a schema may name.
 const FORMAT_DURATION: &str = "berth-duration";
 const FORMAT_APPROVER: &str = "berth-approver";
@@ -152,7 +154,7 @@ impl ParamsSchema {
         let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
         ParamProblem {
             pointer,
-            code: "unknown_param",
+            code: UNKNOWN_PARAM,
             message: format!("unknown param {}{hint}", quoted(name)),
             suggestion,
         }

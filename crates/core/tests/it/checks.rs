@@ -21,8 +21,8 @@ fn step_types_are_known_planned_or_of_a_registry() {
     check_pipeline(
         "steps:\n    - { name: A, type: tools/deploy@v2, params: { anything: [goes] } }\n    - { name: B, type: 'custom:DEPLOY' }",
         &expect![[r#"
-            5:24: warning: steps of registries are not available yet: this step cannot run and its params are not checked [registries_not_available]
-            6:24: warning: steps of registries are not available yet: this step cannot run and its params are not checked [registries_not_available]
+            5:24: warning: which custom steps there are is known to a server alone: this one and its params are not checked here [custom_step_unchecked]
+            6:24: warning: which custom steps there are is known to a server alone: this one and its params are not checked here [custom_step_unchecked]
         "#]],
     );
     check_pipeline(

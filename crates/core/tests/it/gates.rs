@@ -150,7 +150,7 @@ steps:
     let early = held::end_soak(&scene.run, &scene.plan, ask, None, scene.now);
     assert!(matches!(early, Err(Refusal::InvalidState(_))), "it does not soak");
 
-    let decision = held::approved(&scene.run, &scene.plan, ask, scene.now);
+    let decision = held::approved(&scene.run, &scene.plan, ask, "usr_ada", scene.now);
     scene.apply(decision);
     assert_eq!(scene.run.wakes_at(), Some(OPEN.plus_seconds(600)));
     for (later_s, is_over) in [(599, false), (600, true)] {

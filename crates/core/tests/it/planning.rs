@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use berth_core::id::{DeploymentId, PipelineId, StepRunId};
 use berth_core::name::EnvName;
 use berth_core::pipeline::parse;
+use berth_core::registry::Offers;
 use berth_core::run::{
     Facts, Named, Plan, Run, StepRun, StepStatus, Target, When, obstacles, plan, preview, secrets_used,
 };
@@ -24,6 +25,7 @@ fn facts() -> Facts {
         trigger: json!({ "kind": "manual" }).as_object().cloned().unwrap_or_default(),
         session: json!({ "id": "ses_1", "holder": "ada@acme.test" }).as_object().cloned(),
         environment: json!({ "id": "env_1" }).as_object().cloned(),
+        offers: Offers::new(),
     }
 }
 
@@ -218,7 +220,7 @@ steps:
 }
 
 #[test]
-fn what_cannot_be_run_yet_is_refused_by_name_unless_it_is_left_out() {
+fn what_nobody_has_offered_is_refused_by_name_unless_it_is_left_out() {
     let steps = "steps:
     - { name: Ask, type: approval }
     - { name: Wait, type: soak, params: { duration: 10m } }
@@ -228,7 +230,7 @@ fn what_cannot_be_run_yet_is_refused_by_name_unless_it_is_left_out() {
         steps,
         "all",
         &expect![
-            "not_runnable: the step `own` is of the type `tools/deploy@v2`, and custom steps cannot be run yet; use `script` meanwhile"
+            "not_runnable: the step `own` is of the type `tools/deploy@v2`, and which custom steps there are is known to a server alone"
         ],
     );
     let skipped = format!("stages: [{{ name: a, skip: [ask, wait, own] }}]\n{steps}");
@@ -242,7 +244,7 @@ fn what_cannot_be_run_yet_is_refused_by_name_unless_it_is_left_out() {
     );
     let definition = parse(&pipeline(steps)).definition.expect("valid");
     let plan = preview(&definition, &Target::Stages, &facts()).expect("can be looked at");
-    expect!["the step `own` is of the type `tools/deploy@v2`, and custom steps cannot be run yet; use `script` meanwhile"].assert_eq(&obstacles(&plan).join("\n"));
+    expect!["the step `own` is of the type `tools/deploy@v2`, and which custom steps there are is known to a server alone"].assert_eq(&obstacles(&plan, &Offers::new()).join("\n"));
 }
 
 #[test]
@@ -306,6 +308,7 @@ fn run_of(plan: &Plan, outcome: impl Fn(&str) -> (StepStatus, Option<(&'static s
                 false_starts: 0,
                 not_before: None,
                 live: None,
+                memory: None,
                 outputs: output.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
                 artifacts: std::collections::BTreeMap::new(),
                 failure: None,

@@ -10,10 +10,10 @@ use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
 use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
-use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostics_at, parse};
+use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostics_at, parse, parse_with};
 use berth_core::stage::lift;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, pipelines};
+use berth_store::query::{From, pipelines, registries};
 use berth_store::records::{pipeline, repository, secret, stage};
 use berth_store::{Read, Tx};
 
@@ -107,6 +107,20 @@ impl App {
                 (source, parsed)
             })
             .await?;
+        let types = parsed.definition.as_ref().map(Definition::custom_types).unwrap_or_default();
+        let mut source = source;
+        if !types.is_empty() {
+            // What a custom step takes is known once it is clear which it is.
+            let looked_up = self.read(who, move |db| {
+                Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
+            });
+            let offers = looked_up.await?;
+            let again = self.parsing.run(move || {
+                let parsed = parse_with(&source, Some(&offers));
+                (source, parsed)
+            });
+            (source, parsed) = again.await?;
+        }
         let used = parsed.definition.as_ref().map(Definition::secrets_used).unwrap_or_default();
         let definition = parsed.definition.clone();
         let missing = self.read(who, move |db| {

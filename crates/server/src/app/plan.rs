@@ -7,9 +7,11 @@ use berth_core::deployment::Failure;
 use berth_core::expression::{Budget, Marks};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::Definition;
+use berth_core::registry::Offers;
 use berth_core::run::{
     Facts, Named, PLAN_FUEL_MAX, Plan, PlannedStage, PlannedStep, StageKind, Target, When, obstacles, preview,
 };
+use berth_store::query::registries;
 use berth_store::records::{organization, pipeline};
 
 use super::pipelines::{definition_of, find};
@@ -56,10 +58,15 @@ impl App {
             Ok((organization, Some(Named { id, slug, name }), source))
         });
         let (organization, pipeline, source) = read.await?;
+        let definition = self.parsing.run(move || definition_of(&source)).await??;
+        let types = definition.custom_types();
+        let looked_up = self.read(who, move |db| {
+            Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
+        });
+        let offers = looked_up.await?;
         let planned = self.parsing.run(move || {
-            let definition = definition_of(&source)?;
             reachable(&definition, environment.as_ref())?;
-            let known = PlanFacts { organization: Some(organization), pipeline, commit };
+            let known = PlanFacts { organization: Some(organization), pipeline, commit, offers };
             plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {
                 let problem = Problem::new(Code::PipelineInvalid, failure.detail);
                 AppError::from(problem.with("diagnostics", serde_json::json!([])))
@@ -75,6 +82,7 @@ pub struct PlanFacts {
     pub organization: Option<Named>,
     pub pipeline: Option<Named>,
     pub commit: Option<CommitId>,
+    pub offers: Offers,
 }
 
 /// The plan of a definition, with markers in place of what is not known.
@@ -93,9 +101,10 @@ pub fn plan_definition(
         trigger: serde_json::Map::new(),
         session: None,
         environment: None,
+        offers: known.offers,
     };
     let target = environment.map_or(Target::Stages, Target::Environment);
-    preview(definition, &target, &facts).map(|plan| shown(&plan))
+    preview(definition, &target, &facts).map(|plan| shown(&plan, &facts.offers))
 }
 
 /// A wrong environment is a mistake in the request, and not in the definition.
@@ -110,7 +119,7 @@ fn reachable(definition: &Definition, environment: Option<&EnvName>) -> Result<(
     Ok(())
 }
 
-fn shown(plan: &Plan) -> wire::Plan {
+fn shown(plan: &Plan, offers: &Offers) -> wire::Plan {
     let nothing = berth_core::expression::Contexts::new();
     let mut marks = Marks::new(&nothing, Budget::new(PLAN_FUEL_MAX, PLAN_SHOWN_BYTES_MAX));
     let mut stages = Vec::with_capacity(plan.stages.len());
@@ -126,7 +135,7 @@ fn shown(plan: &Plan) -> wire::Plan {
             steps: stage.steps.iter().map(|step| shown_step(step, stage, &mut marks)).collect(),
         });
     }
-    wire::Plan { stages, obstacles: obstacles(plan) }
+    wire::Plan { stages, obstacles: obstacles(plan, offers) }
 }
 
 fn shown_step(step: &PlannedStep, stage: &PlannedStage, marks: &mut Marks<'_>) -> wire::PlannedStep {

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::runner::{Assignment, AttemptRef, SecretText};
+use berth_api::runner::{Assignment, AttemptRef, CallInput, CustomCall, SecretText};
 use berth_core::expression::{Context, Contexts, fill, fill_value, references, templates};
 use berth_core::pipeline::model::StepType;
-use berth_core::pipeline::seconds::Seconds;
+use berth_core::registry::{InputMode, Pinned};
 use serde_json::{Map, Value};
 
 use super::grant::Granted;
-
-/// Steps that name no time limit of their own.
-const STEP_S_DEFAULT: u64 = 3_600;
 
 /// `Err` is for people: why the step cannot begin. It names no secret's value.
 pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
@@ -59,7 +56,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
             StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
             StepType::Custom(text) => text.clone(),
         },
-        custom: None,
+        custom: planned.custom.as_ref().map(|pinned| call(granted, pinned)),
         params,
         env,
         secret_files,
@@ -69,8 +66,34 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
         needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
         has_source: granted.plan.source.is_some(),
-        timeout_s: planned.timeout.map_or(STEP_S_DEFAULT, Seconds::as_secs),
+        timeout_s: left_s(granted),
     })
+}
+
+/// How long it may take; what earlier calls of it took is gone.
+fn left_s(granted: &Granted) -> u64 {
+    let step = &granted.run.steps[granted.at];
+    let left = match &step.memory {
+        Some(memory) => memory.by.seconds_since(granted.now),
+        None => granted.plan.step(step).seconds(),
+    };
+    left.max(1).unsigned_abs()
+}
+
+fn call(granted: &Granted, pinned: &Pinned) -> CustomCall {
+    let memory = granted.run.steps[granted.at].memory.as_ref();
+    CustomCall {
+        digest: pinned.digest.clone(),
+        start: pinned.start.clone(),
+        input: match pinned.input {
+            InputMode::Argument => CallInput::Argument,
+            InputMode::File => CallInput::File,
+        },
+        step_type: pinned.step_type.clone(),
+        polling_state: memory.and_then(|memory| memory.state.clone()),
+        approved_by: memory.and_then(|memory| memory.approved_by.clone()),
+        log_bytes: 0,
+    }
 }
 
 fn texts_in(value: &Value) -> Vec<&str> {

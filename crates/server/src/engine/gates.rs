@@ -21,6 +21,8 @@ use crate::app::App;
 use crate::error::AppError;
 use crate::vault::hex;
 
+/// Who agreed where nobody was asked.
+const BYPASS: &str = "bypass";
 /// Looked up in one go. What is left comes with the next look.
 const DUE_MAX: i64 = 256;
 
@@ -126,11 +128,11 @@ pub(super) fn settle(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<(), AppError>
             tx.commit(decision)?;
         }
     }
-    let asks = |at: &usize| whole.plan.step(&whole.run.steps[*at]).is_approval();
+    let asks = |at: &usize| whole.plan.asks(&whole.run.steps[*at]);
     let asking: Vec<usize> = whole.run.held().filter(asks).collect();
     for at in asking {
         if whole.head.passes_gates() {
-            let decision = held::approved(&whole.run, &whole.plan, whole.run.steps[at].id, tx.now());
+            let decision = held::approved(&whole.run, &whole.plan, whole.run.steps[at].id, BYPASS, tx.now());
             // It settles what comes after.
             return whole.apply(tx, decision);
         }
@@ -201,7 +203,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>, whole: &mut Whole, said: &Approval) -> Res
         Status::Lapsed(_) => return settle(tx, whole),
         Status::Approved => {
             let Some(step) = said.step else { return Ok(()) };
-            let decision = held::approved(&whole.run, &whole.plan, step, now);
+            let decision = held::approved(&whole.run, &whole.plan, step, &last_approver(said), now);
             return whole.apply(tx, decision);
         }
         Status::Rejected => Failure { cause: Cause::ApprovalRejected, detail: rejected(said) },
@@ -216,6 +218,13 @@ pub(crate) fn follow(tx: &mut Tx<'_>, whole: &mut Whole, said: &Approval) -> Res
         None => return Ok(()),
     };
     whole.apply(tx, decision)
+}
+
+/// As a custom step is told.
+fn last_approver(said: &Approval) -> String {
+    let last = said.votes.iter().rev().find(|vote| vote.choice == Choice::Approve);
+    let id = last.and_then(|vote| vote.by.id).map(|id| id.to_string());
+    id.unwrap_or_else(|| BYPASS.to_owned())
 }
 
 fn rejected(said: &Approval) -> String {

@@ -9,6 +9,7 @@ use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::run::grant::{GrantStep, grant};
 use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, report, secrets_used};
+use berth_core::time::Timestamp;
 use berth_store::query::runs;
 use berth_store::records::secret;
 use berth_store::{Context, Tx};
@@ -36,6 +37,7 @@ pub(super) struct Granted {
     pub(super) plan: Arc<Plan>,
     pub(super) facts: BTreeMap<String, String>,
     pub(super) secrets: BTreeMap<SecretName, Redacted>,
+    pub(super) now: Timestamp,
 }
 
 #[derive(Clone, Copy)]
@@ -133,10 +135,12 @@ pub(super) fn grant_in(
         let (at, attempt) = match whole.run.steps.iter().position(has) {
             Some(at) => (at, whole.run.steps[at].live.clone()),
             None => {
-                if !whole.may_grant() || !gates::may_begin(tx, whole)? {
+                if !whole.goes_on() || !gates::may_begin(tx, whole)? {
                     break;
                 }
-                let fits = |at: &usize| is_for(whole, *at, asking.labels);
+                // While nothing new begins, what runs elsewhere is still looked at.
+                let may = |at: &usize| whole.may_grant() || whole.run.steps[*at].is_polling();
+                let fits = |at: &usize| may(at) && is_for(whole, *at, asking.labels);
                 let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
                 let (step, runner) = (whole.run.steps[at].id, asking.boot.to_owned());
                 let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
@@ -159,6 +163,7 @@ pub(super) fn grant_in(
                 run: whole.run.clone(),
                 plan: whole.plan.clone(),
                 secrets,
+                now: tx.now(),
             }),
             // Nothing of it ever ran, and nothing will: the step ends here.
             Err(detail) => fail(tx, whole, &attempt, detail)?,

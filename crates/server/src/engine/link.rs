@@ -11,13 +11,13 @@ use berth_api::runner::{
 use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::OrgId;
-use berth_core::run::Outcome as Ended;
+use berth_core::run::{Outcome as Ended, Parking};
 use berth_store::query::runs::{self, Live};
 
 use super::assign::assign;
 use super::grant::{Asking, Granted, grant_ready};
 use super::lost::LIVE_MAX;
-use super::report::{Named, Next, Said, order, renew, store_report};
+use super::report::{Ending, Named, Next, Said, Stored, order, renew, store_report};
 use super::rollback::kept_then;
 use crate::app::App;
 use crate::error::AppError;
@@ -43,10 +43,25 @@ impl Embedded {
         self.app.engine.boot()
     }
 
+    /// What waits for a certain moment is not kept waiting for longer.
+    fn next_look(&self) -> Duration {
+        let next = self.app.store.read_blocking(None, |db| {
+            let now = db.now();
+            Ok::<_, AppError>(runs::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros()))
+        });
+        let micros = next.ok().flatten().and_then(|micros| u64::try_from(micros).ok());
+        micros.map_or(LOOK_EVERY, |micros| LOOK_EVERY.min(Duration::from_micros(micros)))
+    }
+
     /// A step that cannot begin ends here, and its runner never hears of it.
     fn assigned(&self, granted: &Granted) -> Result<Option<Assignment>, AppError> {
         match assign(granted) {
-            Ok(assignment) => Ok(Some(assignment)),
+            Ok(mut assignment) => {
+                if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
+                    call.log_bytes = self.logged(granted)?;
+                }
+                Ok(Some(assignment))
+            }
             Err(detail) => {
                 let failure = Failure { cause: Cause::NotRunnable, detail };
                 let said = Said {
@@ -57,7 +72,7 @@ impl Embedded {
                         number: granted.attempt.number,
                         nonce: granted.attempt.nonce.clone(),
                     },
-                    outcome: Ended::Failed { failure, exit_code: None },
+                    ending: Ending::Over(Ended::Failed { failure, exit_code: None }),
                     isolation: "none",
                     log_bytes: 0,
                     next: None,
@@ -65,6 +80,15 @@ impl Embedded {
                 store_report(&self.app, said).map(|_| None)
             }
         }
+    }
+
+    /// How much there is of the attempt's log. A call that was lost may have written more than it reported.
+    fn logged(&self, granted: &Granted) -> Result<u64, AppError> {
+        let (step, attempt) = (granted.attempt.step, granted.attempt.number);
+        let (org, deployment, stream) = (granted.org, granted.run.deployment, LogStream::Step);
+        let key = LogKey { org, deployment, step, attempt, stream };
+        let log = self.app.logs.open(&key).map_err(|error| AppError::bug(error.to_string()))?;
+        Ok(log.map_or(0, |log| log.length()))
     }
 
     /// Those the runner named, and those it was granted since: none waits for the next heartbeat to be told to stop.
@@ -110,7 +134,7 @@ impl Link for Embedded {
             if Instant::now() >= deadline {
                 return Ok(Vec::new());
             }
-            self.app.engine.bell.wait(heard, deadline.min(Instant::now() + LOOK_EVERY));
+            self.app.engine.bell.wait(heard, deadline.min(Instant::now() + self.next_look()));
         }
     }
 
@@ -158,13 +182,16 @@ impl Link for Embedded {
         let next = report.next_nonce.clone().filter(|_| !self.app.shutdown.is_cancelled());
         let said = Said {
             attempt,
-            outcome: ended(&report.outcome),
+            ending: ending(&report.outcome),
             isolation: isolation(report.isolation),
             log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
             next: next.map(|nonce| Next { nonce, boot: report.boot.clone(), labels: report.labels.clone() }),
         };
-        let (order, granted) = store_report(&self.app, said).map_err(unavailable)?;
-        self.app.logs.seal_later(&log);
+        let Stored { order, granted, goes_on } = store_report(&self.app, said).map_err(unavailable)?;
+        // The next call goes on with it.
+        if !goes_on {
+            self.app.logs.seal_later(&log);
+        }
         self.app.engine.late.forget(&self.app, &log);
         let next = match &granted {
             Some(granted) => self.assigned(granted).map_err(unavailable)?,
@@ -266,8 +293,8 @@ const fn ordered(order: Ordered) -> Order {
     }
 }
 
-fn ended(outcome: &Outcome) -> Ended {
-    match outcome {
+fn ending(outcome: &Outcome) -> Ending {
+    Ending::Over(match outcome {
         Outcome::Succeeded { outputs, artifacts } => {
             Ended::Succeeded { outputs: outputs.clone(), artifacts: artifacts.clone() }
         }
@@ -283,10 +310,14 @@ fn ended(outcome: &Outcome) -> Ended {
         Outcome::Stopped => Ended::Stopped,
         Outcome::Interrupted => Ended::Interrupted,
         Outcome::NeverStarted { detail } => Ended::NeverStarted { detail: detail.clone() },
-        Outcome::Waiting { .. } | Outcome::ApprovalRequired { .. } | Outcome::Unanswered { .. } => {
-            Ended::Interrupted
+        Outcome::Unanswered { detail } => Ended::Unanswered { detail: detail.clone() },
+        Outcome::Waiting { state, pause_ms } => {
+            return Ending::Parked(Parking::Polls { state: state.clone(), pause_ms: *pause_ms });
         }
-    }
+        Outcome::ApprovalRequired { context } => {
+            return Ending::Parked(Parking::Asks { context: context.clone() });
+        }
+    })
 }
 
 const fn isolation(level: Isolation) -> &'static str {

@@ -76,12 +76,15 @@ async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
     let Live { org, deployment, step, number, .. } = lost;
     let named = Named::from(lost);
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
-        let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(()) };
-        told(tx, &mut whole, &named, Outcome::Lost).map(drop)
+        let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(false) };
+        told(tx, &mut whole, &named, Outcome::Lost)?;
+        Ok::<_, AppError>(whole.run.goes_on_with(step, number))
     });
-    done.await?;
+    let goes_on = done.await?;
     let key = LogKey { org, deployment, step, attempt: number, stream: LogStream::Step };
-    app.logs.seal_later(&key);
+    if !goes_on {
+        app.logs.seal_later(&key);
+    }
     app.engine.late.forget(app, &key);
     app.nudge();
     Ok(())

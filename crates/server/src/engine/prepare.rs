@@ -3,11 +3,12 @@
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{OrgId, PipelineId, SessionId};
 use berth_core::name::{CommitId, EnvName};
-use berth_core::pipeline::parse;
 use berth_core::pipeline::state::Pipeline;
+use berth_core::pipeline::{Definition, parse};
 use berth_core::run::{Facts, Named, Plan, Source, Target, plan};
 use berth_core::time::Timestamp;
 use berth_store::Context;
+use berth_store::query::registries;
 use berth_store::records::{organization, pipeline, repository};
 use serde_json::{Map, Value, json};
 
@@ -66,6 +67,15 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
         Found::Later => return Ok(Outlook::Later),
     };
     let commit = source.as_ref().map_or(wanted.commit.clone(), |source| source.commit.clone());
+    let read = app.engine.planning.run(move || readable(&definition)).await?;
+    let definition = match read {
+        Ok(definition) => definition,
+        Err(failure) => return Ok(Outlook::Failed(failure)),
+    };
+    let types = definition.custom_types();
+    let looked_up = app.store.read(Some(org), move |db| {
+        Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
+    });
     let facts = Facts {
         organization: Named {
             id: organization.id.to_string(),
@@ -89,23 +99,26 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
             .environment
             .as_ref()
             .map(|(name, fence)| members(json!({"name": name.as_str(), "fence": fence}))),
+        offers: looked_up.await?,
     };
     let environment = wanted.environment.map(|(name, _)| name);
-    let made = app.engine.planning.run(move || planned(&definition, environment.as_ref(), &facts)).await?;
+    let planned = move || {
+        let target = environment.as_ref().map_or(Target::Stages, Target::Environment);
+        plan(&definition, &target, &facts)
+    };
+    let made = app.engine.planning.run(planned).await?;
     Ok(match made {
         Ok(plan) => Outlook::Ready(Prepared { plan, commit }),
         Err(failure) => Outlook::Failed(failure),
     })
 }
 
-fn planned(source: &str, environment: Option<&EnvName>, facts: &Facts) -> Result<Plan, Failure> {
+fn readable(source: &str) -> Result<Definition, Failure> {
     let parsed = parse(source);
-    let Some(definition) = parsed.definition else {
+    parsed.definition.ok_or_else(|| {
         let first = parsed.diagnostics.first().map_or("it has errors", |found| &found.message);
-        return Err(refused(format!("this version cannot read its definition: {first}")));
-    };
-    let target = environment.map_or(Target::Stages, Target::Environment);
-    plan(&definition, &target, facts)
+        refused(format!("this version cannot read its definition: {first}"))
+    })
 }
 
 enum Found {

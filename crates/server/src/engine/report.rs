@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_core::deployment::report::Order;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
-use berth_core::run::{Outcome, Run, report};
+use berth_core::run::{Outcome, Parking, Run, park, report};
 use berth_store::query::runs::Live;
 use berth_store::records::run;
 use berth_store::{Context, Read, Tx};
@@ -36,11 +36,26 @@ impl From<Live> for Named {
 
 pub(super) struct Said {
     pub(super) attempt: Named,
-    pub(super) outcome: Outcome,
+    pub(super) ending: Ending,
     pub(super) isolation: &'static str,
     pub(super) log_bytes: i64,
     /// A place for what comes next.
     pub(super) next: Option<Next>,
+}
+
+/// How a call has ended.
+pub(super) enum Ending {
+    Over(Outcome),
+    /// A custom step that is not done.
+    Parked(Parking),
+}
+
+/// What a report has led to.
+pub(super) struct Stored {
+    pub(super) order: Order,
+    pub(super) granted: Option<Granted>,
+    /// The attempt is not over.
+    pub(super) goes_on: bool,
 }
 
 pub(super) struct Next {
@@ -49,7 +64,7 @@ pub(super) struct Next {
     pub(super) labels: Vec<String>,
 }
 
-pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Granted>), AppError> {
+pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
     let (plans, vault) = (app.engine.plans().clone(), app.vault.clone());
     let context = Context::system(Some(said.attempt.org));
     let told = app.store.transact_blocking(context, move |tx| {
@@ -58,7 +73,11 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
             return Ok(None);
         };
         whole.hold();
-        let order = told(tx, &mut whole, it, said.outcome)?;
+        let order = match said.ending {
+            Ending::Over(outcome) => told(tx, &mut whole, it, outcome)?,
+            Ending::Parked(parking) => parked(tx, &mut whole, it, parking)?,
+        };
+        let goes_on = whole.run.goes_on_with(it.step, it.number);
         run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
         let granted = match said.next {
             Some(next) => {
@@ -69,9 +88,11 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
             None => None,
         };
         whole.write(tx)?;
-        Ok::<_, AppError>(Some((order, granted, whole.run)))
+        Ok::<_, AppError>(Some((Stored { order, granted, goes_on }, whole.run)))
     })?;
-    let Some((order, granted, run)) = told else { return Ok((Order::Stale, None)) };
+    let Some((stored, run)) = told else {
+        return Ok(Stored { order: Order::Stale, granted: None, goes_on: false });
+    };
     let look = Look::after(&run);
     app.engine.plans().committed(run);
     match look {
@@ -79,7 +100,7 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<(Order, Option<Grant
         Look::Runners => app.engine.ring(),
         Look::Nobody => {}
     }
-    Ok((order, granted))
+    Ok(stored)
 }
 
 /// Who may find something to do after a report.
@@ -111,6 +132,13 @@ pub(super) fn told(
     // Whoever holds the environment may have changed: what was told to stop is believed that it has, and nothing else.
     whole.follow_cancel(tx)?;
     let decision = report::report(&whole.run, &whole.plan, it.step, &it.nonce, outcome, tx.now());
+    whole.apply(tx, decision)
+}
+
+/// A custom step is not done: what it wants to remember is written before it is called again.
+fn parked(tx: &mut Tx<'_>, whole: &mut Whole, it: &Named, parking: Parking) -> Result<Order, AppError> {
+    whole.follow_cancel(tx)?;
+    let decision = park::park(&whole.run, &whole.plan, it.step, &it.nonce, parking, tx.now());
     whole.apply(tx, decision)
 }
 

@@ -24,6 +24,8 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 6, name: "approvals", text: include_str!("0006_approvals.sql") },
     Migration { number: 7, name: "webhooks", text: include_str!("0007_webhooks.sql") },
     Migration { number: 8, name: "stages", text: include_str!("0008_stages.sql") },
+    Migration { number: 9, name: "registries", text: include_str!("0009_registries.sql") },
+    Migration { number: 10, name: "calls", text: include_str!("0010_calls.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -9,6 +9,7 @@ pub mod events;
 pub mod insights;
 pub mod members;
 pub mod pipelines;
+pub mod registries;
 pub mod repositories;
 pub mod runs;
 pub mod secrets;

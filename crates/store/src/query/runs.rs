@@ -17,12 +17,15 @@ statements! {
         WHERE r.ready_at IS NOT NULL AND r.ready_at <= $1 AND r.ready_at >= $2
           AND (r.ready_at > $2 OR r.deployment_id > $3) AND p.deleted_at IS NULL
           AND (p.status = 'active' OR EXISTS (SELECT 1 FROM deployments d
-            WHERE d.org_id = r.org_id AND d.id = r.deployment_id AND d.bypass IS NOT NULL))
+            WHERE d.org_id = r.org_id AND d.id = r.deployment_id AND d.bypass IS NOT NULL)
+            OR EXISTS (SELECT 1 FROM step_runs s
+            WHERE s.org_id = r.org_id AND s.deployment_id = r.deployment_id AND s.memory IS NOT NULL))
         ORDER BY r.ready_at, r.deployment_id LIMIT $4";
+    Instance Read NEXT_READY = "SELECT MIN(ready_at) FROM runs WHERE ready_at > $1";
     Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
-        FROM attempts a WHERE a.ended_at IS NULL ORDER BY a.granted_at LIMIT $1";
+        FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $1";
     Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
-        FROM attempts a WHERE a.ended_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
+        FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
     // Told to stop, and not yet known to have stopped.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM deployments
         WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL AND status = 'cancelling'
@@ -89,6 +92,12 @@ pub fn ready(
     db.rows(&READY, &[now.into(), from.into(), last, limit.into()])?.iter().map(read).collect()
 }
 
+/// The first moment after this one at which something is ready.
+pub fn next_ready(db: &mut impl Read, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
+    let row = db.row(&NEXT_READY, &[now.into()])?;
+    row.map_or(Ok(None), |row| row.maybe(0, Row::time))
+}
+
 /// An attempt that may be running somewhere.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
@@ -151,7 +160,7 @@ pub fn queued(
     db.rows(&QUEUED, &[at.into(), id.into(), limit.into()])?.iter().map(read).collect()
 }
 
-/// Deployments in which a soak is over.
+/// Deployments in which a soak is over, or the time of a step that runs elsewhere.
 pub fn waking(
     db: &mut impl Read,
     now: Timestamp,

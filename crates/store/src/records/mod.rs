@@ -10,6 +10,8 @@ pub mod member;
 pub mod organization;
 pub mod pipeline;
 pub mod plan;
+pub mod registry;
+pub mod registry_build;
 pub mod repository;
 pub mod rollout;
 pub mod run;

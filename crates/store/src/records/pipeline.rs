@@ -8,7 +8,7 @@ use berth_core::pipeline::state::{Pipeline, Status};
 
 use crate::error::StoreError;
 use crate::lists;
-use crate::records::secret;
+use crate::records::{registry, secret};
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
@@ -111,6 +111,8 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
     tx.execute_one(&PUT, &params)?;
     let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
     secret::note_uses(tx, pipeline.id, used)?;
+    let used = pipeline.outline.custom_types.iter().filter(|_| pipeline.deleted_at.is_none());
+    registry::note_uses(tx, pipeline.id, used)?;
     let id = pipeline.id.to_string();
     match (pipeline.version, pipeline.deleted_at) {
         (1, _) => lists::added(tx, LIST, &id),

@@ -7,7 +7,7 @@ use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StageRun, StepRun, StepStatus};
 
 use crate::error::StoreError;
-use crate::sql::statements;
+use crate::sql::{Kind, Statement, statements};
 use crate::tx::{Read, Tx};
 use crate::value::{Row, Value, text, to_json};
 
@@ -16,11 +16,12 @@ statements! {
         WHERE org_id = $1 AND deployment_id = $2 {for_update}";
     Org Read VERSION = "SELECT version FROM runs WHERE org_id = $1 AND deployment_id = $2 {for_update}";
     Org Read STEPS = "SELECT stage, position, id, step, status, tries, failures, not_before, outputs, artifacts,
-          failure, started_at, finished_at, losses, false_starts FROM step_runs
+          failure, started_at, finished_at, losses, false_starts, memory FROM step_runs
         WHERE org_id = $1 AND deployment_id = $2 ORDER BY stage, position";
-    Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at FROM attempts
-        WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL";
-    Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, ended_at, outcome, isolation, log_bytes
+    Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at FROM attempts
+        WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL AND parked_at IS NULL";
+    Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at, ended_at, outcome,
+          isolation, log_bytes
         FROM attempts WHERE org_id = $1 AND deployment_id = $2 ORDER BY step_id, number";
     Org Write INSERT_HEAD = "INSERT INTO runs (org_id, deployment_id, pipeline_id, stages, ready_at, queued_for,
           version, wakes_at)
@@ -28,13 +29,21 @@ statements! {
     Org Write UPDATE_HEAD = "UPDATE runs SET stages = $3, ready_at = $4, queued_for = $5, version = $6, wakes_at = $7
         WHERE org_id = $1 AND deployment_id = $2 AND version = $8";
     Org Write INSERT_STEP = "INSERT INTO step_runs (org_id, deployment_id, stage, position, id, step, status, tries,
-          failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)";
+          failures, losses, false_starts, not_before, outputs, artifacts, failure, started_at, finished_at, memory)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)";
     Org Write UPDATE_STEP = "UPDATE step_runs SET status = $5, tries = $6, failures = $7, losses = $8, false_starts = $9,
-          not_before = $10, outputs = $11, artifacts = $12, failure = $13, started_at = $14, finished_at = $15
+          not_before = $10, outputs = $11, artifacts = $12, failure = $13, started_at = $14, finished_at = $15,
+          memory = $16
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4";
     Org Write OPEN = "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, granted_at)
         VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    // The attempt goes on: without a process, or with the next one.
+    Org Write PARK = "UPDATE attempts SET parked_at = $5
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
+          AND ended_at IS NULL AND parked_at IS NULL";
+    Org Write CALL = "UPDATE attempts SET runner = $5, nonce = $6, calls = $7, parked_at = NULL, renewal = 0
+        WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
+          AND ended_at IS NULL AND parked_at IS NOT NULL";
     // What has ended stays as it ended.
     Org Write CLOSE = "UPDATE attempts SET ended_at = $5, outcome = $6
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
@@ -87,6 +96,7 @@ fn step(row: &Row, live: &mut BTreeMap<StepRunId, Attempt>) -> Result<StepRun, S
         false_starts: count(row, 14)?,
         not_before: row.maybe(7, Row::time)?,
         live: live.remove(&id),
+        memory: row.maybe(15, Row::json)?,
         outputs: named(8)?,
         artifacts: named(9)?,
         failure: row.maybe(10, Row::json)?,
@@ -102,6 +112,8 @@ fn attempt(row: &Row, end: Option<AttemptEnd>) -> Result<Attempt, StoreError> {
         runner: row.text(2)?.to_owned(),
         nonce: row.text(3)?.to_owned(),
         granted_at: row.time(4)?,
+        calls: count(row, 5)?,
+        parked_at: row.maybe(6, Row::time)?,
         end,
     })
 }
@@ -130,12 +142,12 @@ pub struct Told {
 /// Every attempt of a deployment, by step and number.
 pub fn attempts(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Told>, StoreError> {
     let read = |row: &Row| {
-        let end = match (row.maybe(5, Row::time)?, row.maybe(6, Row::json)?) {
+        let end = match (row.maybe(7, Row::time)?, row.maybe(8, Row::json)?) {
             (Some(at), Some(outcome)) => Some(AttemptEnd { at, outcome }),
             _ => None,
         };
-        let isolation = row.maybe(7, Row::text)?.map(str::to_owned);
-        Ok(Told { attempt: attempt(row, end)?, isolation, log_bytes: row.maybe(8, Row::int)? })
+        let isolation = row.maybe(9, Row::text)?.map(str::to_owned);
+        Ok(Told { attempt: attempt(row, end)?, isolation, log_bytes: row.maybe(10, Row::int)? })
     };
     db.rows(&ATTEMPTS, &[text(id)])?.iter().map(read).collect()
 }
@@ -150,14 +162,22 @@ pub(crate) fn put(tx: &mut Tx<'_>, change: &RunChange) -> Result<(), StoreError>
     params.extend(is_new.then(|| text(run.pipeline)));
     params.extend(rest);
     params.extend((!is_new).then(|| change.since.into()));
-    tx.execute_one(if is_new { &INSERT_HEAD } else { &UPDATE_HEAD }, &params)?;
+    let head = if is_new { &INSERT_HEAD } else { &UPDATE_HEAD };
+    tx.execute_one(&told(change, head), &params)?;
     for &at in &change.steps {
-        put_step(tx, run, &run.steps[at], is_new)?;
+        put_step(tx, change, &run.steps[at])?;
     }
-    change.attempts.iter().try_for_each(|attempt| put_attempt(tx, run.deployment, attempt))
+    change.attempts.iter().try_for_each(|attempt| put_attempt(tx, change, attempt))
 }
 
-fn put_step(tx: &mut Tx<'_>, run: &Run, step: &StepRun, is_new: bool) -> Result<(), StoreError> {
+/// What is nothing to tell needs no event.
+const fn told(change: &RunChange, statement: &Statement) -> Statement {
+    let kind = if change.is_quiet { Kind::Upkeep } else { statement.kind };
+    Statement { kind, ..*statement }
+}
+
+fn put_step(tx: &mut Tx<'_>, change: &RunChange, step: &StepRun) -> Result<(), StoreError> {
+    let (run, is_new) = (&change.run, change.since == 0);
     let mut params = vec![text(run.deployment), place(step.stage)?, place(step.index)?];
     if is_new {
         params.extend([text(step.id), text(&step.step)]);
@@ -178,8 +198,9 @@ fn put_step(tx: &mut Tx<'_>, run: &Run, step: &StepRun, is_new: bool) -> Result<
         step.failure.as_ref().map(to_json).transpose()?.into(),
         step.started_at.into(),
         step.finished_at.into(),
+        step.memory.as_ref().map(to_json).transpose()?.into(),
     ]);
-    tx.execute_one(if is_new { &INSERT_STEP } else { &UPDATE_STEP }, &params)
+    tx.execute_one(&told(change, if is_new { &INSERT_STEP } else { &UPDATE_STEP }), &params)
 }
 
 fn place(index: usize) -> Result<Value, StoreError> {
@@ -187,18 +208,16 @@ fn place(index: usize) -> Result<Value, StoreError> {
     Ok(index.into())
 }
 
-fn put_attempt(tx: &mut Tx<'_>, run: DeploymentId, it: &Attempt) -> Result<(), StoreError> {
-    let key = [text(run), text(it.step), i64::from(it.number).into()];
-    match &it.end {
-        None => {
-            let rest = [it.runner.as_str().into(), it.nonce.as_str().into(), it.granted_at.into()];
-            tx.execute_one(&OPEN, &[key.as_slice(), rest.as_slice()].concat())
-        }
-        Some(end) => {
-            let rest = [end.at.into(), to_json(&end.outcome)?.into()];
-            tx.execute_one(&CLOSE, &[key.as_slice(), rest.as_slice()].concat())
-        }
-    }
+fn put_attempt(tx: &mut Tx<'_>, change: &RunChange, it: &Attempt) -> Result<(), StoreError> {
+    let key = [text(change.run.deployment), text(it.step), i64::from(it.number).into()];
+    let who = || [it.runner.as_str().into(), it.nonce.as_str().into()];
+    let (statement, rest) = match (&it.end, it.parked_at) {
+        (Some(end), _) => (&CLOSE, vec![end.at.into(), to_json(&end.outcome)?.into()]),
+        (None, Some(at)) => (&PARK, vec![at.into()]),
+        (None, None) if it.calls > 1 => (&CALL, [&who()[..], &[i64::from(it.calls).into()]].concat()),
+        (None, None) => (&OPEN, [&who()[..], &[it.granted_at.into()]].concat()),
+    };
+    tx.execute_one(&told(change, statement), &[key.as_slice(), rest.as_slice()].concat())
 }
 
 /// What its runner said besides how it ended.

@@ -9,6 +9,7 @@ mod found;
 mod lists;
 mod once;
 mod postgres;
+mod registries;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -82,6 +83,11 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
 
 /// Creates a pipeline in the transaction's organization; `at` decides where its id sorts.
 fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreError> {
+    create_with(tx, slug, at, &[])
+}
+
+/// One that names these types of custom steps.
+fn create_with(tx: &mut Tx<'_>, slug: &str, at: Timestamp, types: &[&str]) -> Result<Pipeline, StoreError> {
     let outline = Outline {
         name: DisplayName::parse(slug).unwrap(),
         tracks: None,
@@ -90,6 +96,7 @@ fn create(tx: &mut Tx<'_>, slug: &str, at: Timestamp) -> Result<Pipeline, StoreE
         environments: vec![],
         secrets: BTreeSet::new(),
         notifications: vec![],
+        custom_types: types.iter().map(ToString::to_string).collect(),
     };
     let command = Create {
         id: PipelineId::from_parts(at, tx.entropy()?),

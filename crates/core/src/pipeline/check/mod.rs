@@ -15,8 +15,9 @@ use super::model::{OnRelease, Step};
 use super::read::Draft;
 use super::report::Problem;
 use super::wording::quoted;
+use crate::registry::Offers;
 
-pub(super) fn all(draft: &Draft<'_>) {
+pub(super) fn all(draft: &Draft<'_>, offers: Option<&Offers>) {
     unique_ids(draft);
     unique_stages(draft);
     skips(draft);
@@ -25,7 +26,7 @@ pub(super) fn all(draft: &Draft<'_>) {
     let stages = Graph::of(&draft.steps, &draft.build);
     artifacts::check(draft, &build, &stages);
     for step in draft.build.iter().chain(&draft.steps) {
-        params::check(step);
+        params::check(step, offers);
     }
     expressions::check(draft, &build, &stages);
 }

@@ -3,14 +3,22 @@
 use serde_json::Value as Json;
 
 use crate::pipeline::cursor::{Cursor, Site};
+use crate::pipeline::diagnostic::Severity;
 use crate::pipeline::model::{Approver, Requires, Step, StepType};
 use crate::pipeline::report::Problem;
 use crate::pipeline::tree::Value;
-use crate::step::Builtin;
+use crate::registry::Offers;
+use crate::run::misfits;
+use crate::step::schema::UNKNOWN_PARAM;
+use crate::step::{Builtin, ParamProblem};
 
-pub(super) fn check(step: &Site<'_, Step>) {
-    // The schema of a custom step is known to its registry only.
-    let StepType::Builtin(builtin) = step.value.kind else { return };
+pub(super) fn check(step: &Site<'_, Step>, offers: Option<&Offers>) {
+    let builtin = match &step.value.kind {
+        StepType::Builtin(builtin) => *builtin,
+        // Its type could not be read.
+        StepType::Custom(kind) if kind.is_empty() => return,
+        StepType::Custom(kind) => return custom(step, kind, offers),
+    };
     let at = step.at.get("params");
     if at.as_ref().is_some_and(|at| !matches!(at.node.value, Value::Map(_))) {
         return;
@@ -24,18 +32,37 @@ pub(super) fn check(step: &Site<'_, Step>) {
         people(&place, &step.value.params);
     }
     for problem in found {
-        let about_all = problem.pointer.is_empty();
-        let target = place.descend(&problem.pointer);
-        let told = Problem::error(
-            problem.code,
-            format!("{} (step type `{}`)", problem.message, builtin.spec().name),
-        );
-        let told = match problem.suggestion {
-            Some(suggestion) => told.suggesting(suggestion),
-            None => told,
-        };
-        if about_all || problem.code == "unknown_param" { target.add_at_key(told) } else { target.add(told) }
+        tell(&place, Severity::Error, builtin.spec().name, problem);
     }
+}
+
+/// Its registry knows what it takes. A step drops what it does not know, so that is no error.
+fn custom(step: &Site<'_, Step>, kind: &str, offers: Option<&Offers>) {
+    let at = step.at.get("type").unwrap_or_else(|| step.at.clone());
+    match offers.map(|offers| offers.get(kind)) {
+        None => {
+            let message = "which custom steps there are is known to a server alone: this one and its params are not checked here";
+            at.add(Problem::warning("custom_step_unchecked", message));
+        }
+        Some(Some(Ok(offer))) => {
+            let place = step.at.get("params").unwrap_or(at);
+            for problem in misfits(offer, &step.value.params) {
+                let is_dropped = problem.code == UNKNOWN_PARAM;
+                let severity = if is_dropped { Severity::Warning } else { Severity::Error };
+                tell(&place, severity, kind, problem);
+            }
+        }
+        // A registry may come, or come back: what has been deployed with it may be changed without it.
+        Some(Some(Err(why))) => at.add(Problem::warning("unknown_custom_step", why.clone())),
+        Some(None) => at.add(Problem::warning("unknown_custom_step", "there is no such custom step")),
+    }
+}
+
+fn tell(place: &Cursor<'_>, severity: Severity, kind: &str, problem: ParamProblem) {
+    let ParamProblem { pointer, code, message, suggestion } = problem;
+    let target = place.descend(&pointer);
+    let told = Problem { severity, code, message: format!("{message} (step type `{kind}`)"), suggestion };
+    if pointer.is_empty() || code == UNKNOWN_PARAM { target.add_at_key(told) } else { target.add(told) }
 }
 
 /// Whether those who are named are enough, where that is known before it runs.

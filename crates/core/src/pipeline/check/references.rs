@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::graph::Graph;
 use crate::expression::{Context, Member, Reference};
 use crate::pipeline::grammar::{SecretName, StepId, VarName};
-use crate::pipeline::model::{Scalar, Step};
+use crate::pipeline::model::{Scalar, Step, StepType};
 use crate::pipeline::read::Draft;
 use crate::pipeline::report::{Problem, Report};
 use crate::pipeline::secrets::Phase;
@@ -153,7 +153,9 @@ impl Scope<'_> {
                 known.iter().map(String::as_str),
             ));
         };
-        if !maker.outputs.iter().any(|known| known.as_str() == output) {
+        // What a custom step leaves is known when it has run.
+        let is_open = matches!(maker.kind, StepType::Custom(_)) && maker.outputs.is_empty();
+        if !is_open && !maker.outputs.iter().any(|known| known.as_str() == output) {
             let known: Vec<String> =
                 maker.outputs.iter().map(|known| format!("steps.{id}.{known}")).collect();
             let message = format!("the step `{id}` does not list {} in its `outputs`", quoted(output));

@@ -93,7 +93,8 @@ pub(super) fn in_run(
         return Ok(found);
     }
     let waits = |status: StepStatus| whole.run.steps.iter().filter(move |step| step.status == status);
-    let is_waiting = waits(StepStatus::Ready).next().is_some() || whole.run.queued_for().is_some();
+    let is_new = waits(StepStatus::Ready).any(|step| !step.is_polling());
+    let is_waiting = is_new || whole.run.queued_for().is_some();
     if whole.head.is_paused() && is_waiting {
         found.push(stopped());
     }

@@ -306,6 +306,8 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
         },
         status: match it.status {
             StepStatus::Pending => wire::StepStatus::Pending,
+            // What it has begun elsewhere runs.
+            StepStatus::Ready if it.is_polling() => wire::StepStatus::Running,
             StepStatus::Ready => wire::StepStatus::Ready,
             StepStatus::Running => wire::StepStatus::Running,
             StepStatus::Waiting => wire::StepStatus::Waiting,
@@ -314,6 +316,11 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
             StepStatus::Cancelled => wire::StepStatus::Cancelled,
             StepStatus::Skipped => wire::StepStatus::Skipped,
         },
+        uses: own.custom.as_ref().map(|it| wire::UsedStep {
+            registry: it.name.to_string(),
+            commit_id: it.commit.clone(),
+            step_type: it.step_type.clone(),
+        }),
         needs: own.needs.iter().map(|need| planned[*need].id.to_string()).collect(),
         started_at: it.started_at.map(|at| at.to_string()),
         finished_at: it.finished_at.map(|at| at.to_string()),
@@ -336,6 +343,9 @@ fn attempt(it: &Told) -> wire::Attempt {
     if let Some(Outcome::NeverStarted { detail: text }) = end.map(|end| &end.outcome) {
         detail = Some(text.clone());
     }
+    if let Some(Outcome::Unanswered { detail: text }) = end.map(|end| &end.outcome) {
+        detail = Some(text.clone());
+    }
     wire::Attempt {
         number: it.attempt.number,
         status: match end.map(|end| &end.outcome) {
@@ -344,9 +354,10 @@ fn attempt(it: &Told) -> wire::Attempt {
             Some(Outcome::Failed { .. }) => wire::AttemptStatus::Failed,
             Some(Outcome::Stopped) => wire::AttemptStatus::Cancelled,
             Some(Outcome::Interrupted) => wire::AttemptStatus::Interrupted,
-            Some(Outcome::Lost) => wire::AttemptStatus::Unknown,
+            Some(Outcome::Lost | Outcome::Unanswered { .. }) => wire::AttemptStatus::Unknown,
             Some(Outcome::NeverStarted { .. }) => wire::AttemptStatus::NeverStarted,
         },
+        calls: it.attempt.calls,
         started_at: it.attempt.granted_at.to_string(),
         finished_at: end.map(|end| end.at.to_string()),
         exit_code,

@@ -268,6 +268,7 @@ fn add_pipeline(tx: &mut Tx<'_>, place: Place, incarnation: u8) -> Result<(), St
         environments: vec![],
         secrets: BTreeSet::new(),
         notifications: vec![],
+        custom_types: BTreeSet::new(),
     };
     let definition = Defined { hash: "h".into(), outline, environments: BTreeMap::new() };
     let id = cast::pipeline(place, incarnation);

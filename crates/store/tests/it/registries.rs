@@ -1,0 +1,163 @@
+//! What registries offer to definitions.
+
+use std::collections::BTreeSet;
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::RegistryId;
+use berth_core::registry::{
+    InputMode, Registry, RegistryName, RegistryStatus, Seen, StepMetadata, Version, step_key,
+};
+use berth_core::repository::RemoteUrl;
+use berth_core::time::Timestamp;
+use berth_store::query::registries;
+use berth_store::records::{registry, registry_build};
+use berth_store::{StoreError, Tx};
+
+use super::Ground;
+
+const FIRST: &str = "1111111100000000000000000000000000000001";
+const SECOND: &str = "2222222200000000000000000000000000000002";
+
+fn add(tx: &mut Tx<'_>, name: &str) -> Result<Registry, StoreError> {
+    let made = Registry {
+        id: RegistryId::from_parts(tx.now(), tx.entropy()?),
+        name: RegistryName::parse(name).unwrap(),
+        url: RemoteUrl::parse("/srv/tools").unwrap(),
+        reference: None,
+        credential: None,
+        seen: Seen { due_at: Some(tx.now()), ..Seen::default() },
+        version: 1,
+        created_at: tx.now(),
+        updated_at: tx.now(),
+        deleted_at: None,
+    };
+    registry::put(tx, &made)?;
+    tx.record(NewEvent::new(EventKind::RegistryCreated, Subject::new("registry", made.id, Some(name))))?;
+    Ok(made)
+}
+
+/// A build that came out well: the version becomes the one that is meant where none is named.
+fn built(tx: &mut Tx<'_>, of: &Registry, commit: &str, steps: &[&str]) -> Result<(), StoreError> {
+    let step = |own: &&str| StepMetadata {
+        key: step_key(own).unwrap(),
+        step_type: (*own).to_owned(),
+        name: None,
+        short_description: None,
+        long_description: None,
+        yaml_example: None,
+        schema: serde_json::json!({"type": "object"}),
+    };
+    let number = registry_build::next_number(tx, of.id)?;
+    let version = Version {
+        registry: of.id,
+        commit: commit.into(),
+        number,
+        digest: format!("digest-{number}"),
+        start: "./start".into(),
+        input: InputMode::File,
+        steps: steps.iter().map(step).collect(),
+        built_at: tx.now(),
+    };
+    registry_build::put_version(tx, &version)?;
+    tx.record(NewEvent::new(EventKind::RegistryBuilt, Subject::new("registry", of.id, None)))?;
+    let seen = Seen { status: RegistryStatus::Ready, current: Some(commit.into()), ..of.seen.clone() };
+    registry::saw(tx, of.id, &seen)
+}
+
+fn offered(ground: &Ground, types: &'static [&'static str]) -> Vec<String> {
+    let offers = ground.transact(move |tx| registries::offers(tx, types.iter().copied())).unwrap();
+    let shown = |text: &&str| match &offers[*text] {
+        Ok(offer) => format!("{} {}", offer.pinned.digest, offer.pinned.step_type),
+        Err(why) => why.clone(),
+    };
+    types.iter().map(shown).collect()
+}
+
+#[test]
+fn a_type_gets_the_newest_version_or_the_one_it_names() {
+    let ground = Ground::new();
+    ground
+        .transact(|tx| {
+            let tools = add(tx, "tools")?;
+            built(tx, &tools, FIRST, &["CUSTOM:Deploy"])?;
+            registry_build::note_tag(tx, tools.id, "v1", FIRST)?;
+            registry_build::note_branch(tx, tools.id, "main", FIRST)?;
+            built(tx, &tools, SECOND, &["CUSTOM:Deploy", "Check"])?;
+            // Somebody moves the tag: it stays where it was first seen. A branch moves, as branches do.
+            registry_build::note_tag(tx, tools.id, "v1", SECOND)?;
+            registry_build::note_branch(tx, tools.id, "main", SECOND)?;
+            add(tx, "empty").map(drop)
+        })
+        .unwrap();
+    let found = offered(
+        &ground,
+        &[
+            "tools/deploy",
+            "tools/deploy@v1",
+            "tools/deploy@main",
+            "tools/deploy@1111111",
+            "tools/deploy@2222222200000000000000000000000000000002",
+            "CUSTOM:CHECK",
+            "tools/check@v1",
+            "empty/x",
+        ],
+    );
+    assert_eq!(
+        found,
+        [
+            "digest-2 CUSTOM:Deploy",
+            "digest-1 CUSTOM:Deploy",
+            "digest-2 CUSTOM:Deploy",
+            "digest-1 CUSTOM:Deploy",
+            "digest-2 CUSTOM:Deploy",
+            "digest-2 Check",
+            "registry \"tools\" has no step \"check\" at 1111111100; there is deploy",
+            "registry \"empty\" is not built yet; its steps can be used when its status is ready",
+        ]
+    );
+}
+
+#[test]
+fn a_version_is_written_once() {
+    let ground = Ground::new();
+    let again = ground.transact(|tx| {
+        let tools = add(tx, "tools")?;
+        built(tx, &tools, FIRST, &["deploy"])?;
+        built(tx, &tools, FIRST, &["deploy"])
+    });
+    assert!(again.is_err());
+}
+
+#[test]
+fn another_organization_has_registries_of_its_own() {
+    let ground = Ground::new();
+    ground
+        .transact(|tx| {
+            let tools = add(tx, "tools")?;
+            built(tx, &tools, FIRST, &["deploy"])
+        })
+        .unwrap();
+    let other = Ground { org: super::new_organization(&ground.store, "umbrella"), ..ground };
+    let [named, anywhere] = offered(&other, &["tools/deploy", "CUSTOM:DEPLOY"]).try_into().unwrap();
+    assert!(named.starts_with("there is no registry \"tools\"; add it"), "{named}");
+    assert!(anywhere.starts_with("no registry has a step \"deploy\"; there are no registries"), "{anywhere}");
+}
+
+#[test]
+fn pipelines_that_name_a_step_are_its_users() {
+    let ground = Ground::new();
+    let users = |name: &'static str| {
+        let name = RegistryName::parse(name).unwrap();
+        let found = ground.transact(move |tx| registries::uses(tx, &name)).unwrap();
+        found.into_iter().map(|it| format!("{} {} {}", it.slug, it.step, it.is_anywhere)).collect::<Vec<_>>()
+    };
+    ground
+        .transact(|tx| {
+            let types = ["tools/deploy@v1", "tools/deploy", "CUSTOM:CHECK", "other/x"];
+            super::create_with(tx, "shop", Timestamp::from_micros(1), &types).map(drop)
+        })
+        .unwrap();
+    assert_eq!(users("tools"), ["shop check true", "shop deploy false"]);
+    assert_eq!(users("other"), ["shop check true", "shop x false"]);
+    assert_eq!(BTreeSet::from_iter(users("none")), BTreeSet::from(["shop check true".to_owned()]));
+}

@@ -1,0 +1,395 @@
+//! Custom steps: called until they are done, by runners that get lost, on servers that crash between two calls.
+//!
+//! A call without anything to remember takes effect in the world. The oracle counts those, knows what each step answered
+//! last, and says when a call is made that must not be.
+
+use std::collections::BTreeMap;
+
+use berth_core::decision::{Change, Decision, Record};
+use berth_core::deployment::report::Order;
+use berth_core::deployment::{Cause, Failure};
+use berth_core::environment::Moment;
+use berth_core::id::{DeploymentId, PipelineId, RegistryId};
+use berth_core::pipeline::model::StepType;
+use berth_core::pipeline::seconds::Seconds;
+use berth_core::registry::{InputMode, Pinned, RegistryName};
+use berth_core::run::begin::{Begin, begin};
+use berth_core::run::grant::{GrantStep, grant};
+use berth_core::run::limits::POLL_LOSSES_MAX;
+use berth_core::run::{
+    Outcome, Parking, Plan, Resolution, Run, StageKind, StepStatus, cancel, held, park, report, resolve,
+};
+use berth_core::step::OnLost;
+use berth_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::check::{Checked, Violation, ensure};
+use super::plans::{Runs, Shape, StepShape, plan};
+use super::records::Records;
+use super::scene::{START, somebody};
+use crate::chance::Chance;
+
+const COMMANDS: usize = 90;
+/// More than any run needs to come to its end.
+const TURNS_MAX: usize = 2_000;
+
+/// What the oracle knows of a step.
+#[derive(Debug, Clone, Default)]
+struct Known {
+    attempt: u32,
+    /// Calls of this attempt that took effect.
+    effects: u32,
+    /// The last answer that was to be remembered.
+    state: Option<Value>,
+    asks: bool,
+    earliest: Option<Timestamp>,
+    by: Option<Timestamp>,
+    /// The last call that was no poll.
+    granted_at: Option<Timestamp>,
+    /// One after the other.
+    polls_lost: u32,
+    /// Something took effect or did not, and nobody has said which.
+    is_unanswered: bool,
+}
+
+struct Walk {
+    chance: Chance,
+    plan: Plan,
+    run: Run,
+    records: Records,
+    now: Timestamp,
+    known: Vec<Known>,
+    nonces: u64,
+    spent: Vec<(usize, String)>,
+}
+
+/// Everything that follows from a seed.
+pub fn check(seed: u64) -> Checked {
+    let mut walk = Walk::begin(seed)?;
+    for _ in 0..COMMANDS {
+        walk.turn()?;
+    }
+    walk.conclude()
+}
+
+impl Walk {
+    fn begin(seed: u64) -> Result<Self, Violation> {
+        let mut chance = Chance::from_seed(seed);
+        let plan = custom_plan(&mut chance);
+        let (deployment, pipeline) =
+            (DeploymentId::from_parts(START, [1; 10]), PipelineId::from_parts(START, [2; 10]));
+        let command = Begin { deployment, pipeline, built: None };
+        let decision = begin(&plan, command, &Moment { now: START, epoch: 0, entropy: [3; 10] });
+        let Some(Change::Put(Record::Run(change))) = decision.changes.into_iter().next() else {
+            unreachable!("a run that begins is written")
+        };
+        let mut records = Records::default();
+        records.apply(&change)?;
+        let known = vec![Known::default(); change.run.steps.len()];
+        let (nonces, spent) = (0, Vec::new());
+        Ok(Self { chance, plan, run: change.run, records, now: START, known, nonces, spent })
+    }
+
+    fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, Violation> {
+        let is_told = !decision.events.is_empty();
+        for change in decision.changes {
+            let Change::Put(Record::Run(change)) = change else { continue };
+            ensure!(change.is_quiet != is_told, "events", "a change of which nobody hears, or twice");
+            self.records.apply(&change)?;
+            ensure!(self.records.hold(&change.run), "written", "what was handed out is not what was written");
+            self.run = change.run;
+        }
+        Ok(decision.answer)
+    }
+
+    fn turn(&mut self) -> Checked {
+        match self.chance.below(100) {
+            0..30 => self.grant(),
+            30..65 => self.end_call(),
+            65..72 => self.answer(),
+            72..76 => self.resolve(),
+            76..84 => self.pass(),
+            84..90 => self.wake(),
+            90..94 => self.crash(),
+            94..98 => self.stale(),
+            98 => self.cancel(),
+            _ => Ok(()),
+        }
+    }
+
+    fn pick(&mut self, is_one: impl Fn(&Run, usize) -> bool) -> Option<usize> {
+        let found: Vec<usize> = (0..self.run.steps.len()).filter(|at| is_one(&self.run, *at)).collect();
+        if found.is_empty() { None } else { Some(self.chance.pick(&found)) }
+    }
+
+    fn grant(&mut self) -> Checked {
+        let Some(at) = self.pick(|run, at| run.steps[at].status == StepStatus::Ready) else { return Ok(()) };
+        self.nonces += 1;
+        let nonce = format!("n{}", self.nonces);
+        let (step, runner) = (self.run.steps[at].id, "runner".to_owned());
+        let command = GrantStep { step, runner, nonce, passes_gates: false };
+        let Ok(decision) = grant(&self.run, &self.plan, &command, self.now) else { return Ok(()) };
+        let attempt = self.commit(decision)?;
+        let (known, name) = (&mut self.known[at], &self.run.steps[at].step);
+        if attempt.number != known.attempt {
+            ensure!(!known.is_unanswered, "on_lost", "{name} began anew and nobody was asked");
+            ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
+            *known = Known { attempt: attempt.number, ..Known::default() };
+        } else {
+            ensure!(attempt.calls > 1, "E14", "attempt {} of {name} was granted twice", attempt.number);
+        }
+        let memory = self.run.steps[at].memory.as_ref();
+        let state = memory.and_then(|memory| memory.state.clone());
+        ensure!(state == known.state, "state", "{name} was called with {state:?}, not {:?}", known.state);
+        ensure!(!known.asks, "asks", "{name} was called before anybody had agreed");
+        ensure!(known.earliest.is_none_or(|at| at <= self.now), "pause", "{name} was called too early");
+        ensure!(known.by.is_none_or(|by| by > self.now), "time", "{name} was called after its time");
+        known.granted_at = Some(self.now).filter(|_| state.is_none()).or(known.granted_at);
+        Ok(())
+    }
+
+    fn end_call(&mut self) -> Checked {
+        let Some(at) = self.pick(|run, at| run.steps[at].live.is_some()) else { return Ok(()) };
+        let kind = self.chance.below(20);
+        self.end(at, kind)
+    }
+
+    fn end(&mut self, at: usize, kind: u64) -> Checked {
+        let Some(live) = self.run.steps[at].live.clone() else { return Ok(()) };
+        let (step, seconds) = (live.step, self.plan.step(&self.run.steps[at]).seconds());
+        let was_stopping = report::order(&self.run, step, &live.nonce) == Order::Cancel;
+        self.spent.push((at, live.nonce.clone()));
+        let is_poll = self.known[at].state.is_some();
+        let parking = match kind {
+            0..8 => {
+                let state = json!({ "answer": self.nonces });
+                Some(Parking::Polls { state, pause_ms: self.chance.pick(&[100, 5_000, 60_000]) })
+            }
+            8..10 if !is_poll => Some(Parking::Asks { context: Some("is it so?".into()) }),
+            _ => None,
+        };
+        let outcome = outcome(kind);
+        let never_ran = parking.is_none() && matches!(outcome, Outcome::NeverStarted { .. });
+        let asks = matches!(parking, Some(Parking::Asks { .. }));
+        let parking_is_answer = parking.is_some();
+        if !is_poll && !never_ran && !asks {
+            self.known[at].effects += 1;
+        }
+        let effects = self.known[at].effects;
+        ensure!(effects <= 1, "once", "{} took effect {effects} times", self.run.steps[at].step);
+        let decision = match parking.clone() {
+            Some(parking) => park::park(&self.run, &self.plan, step, &live.nonce, parking, self.now),
+            None => report::report(&self.run, &self.plan, step, &live.nonce, outcome.clone(), self.now),
+        };
+        self.commit(decision)?;
+        let (known, step) = (&mut self.known[at], &self.run.steps[at]);
+        ensure!(step.live.is_none(), "E1", "a call of {} has ended and lives", step.step);
+        if was_stopping {
+            let status = step.status;
+            ensure!(
+                status == StepStatus::Cancelled,
+                "E9",
+                "{} was told to stop and is {status:?}",
+                step.step
+            );
+            return Ok(());
+        }
+        match parking {
+            Some(Parking::Polls { state, pause_ms }) => {
+                let pause = i64::try_from(pause_ms).unwrap_or(0);
+                (known.state, known.earliest) = (Some(state), Some(self.now.plus_millis(pause)));
+                known.by = known.granted_at.map(|at| at.plus_seconds(seconds));
+            }
+            Some(Parking::Asks { .. }) => known.asks = true,
+            None => {
+                let is_unknown = matches!(
+                    outcome,
+                    Outcome::Lost | Outcome::Interrupted | Outcome::Stopped | Outcome::Unanswered { .. }
+                );
+                let (goes_on, name) = (step.memory.is_some(), &step.step);
+                known.polls_lost += u32::from(is_poll && is_unknown);
+                let may_go_on = is_poll || never_ran;
+                ensure!(!goes_on || may_go_on, "once", "{name} is called again after {outcome:?}");
+                let is_given_up = is_poll && is_unknown && !goes_on;
+                let lost = known.polls_lost;
+                ensure!(
+                    !is_given_up || lost > POLL_LOSSES_MAX,
+                    "poll",
+                    "{name} ended after {lost} lost polls"
+                );
+                known.earliest = None;
+                let asks = self.plan.step(step).on_lost == OnLost::Ask;
+                known.is_unanswered = is_unknown && !goes_on && asks;
+            }
+        }
+        if parking_is_answer {
+            self.known[at].polls_lost = 0;
+        }
+        Ok(())
+    }
+
+    /// People say yes or no to what a step asks.
+    fn answer(&mut self) -> Checked {
+        let is_asking =
+            |run: &Run, at: usize| run.steps[at].asks().is_some() && run.held().any(|it| it == at);
+        let Some(at) = self.pick(is_asking) else { return Ok(()) };
+        let (step, now) = (self.run.steps[at].id, self.now);
+        if self.chance.percent(80) {
+            self.commit(held::approved(&self.run, &self.plan, step, "usr_ada", now))?;
+            self.known[at].asks = false;
+            let memory = self.run.steps[at].memory.as_ref();
+            let by = memory.and_then(|memory| memory.approved_by.as_deref());
+            ensure!(by == Some("usr_ada"), "asks", "{} does not know who agreed", self.run.steps[at].step);
+        } else {
+            let failure = Failure { cause: Cause::ApprovalRejected, detail: "no".into() };
+            self.commit(held::refused(&self.run, &self.plan, step, failure, now))?;
+            let status = self.run.steps[at].status;
+            ensure!(
+                status == StepStatus::Failed,
+                "asks",
+                "{} was refused and is {status:?}",
+                self.run.steps[at].step
+            );
+        }
+        Ok(())
+    }
+
+    fn resolve(&mut self) -> Checked {
+        let is_unknown =
+            |run: &Run, at: usize| run.steps[at].status == StepStatus::Waiting && !run.steps[at].is_held();
+        let Some(at) = self.pick(is_unknown) else { return Ok(()) };
+        let resolution = self.chance.pick(&[Resolution::Ran, Resolution::Retry, Resolution::Fail]);
+        if let Ok(decision) =
+            resolve::resolve(&self.run, &self.plan, self.run.steps[at].id, resolution, self.now)
+        {
+            self.commit(decision)?;
+            self.known[at].is_unanswered = false;
+        }
+        Ok(())
+    }
+
+    fn pass(&mut self) -> Checked {
+        let until = match self.chance.below(4) {
+            0 => self.run.wakes_at(),
+            1 => self.run.ready_at(),
+            _ => Some(self.now.plus_millis(self.chance.pick(&[1, 100, 5_000, 70_000]))),
+        };
+        self.now = self.now.max(until.unwrap_or(self.now));
+        Ok(())
+    }
+
+    /// Time has passed, and somebody looks.
+    fn wake(&mut self) -> Checked {
+        self.commit(held::wake(&self.run, &self.plan, self.now))?;
+        for (step, known) in self.run.steps.iter().zip(&self.known) {
+            let is_parked = step.live.is_none() && step.is_polling() && step.tries == known.attempt;
+            let is_late = is_parked && known.by.is_some_and(|by| by <= self.now);
+            ensure!(!is_late, "time", "{} takes too long and nobody says so", step.step);
+        }
+        Ok(())
+    }
+
+    /// What was not written never was. What ran is gone with the process.
+    fn crash(&mut self) -> Checked {
+        let Some(run) = self.records.load() else { unreachable!("it was written when it began") };
+        self.run = run;
+        for at in 0..self.run.steps.len() {
+            self.end(at, ENDS_LOST)?;
+        }
+        Ok(())
+    }
+
+    /// A runner that was thought to be lost speaks up.
+    fn stale(&mut self) -> Checked {
+        if self.spent.is_empty() {
+            return Ok(());
+        }
+        let nth = usize::try_from(self.chance.below(self.spent.len() as u64)).unwrap_or(0);
+        let (at, nonce) = self.spent[nth].clone();
+        let (step, state) = (self.run.steps[at].id, json!("late"));
+        let parking = Parking::Polls { state, pause_ms: 1 };
+        let late = park::park(&self.run, &self.plan, step, &nonce, parking, self.now);
+        ensure!(late.changes.is_empty() && late.answer == Order::Stale, "stale", "a late answer was kept");
+        let late = report::report(&self.run, &self.plan, step, &nonce, outcome(10), self.now);
+        ensure!(late.changes.is_empty() && late.answer == Order::Stale, "stale", "a late end was kept");
+        Ok(())
+    }
+
+    fn cancel(&mut self) -> Checked {
+        self.commit(cancel::cancel(&self.run, &self.plan, &somebody(), self.now))
+    }
+
+    /// Whatever it takes to bring the run to its end. No attempt outlives it.
+    fn conclude(&mut self) -> Checked {
+        for _ in 0..TURNS_MAX {
+            if self.run.status().is_final() {
+                break;
+            }
+            for at in 0..self.run.steps.len() {
+                self.end(at, ENDS_WELL)?;
+            }
+            self.answer()?;
+            self.resolve()?;
+            let next = self.run.ready_at().into_iter().chain(self.run.wakes_at()).min();
+            self.now = self.now.max(next.unwrap_or(self.now));
+            self.wake()?;
+            self.grant()?;
+        }
+        let status = self.run.status();
+        ensure!(status.is_final(), "E4", "the run is {status:?} and nothing brings it to an end");
+        for step in &self.run.steps {
+            let open = self.records.attempts_of(step.id).find(|it| it.end.is_none());
+            ensure!(open.is_none(), "E1", "attempt {:?} of {} outlives its run", open, step.step);
+        }
+        Ok(())
+    }
+}
+
+const ENDS_WELL: u64 = 10;
+const ENDS_LOST: u64 = 16;
+
+fn outcome(kind: u64) -> Outcome {
+    match kind {
+        ENDS_WELL..13 => Outcome::Succeeded { outputs: BTreeMap::new(), artifacts: BTreeMap::new() },
+        13 => {
+            let failure = Failure { cause: Cause::StepFailed, detail: "no quota".into() };
+            Outcome::Failed { failure, exit_code: None }
+        }
+        14 => Outcome::NeverStarted { detail: "no disk".into() },
+        15 => Outcome::Unanswered { detail: "it crashed".into() },
+        17 => Outcome::Interrupted,
+        18 => Outcome::Stopped,
+        _ => Outcome::Lost,
+    }
+}
+
+fn custom_plan(chance: &mut Chance) -> Plan {
+    let count = usize::from(1 + chance.small(3));
+    let is_chain = chance.percent(50);
+    let steps = (0..count).map(|at| StepShape {
+        needs: if is_chain { at.checked_sub(1).into_iter().collect() } else { Vec::new() },
+        runs: Runs::Always,
+        retry: chance.percent(30).then_some((3, 5)),
+        on_lost: chance.pick(&[OnLost::Ask, OnLost::Ask, OnLost::Retry, OnLost::Fail]),
+    });
+    let shape = Shape { stages: vec![(StageKind::Environment, steps.collect())] };
+    let mut plan = plan(&shape);
+    for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+        step.kind = StepType::Custom("tools/deploy".into());
+        step.timeout = Some(Seconds::from_secs(chance.pick(&[30, 600, 86_400])));
+        step.custom = Some(pinned());
+    }
+    plan
+}
+
+fn pinned() -> Pinned {
+    Pinned {
+        registry: RegistryId::from_parts(START, [5; 10]),
+        name: RegistryName::parse("tools").unwrap_or_else(|wrong| unreachable!("{wrong}")),
+        commit: "c0ffee".into(),
+        digest: "sha256:00".into(),
+        step_type: "DEPLOY".into(),
+        start: "./start".into(),
+        input: InputMode::Argument,
+    }
+}
