@@ -81,7 +81,8 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
             )));
         }
     }
-    let bytes = size::of(&source, request.bytes_max).map_err(|error| machine(&error))?;
+    let unreadable = |error| BuildFailed::Registry(format!("what was built cannot be read: {error}"));
+    let bytes = size::of(&source, request.bytes_max).map_err(unreadable)?;
     if bytes > request.bytes_max {
         return Err(BuildFailed::Registry(too_large(request.bytes_max)));
     }
