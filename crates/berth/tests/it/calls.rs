@@ -69,12 +69,12 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
         assert_ne!(seen["status"], "failed", "{seen}");
         (seen["status"] == "ready").then_some(())
     });
-    let made = server.api.post(
-        &format!("{ORGANIZATION}/pipelines"),
-        &json!({"slug": "shop", "definition": DEFINITION}),
-    );
+    let made = server
+        .api
+        .post(&format!("{ORGANIZATION}/pipelines"), &json!({"slug": "shop", "definition": DEFINITION}));
     assert_eq!(made.status, 201, "{}", made.text());
-    let asked = server.api.post(&format!("{ORGANIZATION}/pipelines/shop/deployments"), &json!({"commitId": "aaa1"}));
+    let asked =
+        server.api.post(&format!("{ORGANIZATION}/pipelines/shop/deployments"), &json!({"commitId": "aaa1"}));
     assert_eq!(asked.status, 202, "{}", asked.text());
     let deployment = format!("{ORGANIZATION}/deployments/{}", text(&asked.json()["data"]["id"]));
     for round in 1..=POLLS {

@@ -13,6 +13,7 @@ mod keys;
 mod linear;
 mod plan;
 mod random;
+mod registry;
 mod start;
 mod stop;
 mod upgrade;
