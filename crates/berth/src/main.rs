@@ -34,6 +34,9 @@ enum Command {
     /// Work with pipeline definitions
     #[command(subcommand)]
     Pipeline(cmd::pipeline::Command),
+    /// Write custom steps
+    #[command(subcommand)]
+    Registry(cmd::registry::Command),
     /// Work with the history
     #[command(subcommand)]
     Event(cmd::event::Command),
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Admin(command) => cmd::admin::run(&command),
         Command::Pipeline(command) => cmd::pipeline::run(&command),
+        Command::Registry(command) => cmd::registry::run(&command),
         Command::Event(command) => cmd::event::run(&command),
     };
     done.unwrap_or_else(|error| {

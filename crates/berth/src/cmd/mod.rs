@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod init;
 pub(crate) mod pipeline;
 mod plan_text;
+pub(crate) mod registry;
 pub(crate) mod serve;
 
 use std::io::Write as _;

@@ -112,6 +112,10 @@ impl Process {
         })
     }
 
+    pub(crate) fn stdout_now(&self) -> String {
+        self.stdout.text()
+    }
+
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }

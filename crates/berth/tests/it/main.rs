@@ -1,5 +1,6 @@
 //! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
 
+mod calls;
 mod client;
 mod crash;
 mod demo;
@@ -12,6 +13,7 @@ mod keys;
 mod linear;
 mod plan;
 mod random;
+mod registry;
 mod start;
 mod stop;
 mod upgrade;

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::local::{Local, Scratch, call_for};
 use super::{BuildRequest, Built, CallFailed, CallRequest, Called, METADATA_TIMEOUT, Manifest, size};
 use crate::attempt::exit;
-use crate::process::tree::become_subreaper;
+use crate::process::tree::{become_subreaper, kill_marked};
 use crate::process::{self, Beside, Halt, Host};
 use crate::sandbox::{self, Cage};
 
@@ -81,12 +81,22 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
             )));
         }
     }
-    let bytes = size::of(&source, request.bytes_max).map_err(|error| machine(&error))?;
+    let unreadable = |error| BuildFailed::Registry(format!("what was built cannot be read: {error}"));
+    let bytes = size::of(&source, request.bytes_max).map_err(unreadable)?;
     if bytes > request.bytes_max {
         return Err(BuildFailed::Registry(too_large(request.bytes_max)));
     }
     let steps = ask(request, &host, &manifest, &source, &dir, by)?;
     Ok(Built { start: manifest.start, input: manifest.input, steps })
+}
+
+/// Ends what still runs of builds that had their sources below this directory, when their server was killed. Answers how
+/// many processes that were.
+pub fn kill_left_over_builds(below: &Path) -> std::io::Result<usize> {
+    let mut entry = b"BERTH_WORKSPACE=".to_vec();
+    entry.extend_from_slice(below.canonicalize()?.as_os_str().as_encoded_bytes());
+    entry.push(b'/');
+    Ok(kill_marked(&entry))
 }
 
 /// The registry says what it offers; it is only read meanwhile, as in every call.

@@ -49,6 +49,21 @@ pub(crate) struct Held<'a> {
     path: PathBuf,
 }
 
+/// A fetch that comes to no good end leaves the next one free to try.
+struct Fetching<'a> {
+    cache: &'a Cache,
+    name: &'a str,
+}
+
+impl Drop for Fetching<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.cache.lock() {
+            known(&mut state).remove(self.name);
+        }
+        self.cache.changed.notify_all();
+    }
+}
+
 impl Cache {
     pub(crate) fn new(work_dir: &Path) -> Self {
         Self { dir: work_dir.join("registries"), state: Mutex::new(None), changed: Condvar::new() }
@@ -78,26 +93,24 @@ impl Cache {
             if let Some(why) = attempt.asked() {
                 return Err(attempt.halted(&why));
             }
+            if Instant::now() >= attempt.by {
+                let detail = "another step is still fetching its registry".into();
+                return Err(Outcome::NeverStarted { detail });
+            }
         }
-        let fetched = self.fetch(attempt, digest, &self.dir.join(&name));
+        let fetching = Fetching { cache: self, name: &name };
+        let bytes = self.fetch(attempt, digest, &self.dir.join(&name))?;
+        std::mem::forget(fetching);
         let mut state = self.lock().map_err(|error| cannot(&error))?;
         let known = known(&mut state);
-        match &fetched {
-            Ok(bytes) => {
-                if let Some(entry) = known.get_mut(&name) {
-                    (entry.is_there, entry.bytes) = (true, *bytes);
-                }
-                let unneeded = pick(known);
-                drop(state);
-                unneeded.iter().for_each(|name| self.remove(name));
-            }
-            Err(_) => {
-                known.remove(&name);
-                drop(state);
-            }
+        if let Some(entry) = known.get_mut(&name) {
+            (entry.is_there, entry.bytes) = (true, bytes);
         }
+        let unneeded = pick(known);
+        drop(state);
         self.changed.notify_all();
-        fetched.map(|_| held())
+        unneeded.iter().for_each(|name| self.remove(name));
+        Ok(held())
     }
 
     fn fetch(&self, attempt: &Attempt<'_>, digest: &str, path: &Path) -> Result<u64, Outcome> {
@@ -230,4 +243,38 @@ fn protect(dir: &Path) -> io::Result<()> {
 
 fn cannot(error: &io::Error) -> Outcome {
     Outcome::NeverStarted { detail: format!("cannot keep the step registry: {error}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_unused_goes_and_never_one_in_use() {
+        let began = Instant::now();
+        let entry = |age: u64, users: usize, bytes: u64| Entry {
+            is_there: true,
+            users,
+            used: began + Duration::from_secs(100 - age),
+            bytes,
+        };
+        let mut known: HashMap<String, Entry> =
+            (0..REGISTRIES_KEPT_MAX as u64 + 2).map(|age| (age.to_string(), entry(age, 0, 1))).collect();
+        known.insert("17".into(), entry(17, 1, 1));
+        assert_eq!(pick(&mut known), ["16", "15"], "17 is older, but in use");
+        assert_eq!(pick(&mut known), Vec::<String>::new());
+        known.insert("large".into(), entry(50, 0, REGISTRIES_KEPT_BYTES_MAX));
+        assert_eq!(pick(&mut known), ["large"]);
+        let mut all_used: HashMap<String, Entry> =
+            (0..40).map(|age| (age.to_string(), entry(age, 1, 1))).collect();
+        assert_eq!(pick(&mut all_used), Vec::<String>::new());
+    }
+
+    #[test]
+    fn pa01_a_digest_is_no_path() {
+        for digest in ["", ".", "..", "a/b", "../x", ".new-1", "a b", &"x".repeat(129)] {
+            assert_eq!(name_of(digest), None, "{digest}");
+        }
+        assert_eq!(name_of("sha256:0a").as_deref(), Some("sha256-0a"));
+    }
 }

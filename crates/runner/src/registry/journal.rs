@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,6 +17,10 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 const READ_BYTES: usize = 64 * 1024;
 /// Of one look, so that a step that logs without end is still seen to end.
 const READS_MAX: usize = 16;
+/// What is left when the step is over is read up to this much: a process that could not be found may still write.
+const REST_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// When the log is full, how soon to look for room again.
+const FULL_TICK: Duration = Duration::from_millis(5);
 
 pub(super) struct Journal {
     name: String,
@@ -48,9 +53,20 @@ impl Journal {
         }
     }
 
-    /// The last line may have no end.
+    /// All that is left, once nobody writes any more. The last line may have no end.
     pub(super) fn finish(&mut self, dir: BorrowedFd<'_>, host: &dyn Host) {
-        self.look(dir, host);
+        let mut bytes = 0;
+        while bytes < REST_BYTES_MAX {
+            if !host.has_room() {
+                host.see_to_log();
+                std::thread::sleep(FULL_TICK);
+                continue;
+            }
+            match self.read(dir, host) {
+                Ok(0) | Err(_) => break,
+                Ok(length) => bytes += length,
+            }
+        }
         let line = std::mem::take(&mut self.line);
         self.show(&line, host);
     }

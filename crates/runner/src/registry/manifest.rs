@@ -64,8 +64,8 @@ fn own(bytes: &[u8]) -> Result<Manifest, String> {
         serde_saphyr::from_str(text).map_err(|error| format!("{MANIFEST_NAME} cannot be read: {error}"))?;
     let build = written.build.filter(|text| !text.trim().is_empty());
     Ok(Manifest {
-        build: build.map(|text| command(MANIFEST_NAME, "build", text)).transpose()?.into_iter().collect(),
-        start: command(MANIFEST_NAME, "start", written.start)?,
+        build: build.map(|text| command(MANIFEST_NAME, "build", &text)).transpose()?.into_iter().collect(),
+        start: command(MANIFEST_NAME, "start", &written.start)?,
         input: written.input,
     })
 }
@@ -81,7 +81,7 @@ fn node(bytes: &[u8], has_lock: bool) -> Result<Manifest, String> {
                  or a {MANIFEST_NAME} instead"
             )
         })?;
-        command(PACKAGE, name, text)
+        command(PACKAGE, name, &text)
     };
     script(BUILD_SCRIPT)?;
     let start = script(START_SCRIPT)?;
@@ -93,7 +93,7 @@ fn node(bytes: &[u8], has_lock: bool) -> Result<Manifest, String> {
     })
 }
 
-fn command(of: &str, name: &str, text: String) -> Result<String, String> {
+fn command(of: &str, name: &str, text: &str) -> Result<String, String> {
     let problem = if text.trim().is_empty() {
         "is empty"
     } else if text.contains('\0') {
@@ -103,7 +103,8 @@ fn command(of: &str, name: &str, text: String) -> Result<String, String> {
             "`{name}` in {of} is longer than {COMMAND_BYTES_MAX} bytes: put it into a file and call that"
         ));
     } else {
-        return Ok(text);
+        // Arguments are put after its last word, so no end of a line may stand there.
+        return Ok(text.trim_end().to_owned());
     };
     Err(format!("`{name}` in {of} {problem}"))
 }
@@ -139,6 +140,7 @@ mod tests {
         let cases: &[(&[(&str, &str)], &str)] = &[
             (&[(MANIFEST_NAME, "start: ./run")], " > ./run Argument"),
             (&[(MANIFEST_NAME, "build: make\nstart: ./run\ninput: file\n")], "make > ./run File"),
+            (&[(MANIFEST_NAME, "start: |\n  cd x\n  ./run\n")], " > cd x\n./run Argument"),
             (&[(PACKAGE, package)], "npm install ; npm run build-step-registry > node dist/main.js Argument"),
             (
                 &[(PACKAGE, package), ("package-lock.json", "{}")],

@@ -219,8 +219,8 @@ fn too_long_a_task_is_refused_before_anything_is_started() {
 #[test]
 fn both_logs_arrive_in_order_and_go_on_over_polls() {
     let fixture = Fixture::new();
-    let body = r#"echo one; sleep 0.2; log '{"timestamp":"t","level":"info","message":"two"}'; sleep 0.2
-        printf three; sleep 0.2; log '{"level":"warn","message":"four","data":{"a": 1}}'; sleep 0.2; echo five
+    let body = r#"echo one; sleep 0.5; log '{"timestamp":"t","level":"info","message":"two"}'; sleep 0.5
+        printf three; sleep 0.5; log '{"level":"warn","message":"four","data":{"a": 1}}'; sleep 0.5; echo five
         answer '{"status":"POLL_AGAIN","pollingState":{},"retryAfterMs":200}'; printf six"#;
     offer(&fixture, "d", body);
     let expected = "one\ntwo\nthree\n[warn] four {\"a\":1}\nfive\nsix\n";

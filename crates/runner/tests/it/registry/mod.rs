@@ -2,18 +2,21 @@
 
 mod build;
 mod call;
+mod hostile;
+mod node;
+mod secrets;
 
 use berth_api::runner::{Assignment, CallInput, CustomCall, Outcome};
 use serde_json::{Value, json};
 
 use crate::fixture::{Fixture, step};
 
-/// Reads its arguments into `$input`, `$output`, `$logs` and `$id`, and `answer` writes what it is given.
+/// Reads its arguments into `$input` (and `$file`), `$output`, `$logs` and `$id`, and `answer` writes what it is given.
 pub(crate) const ARGUMENTS: &str = r#"
 while [ $# -gt 0 ]; do
   case "$1" in
     --input) input=$2 ;;
-    --input-file) input=$(cat "$2") ;;
+    --input-file) file=$2; input=$(cat "$2") ;;
     --output) output=$2 ;;
     --log-dir) logs=$2 ;;
     --execution-id) id=$2 ;;

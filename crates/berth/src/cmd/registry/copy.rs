@@ -1,0 +1,87 @@
+//! A copy of the author's directory, as a checkout of it would be: what git ignores and what was installed stays behind.
+
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+
+/// Of one registry.
+const FILES_MAX: usize = 20_000;
+/// Left behind where there is no git to say what is ignored.
+const LEFT_BEHIND: &[&str] = &[".git", "node_modules"];
+
+/// How many files were copied.
+pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<usize> {
+    let files = match listed_by_git(from) {
+        Some(files) => files,
+        None => found(from)?,
+    };
+    if files.len() > FILES_MAX {
+        anyhow::bail!(
+            "{} has more than {FILES_MAX} files: is it the directory of a registry?",
+            from.display()
+        );
+    }
+    std::fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
+    for file in &files {
+        let (source, target) = (from.join(file), to.join(file));
+        let parent = target.parent().unwrap_or(to);
+        std::fs::create_dir_all(parent).with_context(|| format!("cannot make {}", parent.display()))?;
+        let cannot = || format!("cannot copy {}", source.display());
+        match std::fs::symlink_metadata(&source) {
+            // Deleted, but git still knows it.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error).with_context(cannot),
+            Ok(meta) if meta.is_symlink() => {
+                let leads_to = std::fs::read_link(&source).with_context(cannot)?;
+                std::os::unix::fs::symlink(leads_to, &target).with_context(cannot)?;
+            }
+            Ok(meta) if meta.is_file() => {
+                std::fs::copy(&source, &target).with_context(cannot)?;
+            }
+            Ok(_) => {}
+        }
+    }
+    Ok(files.len())
+}
+
+/// Nothing when it is no work tree of git.
+fn listed_by_git(dir: &Path) -> Option<Vec<PathBuf>> {
+    let told = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()
+        .filter(|told| told.status.success())?;
+    let names = String::from_utf8(told.stdout).ok()?;
+    let is_below = |path: &PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
+    Some(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).filter(is_below).collect())
+}
+
+fn found(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut waiting = vec![PathBuf::new()];
+    while let Some(below) = waiting.pop() {
+        let looked_at = dir.join(&below);
+        let entries =
+            std::fs::read_dir(&looked_at).with_context(|| format!("cannot read {}", looked_at.display()))?;
+        for entry in entries {
+            let entry = entry?;
+            let name = entry.file_name();
+            if LEFT_BEHIND.iter().any(|left| name == *left) {
+                continue;
+            }
+            match entry.file_type()?.is_dir() {
+                true => waiting.push(below.join(name)),
+                false => files.push(below.join(name)),
+            }
+            if files.len() > FILES_MAX {
+                return Ok(files);
+            }
+        }
+    }
+    Ok(files)
+}

@@ -1,0 +1,58 @@
+//! What works, but is a trap for whoever uses the step.
+
+use berth_core::registry::{POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, StepMetadata};
+use serde_json::{Map, Value};
+
+/// About what a step says of itself.
+pub(super) fn of_metadata(step: &StepMetadata) -> Vec<String> {
+    let mut hints = Vec::new();
+    let mut hint = |text: String| hints.push(format!("{}: {text}", step.key));
+    if step.short_description.as_ref().is_none_or(|text| text.trim().is_empty()) {
+        hint("it has no shortDescription; people choose a step by it".into());
+    }
+    if step.yaml_example.as_ref().is_none_or(|text| text.trim().is_empty()) {
+        hint("it has no yamlExample; people copy it into their pipelines".into());
+    }
+    let no_properties = Map::new();
+    let properties = step.schema.get("properties").and_then(Value::as_object).unwrap_or(&no_properties);
+    if properties.is_empty() {
+        hint("its schema names no params, so that none of them are checked before it runs".into());
+    }
+    let is_bare = |schema: &Value| schema.get("description").is_none_or(|text| text.as_str() == Some(""));
+    for (name, schema) in properties {
+        if is_bare(schema) {
+            hint(format!("the param `{name}` has no description"));
+        }
+        let required = step.schema.get("required").and_then(Value::as_array);
+        let is_required = required.is_some_and(|names| names.iter().any(|listed| listed == name));
+        if is_required && schema.get("default").is_some() {
+            hint(format!("the param `{name}` is required and has a default; a pipeline may leave it out"));
+        }
+    }
+    hints
+}
+
+/// Params that the schema does not know: the step drops them.
+pub(super) fn of_params(step: &StepMetadata, params: &Map<String, Value>) -> Vec<String> {
+    let Some(known) = step.schema.get("properties").and_then(Value::as_object) else { return Vec::new() };
+    let unknown = params.keys().filter(|name| !known.contains_key(*name));
+    unknown.map(|name| format!("the param `{name}` is not in the schema; the step drops it")).collect()
+}
+
+/// About an answer as it was written.
+pub(super) fn of_answer(answer: &[u8]) -> Vec<String> {
+    let mut hints = Vec::new();
+    let Ok(answer) = serde_json::from_slice::<Value>(answer) else { return hints };
+    if answer.get("pollingState").is_some_and(|state| !state.is_object()) {
+        hints.push("its pollingState is no object; registries written with an SDK take nothing else".into());
+    }
+    let asked = answer.get("retryAfterMs").and_then(Value::as_f64);
+    #[expect(clippy::cast_precision_loss, reason = "both limits are small")]
+    let (least, most) = (POLL_PAUSE_MS_MIN as f64, POLL_PAUSE_MS_MAX as f64);
+    if asked.is_some_and(|ms| ms < least || ms > most) {
+        hints.push(format!(
+            "its retryAfterMs is not between {least} and {most}, and is taken for the nearer one"
+        ));
+    }
+    hints
+}

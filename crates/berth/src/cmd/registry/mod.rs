@@ -1,0 +1,109 @@
+//! `berth registry`: custom steps, for their authors.
+
+mod copy;
+mod hints;
+mod interrupt;
+mod new;
+mod screen;
+mod test;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use berth_core::pipeline::seconds::Seconds;
+use berth_core::registry::RegistryName;
+use serde_json::{Map, Value};
+
+/// The command was used in a wrong way.
+const USAGE: u8 = 2;
+const NOT_FOUND: u8 = 3;
+const INTERRUPTED: u8 = 130;
+
+#[derive(clap::Subcommand)]
+pub(crate) enum Command {
+    /// Make a directory with a small registry that works: three steps, tests, and what to do next
+    New {
+        /// Of the directory, and of the registry in Berth
+        #[arg(value_parser = name)]
+        name: RegistryName,
+        /// What it is written in
+        #[arg(long, value_enum, default_value_t = Language::Typescript)]
+        lang: Language,
+    },
+    /// Build a registry here and call its steps as Berth does, without a server
+    Test(TestArgs),
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Language {
+    Typescript,
+    Shell,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct TestArgs {
+    /// The directory of the registry
+    #[arg(default_value = ".")]
+    dir: PathBuf,
+    /// Call this step too, until it has ended
+    #[arg(long, value_name = "TYPE")]
+    step: Option<String>,
+    /// What it is called with: a JSON object, or @ and a file with one
+    #[arg(long, value_name = "JSON|@FILE", requires = "step", value_parser = params)]
+    params: Option<Params>,
+    /// Agree when the step asks for it
+    #[arg(long, requires = "step")]
+    approve: bool,
+    /// A variable for the step, as a pipeline's `env` gives it
+    #[arg(long, value_name = "NAME=VALUE", requires = "step", value_parser = variable)]
+    env: Vec<(String, String)>,
+    /// How long the step may take with all its calls
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    timeout: Seconds,
+}
+
+#[derive(Clone)]
+pub(crate) struct Params(Map<String, Value>);
+
+pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::New { name, lang } => new::run(name, *lang),
+        Command::Test(args) => test::run(args),
+    }
+}
+
+impl TestArgs {
+    fn variables(&self) -> BTreeMap<String, String> {
+        self.env.iter().cloned().collect()
+    }
+}
+
+fn name(text: &str) -> Result<RegistryName, String> {
+    RegistryName::parse(text).map_err(|error| error.to_string())
+}
+
+fn duration(text: &str) -> Result<Seconds, String> {
+    Seconds::parse(text).map_err(|error| error.to_string())
+}
+
+fn params(text: &str) -> Result<Params, String> {
+    let text = match text.strip_prefix('@') {
+        Some(file) => {
+            std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?
+        }
+        None => text.to_owned(),
+    };
+    match serde_json::from_str(&text) {
+        Ok(Value::Object(params)) => Ok(Params(params)),
+        Ok(_) => Err("params are a JSON object, such as '{\"who\": \"world\"}'".into()),
+        Err(error) => Err(format!("this is no JSON: {error}")),
+    }
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("write NAME=VALUE".into()),
+    }
+}

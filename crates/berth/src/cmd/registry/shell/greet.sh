@@ -1,0 +1,6 @@
+# The simplest step: one call, one answer.
+
+text="$(param greeting Hello), $(param who)!"
+log "$text"
+# A secret comes by `env` in the pipeline: `env: { TOKEN: "${{ secrets.TOKEN }}" }`, here "$TOKEN".
+succeed "$(jq -nc --arg text "$text" '{text: $text}')"

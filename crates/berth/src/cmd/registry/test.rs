@@ -1,0 +1,285 @@
+//! `berth registry test`: the registry as a server builds it, its steps as a runner calls them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use berth_core::registry::{Answer, StepMetadata, step_key};
+use berth_runner::Sandbox;
+use berth_runner::registry::{
+    BuildFailed, BuildRequest, Built, CallFailed, CallRequest, Called, build, call, task,
+};
+use serde_json::{Map, Value};
+
+use super::interrupt::Interrupt;
+use super::screen::{Mark, Screen, shown};
+use super::{INTERRUPTED, NOT_FOUND, TestArgs, USAGE, copy, hints};
+
+const BUILD_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+const BUILD_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Of one step.
+const CALLS_MAX: usize = 10_000;
+/// Who agrees here.
+const APPROVER: &str = "registry-test";
+/// How this machine reaches the network, which is nothing about the registry.
+const PASSED_ON: &[&str] = &[
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "npm_config_registry",
+];
+
+/// What ends the command before its end.
+enum End {
+    Code(u8),
+    Fault(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for End {
+    fn from(error: E) -> Self {
+        End::Fault(error.into())
+    }
+}
+
+struct Trial<'a> {
+    args: &'a TestArgs,
+    screen: Screen,
+    interrupt: Interrupt,
+    source: PathBuf,
+    scratch: PathBuf,
+    workspace: PathBuf,
+}
+
+pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
+    if !args.dir.is_dir() {
+        eprintln!("berth: there is no directory {}", args.dir.display());
+        return Ok(ExitCode::from(NOT_FOUND));
+    }
+    let temp = tempfile::tempdir().context("cannot make a directory to build in")?;
+    let yard = temp.path().canonicalize()?;
+    let mut trial = Trial {
+        args,
+        screen: Screen::new(),
+        interrupt: Interrupt::listen()?,
+        source: yard.join("registry"),
+        scratch: yard.join("scratch"),
+        workspace: yard.join("workspace"),
+    };
+    match trial.run() {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(End::Code(code)) => Ok(ExitCode::from(code)),
+        Err(End::Fault(error)) => Err(error),
+    }
+}
+
+impl Trial<'_> {
+    fn run(&mut self) -> Result<(), End> {
+        let files = copy::copy(&self.args.dir, &self.source)?;
+        std::fs::create_dir_all(&self.workspace)?;
+        self.screen.tell(Mark::Doing, &format!("builds a copy of {files} files"))?;
+        let built = self.build()?;
+        self.screen.tell(
+            Mark::Good,
+            &format!("built; it answers when asked for its steps ({})", built.steps.len()),
+        )?;
+        for step in &built.steps {
+            let about = step.short_description.as_deref().unwrap_or_default();
+            self.screen.tell(Mark::Good, format!("{} ({}) {about}", step.key, step.step_type).trim_end())?;
+        }
+        for hint in built.steps.iter().flat_map(hints::of_metadata) {
+            self.screen.tell(Mark::Hint, &hint)?;
+        }
+        let Some(wanted) = &self.args.step else { return Ok(()) };
+        let step = self.find(&built, wanted)?;
+        self.check_params(step)?;
+        self.execute(&built, step)
+    }
+
+    fn build(&mut self) -> Result<Built, End> {
+        let (mut env, mut writable) = (passed_on(), Vec::new());
+        // What npm has fetched before is not fetched again.
+        let cache = std::env::home_dir().map(|home| home.join(".npm")).filter(|dir| dir.is_dir());
+        if let Some(cache) = cache {
+            env.insert("npm_config_cache".into(), cache.display().to_string());
+            writable.push(cache);
+        }
+        let interrupt = self.interrupt.clone();
+        let is_stopping = || interrupt.is_told();
+        let request = BuildRequest {
+            source: self.source.clone(),
+            scratch: self.scratch.clone(),
+            timeout: BUILD_TIMEOUT,
+            bytes_max: BUILD_BYTES_MAX,
+            is_stopping: &is_stopping,
+            sandbox: Sandbox::Auto,
+            hidden: Vec::new(),
+            writable,
+            env,
+        };
+        match build(&request, &mut |bytes: &[u8]| self.screen.log(bytes)) {
+            Ok(built) => Ok(built),
+            Err(BuildFailed::Stopped) => Err(End::Code(INTERRUPTED)),
+            Err(BuildFailed::Registry(told)) => self.wrong(&told),
+            Err(BuildFailed::Machine(told)) => Err(anyhow::anyhow!(told).into()),
+        }
+    }
+
+    fn find<'b>(&mut self, built: &'b Built, wanted: &str) -> Result<&'b StepMetadata, End> {
+        let key = step_key(wanted);
+        let found = built.steps.iter().find(|step| Some(&step.key) == key.as_ref());
+        if let Some(step) = found {
+            return Ok(step);
+        }
+        let known: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
+        let told = format!("there is no step `{wanted}`; there are {}", known.join(", "));
+        self.screen.tell(Mark::Wrong, &told)?;
+        Err(End::Code(NOT_FOUND))
+    }
+
+    /// As a pipeline is checked before anything runs.
+    fn check_params(&mut self, step: &StepMetadata) -> Result<(), End> {
+        let params = self.params();
+        let schema = step.params().map_err(|refused| anyhow::anyhow!("{refused}"))?;
+        let mut problems = schema.check(&Value::Object(params.clone()), |_| false);
+        // The step drops what it does not know, so that is no reason to refuse it.
+        problems.retain(|problem| problem.code != "unknown_param");
+        for problem in &problems {
+            let at = if problem.pointer.is_empty() { "params" } else { &problem.pointer };
+            self.screen.tell(Mark::Wrong, &format!("{at}: {}", problem.message))?;
+        }
+        if !problems.is_empty() {
+            self.screen
+                .tell(Mark::Wrong, "a pipeline with these params is refused; give others with --params")?;
+            return Err(End::Code(USAGE));
+        }
+        for hint in hints::of_params(step, &params) {
+            self.screen.tell(Mark::Hint, &hint)?;
+        }
+        Ok(())
+    }
+
+    fn execute(&mut self, built: &Built, step: &StepMetadata) -> Result<(), End> {
+        let params = self.params();
+        let by = Instant::now() + Duration::from_secs(self.args.timeout.as_secs());
+        let (mut state, mut approver): (Option<Value>, Option<&str>) = (None, None);
+        for number in 1..=CALLS_MAX {
+            self.screen.tell(Mark::Doing, &format!("call {number} of {}", step.step_type))?;
+            let task = task(&step.step_type, &params, approver, state.as_ref());
+            match self.call(built, &task, by)? {
+                Answer::Succeeded { outputs } => {
+                    let calls = if number == 1 { "one call".into() } else { format!("{number} calls") };
+                    let mut told = format!("SUCCESS after {calls}");
+                    for (name, value) in outputs {
+                        told.push_str(&format!("\n{name} = {value}"));
+                    }
+                    self.screen.tell(Mark::Good, &told)?;
+                    return Ok(());
+                }
+                Answer::Failed { error, code } => {
+                    let code = code.map(|code| format!(" {code}")).unwrap_or_default();
+                    return self.wrong(&format!("FAILED{code}: {error}"));
+                }
+                Answer::ApprovalRequired { context } => {
+                    let context = context.unwrap_or_else(|| "it does not say what for".into());
+                    self.screen.tell(Mark::Good, &format!("APPROVAL_REQUIRED: {context}"))?;
+                    if approver.is_some() {
+                        return self.wrong("it asks again although somebody has agreed");
+                    }
+                    if !self.args.approve {
+                        self.screen.tell(
+                            Mark::Hint,
+                            "it ends here; with --approve it is called again as approved",
+                        )?;
+                        return Ok(());
+                    }
+                    approver = Some(APPROVER);
+                }
+                Answer::Waiting { state: remembered, pause_ms } => {
+                    self.screen.tell(Mark::Good, &format!("it remembers {remembered}"))?;
+                    state = Some(remembered);
+                    let left = by.saturating_duration_since(Instant::now());
+                    self.screen.wait(Duration::from_millis(pause_ms).min(left), &self.interrupt)?;
+                }
+            }
+            if self.interrupt.is_told() {
+                return Err(End::Code(INTERRUPTED));
+            }
+        }
+        self.wrong(&format!("it was called {CALLS_MAX} times and has not ended"))
+    }
+
+    /// One call, and everything about it that is a trap.
+    fn call(&mut self, built: &Built, task: &Value, by: Instant) -> Result<Answer, End> {
+        let env = self.args.variables();
+        let interrupt = self.interrupt.clone();
+        let began = Instant::now();
+        let request = CallRequest {
+            registry: &self.source,
+            start: &built.start,
+            input: built.input,
+            task,
+            scratch: &self.scratch,
+            workspace: &self.workspace,
+            timeout: by.saturating_duration_since(began),
+            is_stopping: &|| interrupt.is_told(),
+            sandbox: Sandbox::Auto,
+            hidden: Vec::new(),
+            env: &env,
+        };
+        let screen = &mut self.screen;
+        let called = match call(&request, &mut |bytes: &[u8]| screen.log(bytes)) {
+            Ok(called) => called,
+            Err(CallFailed::TooLong(told)) => return self.wrong(&told),
+            Err(CallFailed::Machine(told)) => return Err(anyhow::anyhow!(told).into()),
+        };
+        let limit = self.args.timeout;
+        match called {
+            Called::Answered { answer, remark } => {
+                if let Some(remark) = remark {
+                    let told =
+                        format!("the process: {remark}. The file is the answer, so this changes nothing");
+                    self.screen.tell(Mark::Hint, &told)?;
+                }
+                for hint in hints::of_answer(&answer) {
+                    self.screen.tell(Mark::Hint, &hint)?;
+                }
+                match Answer::parse(&answer) {
+                    Ok(answer) => {
+                        self.screen
+                            .tell(Mark::Good, &format!("answered within {}", shown(began.elapsed())))?;
+                        Ok(answer)
+                    }
+                    Err(told) => self.wrong(&format!("{told}; nobody would know what the step has done")),
+                }
+            }
+            Called::Unanswered(told) => self.wrong(&format!(
+                "{told}; nobody would know what the step has done. Catch errors and answer FAILED"
+            )),
+            Called::TimedOut => {
+                self.wrong(&format!("it took longer than {limit}, which --timeout can change"))
+            }
+            Called::Stopped => Err(End::Code(INTERRUPTED)),
+        }
+    }
+
+    fn params(&self) -> Map<String, Value> {
+        self.args.params.as_ref().map(|params| params.0.clone()).unwrap_or_default()
+    }
+
+    fn wrong<T>(&mut self, told: &str) -> Result<T, End> {
+        self.screen.tell(Mark::Wrong, told)?;
+        Err(End::Code(1))
+    }
+}
+
+fn passed_on() -> BTreeMap<String, String> {
+    let passed = PASSED_ON.iter().filter_map(|name| Some(((*name).to_owned(), std::env::var(name).ok()?)));
+    passed.collect()
+}

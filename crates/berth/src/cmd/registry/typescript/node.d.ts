@@ -1,0 +1,14 @@
+// The few functions of Node that are used, so that the compiler is all that has to be installed. As soon as you need
+// more of them, remove this file and install @types/node.
+
+declare module "node:fs" {
+  export function appendFileSync(path: string, text: string): void;
+  export function writeFileSync(path: string, text: string): void;
+}
+declare module "node:path" {
+  export function join(...parts: string[]): string;
+}
+declare module "node:process" {
+  export const argv: string[];
+  export const env: Record<string, string | undefined>;
+}

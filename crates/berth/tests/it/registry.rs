@@ -1,0 +1,195 @@
+//! The author's kit: what `berth registry new` makes works, and `berth registry test` says what does not.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+
+use crate::harness::{Process, Ran, berth};
+
+/// npm may have to fetch a compiler.
+const TEST_MAX: Duration = Duration::from_secs(240);
+
+fn run_in(dir: &Path, args: &[&str]) -> Ran {
+    Process::start(berth(args).current_dir(dir)).wait(TEST_MAX)
+}
+
+fn succeeds(dir: &Path, program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).current_dir(dir).output().is_ok_and(|told| told.status.success())
+}
+
+fn check(ran: &Ran, code: i32, parts: &[&str]) {
+    assert_eq!(ran.code, Some(code), "{}\n{}", ran.stdout, ran.stderr);
+    for part in parts {
+        assert!(ran.stdout.contains(part), "{part:?} is not in\n{}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains('\x1b'), "colour is for terminals: {}", ran.stdout);
+}
+
+/// The three steps of a scaffold, each to its end.
+fn check_steps(dir: &Path) {
+    let ran = run_in(dir, &["registry", "test", "--step", "GREET", "--params", r#"{"who": "world"}"#]);
+    check(
+        &ran,
+        0,
+        &["ok    greet (GREET)", "    | Hello, world!\n", "SUCCESS after one call", "text = Hello, world!"],
+    );
+    assert!(!ran.stdout.contains("hint"), "a scaffold needs no advice: {}", ran.stdout);
+    std::fs::write(dir.join("params.json"), r#"{"version": "v1", "replicas": 1}"#).expect("file");
+    let ran = run_in(dir, &["registry", "test", ".", "--step", "rollout", "--params", "@params.json"]);
+    let told = [
+        "it remembers {\"id\":\"rollout-v1\",\"ready\":0}",
+        "looks again in 5.0 s",
+        "SUCCESS after 2 calls",
+        "ready = 1",
+    ];
+    check(&ran, 0, &told);
+    let wipe = ["registry", "test", "--step", "custom:wipe", "--params", r#"{"table": "sessions"}"#];
+    check(&run_in(dir, &wipe), 0, &["APPROVAL_REQUIRED: empties the table sessions", "with --approve"]);
+    let ran = run_in(dir, &[&wipe[..], &["--approve"]].concat());
+    check(&ran, 0, &["empties sessions: registry-test has agreed", "SUCCESS after 2 calls"]);
+}
+
+#[test]
+fn a_scaffold_in_the_shell_works() {
+    let temp = tempfile::tempdir().expect("directory");
+    check(&run_in(temp.path(), &["registry", "new", "tools", "--lang", "shell"]), 0, &["made tools/"]);
+    let dir = temp.path().join("tools");
+    if !succeeds(&dir, "jq", &["--version"]) {
+        eprintln!("NOT TESTED: there is no jq here");
+        return;
+    }
+    assert!(succeeds(&dir, "sh", &["./test.sh"]), "its own test");
+    check_steps(&dir);
+}
+
+#[test]
+fn a_scaffold_in_typescript_works() {
+    let temp = tempfile::tempdir().expect("directory");
+    check(&run_in(temp.path(), &["registry", "new", "tools"]), 0, &["made tools/"]);
+    let dir = temp.path().join("tools");
+    if !succeeds(&dir, "npm", &["install"]) {
+        eprintln!("NOT TESTED: npm cannot install the compiler here");
+        return;
+    }
+    // It calls all three steps; here one is enough, because each build takes its time.
+    assert!(succeeds(&dir, "npm", &["test"]), "its own test");
+    let wipe = ["registry", "test", "--step", "wipe", "--params", r#"{"table": "sessions"}"#, "--approve"];
+    let ran = run_in(&dir, &wipe);
+    check(&ran, 0, &["npm ci", "empties sessions: registry-test has agreed", "SUCCESS after 2 calls"]);
+    assert!(!ran.stdout.contains("hint"), "a scaffold needs no advice: {}", ran.stdout);
+}
+
+#[test]
+fn what_is_there_is_not_overwritten() {
+    let temp = tempfile::tempdir().expect("directory");
+    std::fs::create_dir(temp.path().join("tools")).expect("directory");
+    run_in(temp.path(), &["registry", "new", "tools"]).refused(&["tools is there already"]);
+    assert_eq!(std::fs::read_dir(temp.path().join("tools")).expect("directory").count(), 0);
+    assert_eq!(run_in(temp.path(), &["registry", "new", "../tools"]).code, Some(2));
+}
+
+const REGISTRY: &str = r#"while [ $# -gt 0 ]; do
+  case "$1" in --input) input=$2 ;; --output) output=$2 ;; esac; shift 2
+done
+answer() { printf '%s' "$1" > "$output"; }
+case "$input" in *SYNTHESIZE*) answer "$(cat steps.json)"; exit ;; esac
+"#;
+const STEPS: &str = r#"{"status":"SUCCESS","data":{"metadata":[{"stepType":"DEPLOY","jsonSchema":{"type":"object",
+"additionalProperties":false,"required":["to","size"],"properties":{"to":{"type":"string"},"size":{"type":"integer","default":1}}}}]}}"#;
+
+/// A registry whose only step does this.
+fn registry(body: &str) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().expect("directory");
+    let write = |name: &str, text: &str| std::fs::write(temp.path().join(name), text).expect("file");
+    write("berth-registry.yaml", "start: sh ./run.sh\n");
+    write("run.sh", &format!("{REGISTRY}{body}\n"));
+    write("steps.json", STEPS);
+    temp
+}
+
+#[test]
+fn every_trap_has_its_verdict() {
+    let cases = [
+        (r#"answer '{"status":"FAILED","error":"no quota"}'"#, 1, "WRONG FAILED: no quota"),
+        (
+            "exit 3",
+            1,
+            "WRONG it exited with 3, and wrote no answer; nobody would know what the step has done",
+        ),
+        (r#"answer '{"status":"DONE"}'"#, 1, r#"WRONG its answer has the status "DONE""#),
+        (
+            r#"answer '{"status":"SUCCESS"}'; exit 4"#,
+            0,
+            "hint  the process: exited with 4. The file is the answer",
+        ),
+        (
+            r#"answer '{"status":"SUCCESS"}'; sleep 60"#,
+            0,
+            "hint  the process: it did not end after its answer",
+        ),
+        (r#"answer '{"status":"APPROVAL_REQUIRED"}'"#, 1, "WRONG it asks again although somebody has agreed"),
+        (
+            r#"case "$input" in *pollingState*) answer '{"status":"SUCCESS"}' ;; *) answer '{"status":"TRIGGERED","pollingState":1,"retryAfterMs":1}' ;; esac"#,
+            0,
+            "hint  its pollingState is no object",
+        ),
+    ];
+    for (body, code, part) in cases {
+        let temp = registry(body);
+        let dir = temp.path().to_str().expect("a path");
+        let ran = run_in(
+            Path::new("/"),
+            &["registry", "test", dir, "--step", "deploy", "--params", r#"{"to":"x"}"#, "--approve"],
+        );
+        check(&ran, code, &[part]);
+    }
+    let temp = registry("sleep 60");
+    let test = |args: &[&str]| run_in(temp.path(), &[&["registry", "test"], args].concat());
+    let metadata = test(&[]);
+    check(
+        &metadata,
+        0,
+        &[
+            "hint  deploy: it has no shortDescription",
+            "hint  deploy: the param `to` has no description",
+            "hint  deploy: the param `size` is required and has a default; a pipeline may leave it out",
+        ],
+    );
+    check(&test(&["--step", "deploy"]), 2, &["WRONG params: the param `to` is missing"]);
+    check(&test(&["--step", "deplyo"]), 3, &["WRONG there is no step `deplyo`; there are deploy"]);
+    let params = ["--step", "deploy", "--params", r#"{"to":"x","extra":1}"#, "--timeout", "1s"];
+    check(
+        &test(&params),
+        1,
+        &["hint  the param `extra` is not in the schema", "WRONG it took longer than 1s"],
+    );
+    let long = temp.path().join("long.json");
+    std::fs::write(&long, format!(r#"{{"to":"{}"}}"#, "x".repeat(200_000))).expect("file");
+    check(
+        &test(&["--step", "deploy", "--params", "@long.json"]),
+        1,
+        &["WRONG what the step is called with has 2000"],
+    );
+    assert_eq!(test(&["--step", "deploy", "--params", "[]"]).code, Some(2));
+    assert_eq!(run_in(temp.path(), &["registry", "test", "nowhere"]).code, Some(3));
+    let none = tempfile::tempdir().expect("directory");
+    check(
+        &run_in(none.path(), &["registry", "test"]),
+        1,
+        &["WRONG there is neither a berth-registry.yaml nor"],
+    );
+}
+
+#[test]
+fn ctrl_c_ends_the_step_too() {
+    let temp = registry("echo begun; sleep 60");
+    let args = ["registry", "test", "--step", "deploy", "--params", r#"{"to":"x"}"#];
+    let process = Process::start(berth(&args).current_dir(temp.path()));
+    crate::harness::until(TEST_MAX, "a step that has begun", || {
+        process.stdout_now().contains("    | begun").then_some(())
+    });
+    process.signal(Signal::INT);
+    assert_eq!(process.wait(TEST_MAX).code, Some(130));
+}

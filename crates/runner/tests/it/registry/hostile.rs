@@ -1,0 +1,144 @@
+//! Steps that put something else in place of what is read, leave processes behind, or write without end.
+
+use std::sync::Arc;
+
+use berth_api::runner::{Isolation, Outcome, SecretText};
+use berth_runner::{Runner, Sandbox, StartError};
+use serde_json::json;
+
+use super::{call, custom, offer, unanswered};
+use crate::fixture::{Fixture, settings, sleepers, succeeded, unique_sleep};
+use crate::link::TestLink;
+
+const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
+
+#[test]
+fn pa01_what_is_no_file_is_no_answer() {
+    let fixture = Fixture::new();
+    let outside = fixture.dir.path().join("outside.json");
+    std::fs::write(&outside, r#"{"status":"SUCCESS","data":{"stolen":"1"}}"#).expect("file");
+    for (id, body) in [
+        ("pipe", r#"mkfifo "$output""#.to_owned()),
+        (
+            "pipe-with-a-writer",
+            format!(r#"mkfifo "$output"; setsid sh -c 'cat {} > "$0"' "$output" &"#, outside.display()),
+        ),
+        ("link", format!(r#"ln -s {} "$output""#, outside.display())),
+        ("device", r#"ln -s /dev/zero "$output""#.to_owned()),
+    ] {
+        let outcome = call(&fixture, id, &body);
+        assert!(unanswered(&outcome).starts_with("its answer cannot be read"), "{id}: {outcome:?}");
+    }
+    // The directory itself is another one now: what it holds is not what was asked for.
+    let body = r#"mv "$(dirname "$output")" elsewhere-$$ 2>/dev/null || mv "$(dirname "$output")" "$TMPDIR/moved"
+        mkdir "$(dirname "$output")"; answer '{"status":"SUCCESS"}'"#;
+    unanswered(&call(&fixture, "directory", body));
+}
+
+#[test]
+fn pa01_a_log_is_only_read_from_its_own_file() {
+    let fixture = Fixture::new();
+    let outside = fixture.dir.path().join("outside");
+    std::fs::create_dir(&outside).expect("directory");
+    std::fs::write(outside.join("stolen"), "{\"message\":\"stolen\"}\n").expect("file");
+    let outside = outside.display();
+    for (id, body) in [
+        ("link", format!(r#"ln -s {outside}/stolen "$logs/$id.jsonl"; sleep 0.1; {SUCCESS}"#)),
+        ("pipe", format!(r#"mkfifo "$logs/$id.jsonl"; sleep 0.1; {SUCCESS}"#)),
+        (
+            "directory",
+            format!(
+                r#"cp {outside}/stolen "$TMPDIR/$id.jsonl"; rm -r "$logs"; ln -s "$TMPDIR" "$logs"; sleep 0.1; {SUCCESS}"#
+            ),
+        ),
+        ("gone", format!(r#"rm -r "$logs"; {SUCCESS}"#)),
+    ] {
+        succeeded(&call(&fixture, id, &body));
+        assert_eq!(fixture.link.text_of(id), "", "{id}");
+    }
+    // Emptied and begun again is fine.
+    let body = format!(
+        r#"log '{{"message":"one, which is the longer one"}}'; sleep 0.2; : > "$logs/$id.jsonl"
+           log '{{"message":"two"}}'; {SUCCESS}"#
+    );
+    succeeded(&call(&fixture, "emptied", &body));
+    assert_eq!(fixture.link.text_of("emptied"), "one, which is the longer one\ntwo\n");
+}
+
+#[test]
+fn huge_lines_and_logs_are_bounded() {
+    let fixture = Fixture::with(|settings| settings.step_log_bytes_max = 1_000_000);
+    let body = format!(
+        r#"{{ printf '{{"message":"'; head -c 300000 /dev/zero | tr '\0' x; printf '"}}\n'; }} >> "$logs/$id.jsonl"
+           log '{{"message":"after"}}'; printf '{{"message":"without an end' >> "$logs/$id.jsonl"; {SUCCESS}"#
+    );
+    succeeded(&call(&fixture, "line", &body));
+    let log = fixture.link.text_of("line");
+    assert_eq!(log.matches('x').count(), 300_000);
+    assert!(log.ends_with("x\"}\nafter\n{\"message\":\"without an end\n"), "{}", &log[log.len() - 80..]);
+    let body = format!(
+        r#"head -c 3000000 /dev/zero | tr '\0' '\n' | sed 's/^/{{"message":"x"}}/' >> "$logs/$id.jsonl"; {SUCCESS}"#
+    );
+    offer(&fixture, "many", &body);
+    succeeded(&fixture.run(custom("many", "many", json!({}))));
+    let log = fixture.link.text_of("many");
+    assert!(log.len() < 1_000_100 && log.contains("[berth] log truncated"), "{}", log.len());
+}
+
+#[test]
+fn what_a_call_leaves_behind_dies() {
+    let fixture = Fixture::new();
+    let mark = unique_sleep();
+    let body = format!(
+        "i=0; while [ $i -lt 20 ]; do setsid sh -c 'setsid sleep {mark} & sleep {mark}' >/dev/null 2>&1 & i=$((i+1)); done\n\
+         env -i setsid sleep {mark} >/dev/null 2>&1 &\n{SUCCESS}"
+    );
+    succeeded(&call(&fixture, "a", &body));
+    assert_eq!(sleepers(&mark), Vec::<String>::new());
+}
+
+fn check_walls(sandbox: Sandbox, isolation: Isolation) {
+    let dir = tempfile::tempdir().expect("directory");
+    let mut wanted = settings(dir.path().join("probe"));
+    wanted.sandbox = sandbox;
+    match Runner::start(wanted, Arc::new(TestLink::default())) {
+        Ok(runner) => runner.stop(),
+        Err(StartError::Sandbox(_, why)) => {
+            eprintln!("NOT TESTED: the sandbox {sandbox:?} does not work here: {why}");
+            return;
+        }
+        Err(other) => panic!("{other}"),
+    }
+    let fixture = Fixture::with(|settings| settings.sandbox = sandbox);
+    offer(&fixture, "other", SUCCESS);
+    succeeded(&fixture.run(custom("before", "other", json!({}))));
+    let body = r#"(echo x >> run.sh) 2>/dev/null && echo LEAK own; (echo x > new) 2>/dev/null && echo LEAK new
+        ls ../other 2>/dev/null && echo LEAK other; cat "$(dirname "$PWD")/../lock" 2>/dev/null && echo LEAK lock
+        echo made > "$BERTH_WORKSPACE/made" && cat "$BERTH_WORKSPACE/made"; cat "$KEY"; echo; mktemp >/dev/null
+        log '{"message":"from inside"}'; printf '%s\n' "$input"; answer '{"status":"SUCCESS","data":{"a":"1"}}'; sleep 60"#;
+    offer(&fixture, "d", body);
+    let mut assignment = custom("a", "d", json!({"token": "hunter22"}));
+    assignment.masked = vec![SecretText::new("hunter22".into())];
+    assignment.secret_files.insert("KEY".into(), SecretText::new("key-of-the-step".into()));
+    assignment.custom.as_mut().expect("custom").input = berth_api::runner::CallInput::File;
+    let outcome = fixture.run(assignment);
+    let log = fixture.link.text_of("a");
+    assert!(!log.contains("LEAK"), "{log}");
+    assert_eq!(succeeded(&outcome)["a"], "1", "{log}");
+    for part in ["made\n", "\n***\n", "from inside\n", r#"{"token":"***"}"#] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    assert_eq!(fixture.link.report_of("a").isolation, isolation);
+    // Nothing of the registry was changed: the same call again.
+    assert!(!matches!(fixture.run(custom("b", "d", json!({}))), Outcome::Unanswered { .. }));
+}
+
+#[test]
+fn sb03_bubblewrap_keeps_a_custom_step_inside() {
+    check_walls(Sandbox::Bubblewrap, Isolation::Bubblewrap);
+}
+
+#[test]
+fn sb03_landlock_keeps_a_custom_step_inside() {
+    check_walls(Sandbox::Landlock, Isolation::Landlock);
+}

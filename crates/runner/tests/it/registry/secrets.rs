@@ -1,0 +1,126 @@
+//! A registry that prints, remembers or hands out its secrets.
+
+use berth_api::runner::{CallInput, FailureCause, Outcome, SecretText};
+use serde_json::json;
+
+use super::{custom, offer};
+use crate::fixture::{Fixture, failed, succeeded};
+
+const SECRET: &str = "hunter22-of-the-step";
+
+fn call(fixture: &Fixture, id: &str, body: &str) -> Outcome {
+    offer(fixture, id, body);
+    let mut assignment = custom(id, id, json!({"token": SECRET}));
+    assignment.masked = vec![SecretText::new(SECRET.into())];
+    assignment.env.insert("TOKEN".into(), SECRET.into());
+    fixture.run(assignment)
+}
+
+#[test]
+fn se05_nothing_that_a_registry_prints_or_logs_shows_a_secret() {
+    let fixture = Fixture::new();
+    let body = r#"
+        echo "raw $TOKEN"; printf '%s' "$TOKEN" | base64; printf '%s' "x$TOKEN" | base64; printf '%s\n' "$input"
+        # Cut in two by a line of the log, both ways round.
+        printf 'hunter22-'; sleep 0.1; log '{"message":"in between"}'; sleep 0.1; printf 'of-the-step\n'; sleep 0.1
+        log "{\"level\":\"info\",\"message\":\"says $TOKEN\",\"data\":{\"token\":\"$TOKEN\",\"deep\":[\"$TOKEN\"]}}"
+        log '{"message":"\u0068unter22-of-the-step"}'
+        log "not json $TOKEN"
+        printf '{"message":"begins hunter22-' >> "$logs/$id.jsonl"; sleep 0.1; echo out; sleep 0.1
+        printf 'of-the-step"}\n' >> "$logs/$id.jsonl"
+        # At the place where a long line is shown in pieces.
+        { head -c 65530 /dev/zero | tr '\0' x; printf '%s' "$TOKEN"; head -c 70000 /dev/zero | tr '\0' x; echo; } >> "$logs/$id.jsonl"
+        answer '{"status":"SUCCESS"}'"#;
+    succeeded(&call(&fixture, "a", body));
+    let log = fixture.link.text_of("a");
+    for part in [
+        "hunter22-of-the-step",
+        "aHVudGVyMjItb2YtdGhlLXN0ZX",
+        "h1bnRlcjIyLW9mLXRoZS1zdGVw",
+        "hunter22-",
+        "of-the-step",
+    ] {
+        assert!(!log.contains(part), "{part}: {}", log.replace(&"x".repeat(1000), "…"));
+    }
+    assert!(
+        log.contains("in between\n") && log.contains(r#"says *** {"token":"***","deep":["***"]}"#),
+        "{log}"
+    );
+    assert!(log.contains("not json ***\n") && log.contains("begins ***\n"), "{log}");
+}
+
+#[test]
+fn se01_a_secret_is_neither_remembered_nor_an_output() {
+    let fixture = Fixture::new();
+    for (id, body, part) in [
+        (
+            "state",
+            r#"answer "{\"status\":\"TRIGGERED\",\"pollingState\":{\"auth\":\"Bearer $TOKEN\"}}""#,
+            "its pollingState holds a secret",
+        ),
+        (
+            "encoded",
+            r#"answer "{\"status\":\"POLL_AGAIN\",\"pollingState\":[\"$(printf '%s' "$TOKEN" | base64)\"]}""#,
+            "its pollingState holds a secret",
+        ),
+        (
+            "output",
+            r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"a\":\"$TOKEN\"}}""#,
+            "the output `a` holds a secret",
+        ),
+        (
+            "nested",
+            r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"a\":{\"b\":[\"$TOKEN\"]}}}""#,
+            "the output `a` holds a secret",
+        ),
+        ("name", r#"answer "{\"status\":\"SUCCESS\",\"data\":{\"$TOKEN\":1}}""#, "holds a secret"),
+    ] {
+        let outcome = call(&fixture, id, body);
+        let (cause, detail) = failed(&outcome);
+        assert!(cause == FailureCause::Invalid && detail.contains(part), "{id}: {detail}");
+        assert!(!detail.contains(SECRET) && !fixture.link.text_of(id).contains(SECRET), "{id}: {detail}");
+    }
+}
+
+#[test]
+fn se03_what_people_are_told_is_masked() {
+    let fixture = Fixture::new();
+    let outcome =
+        call(&fixture, "failed", r#"answer "{\"status\":\"FAILED\",\"error\":\"bad token $TOKEN\"}""#);
+    assert_eq!(failed(&outcome).1, "bad token ***");
+    let body =
+        r#"answer "{\"status\":\"APPROVAL_REQUIRED\",\"approvalRequest\":{\"context\":\"with $TOKEN\"}}""#;
+    assert_eq!(
+        call(&fixture, "context", body),
+        Outcome::ApprovalRequired { context: Some("with ***".into()) }
+    );
+    let outcome = call(&fixture, "status", r#"answer "{\"status\":\"$TOKEN\"}""#);
+    let Outcome::Unanswered { detail } = &outcome else { panic!("{outcome:?}") };
+    assert!(detail.contains("***") && !detail.contains(SECRET), "{detail}");
+    assert!(!fixture.link.text_of("status").contains(SECRET));
+}
+
+#[test]
+fn params_with_a_secret_lie_in_memory_only() {
+    let fixture = Fixture::new();
+    offer(&fixture, "d", r#"stat -f -c %T "$file"; grep -c hunter22 "$file"; answer '{"status":"SUCCESS"}'"#);
+    let run = |id: &str, masked: bool| {
+        let mut assignment = custom(id, "d", json!({"token": SECRET}));
+        if masked {
+            assignment.masked = vec![SecretText::new(SECRET.into())];
+        }
+        assignment.custom.as_mut().expect("custom").input = CallInput::File;
+        succeeded(&fixture.run(assignment));
+        fixture.link.text_of(id)
+    };
+    assert_eq!(run("secret", true), "tmpfs\n1\n");
+    assert!(run("plain", false).ends_with("\n1\n"));
+
+    let fixture = Fixture::with(|settings| settings.secret_places = vec!["/proc".into()]);
+    offer(&fixture, "d", r#"answer '{"status":"SUCCESS"}'"#);
+    let mut assignment = custom("refused", "d", json!({"token": SECRET}));
+    assignment.masked = vec![SecretText::new(SECRET.into())];
+    assignment.custom.as_mut().expect("custom").input = CallInput::File;
+    let outcome = fixture.run(assignment);
+    assert!(failed(&outcome).1.contains("params that hold a secret need a tmpfs"), "{outcome:?}");
+}
