@@ -29,6 +29,7 @@ Tasks of this project:
   cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look
   cargo xtask bench steps     measure what a step costs beside a bare process, and how soon the first begins
   cargo xtask bench logs      measure what a step's output costs, and how soon it is seen; --quick for a quick look
+  cargo xtask bench analysis  let tools fail, and count how often the rules know why
 ";
 
 fn main() -> ExitCode {
