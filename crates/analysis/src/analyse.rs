@@ -10,12 +10,13 @@
 
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexSet};
+use regex::Regex;
 
 use crate::clean::clean;
 use crate::finding::{Analysis, Confidence, Finding, LineRange, Unexplained};
-use crate::input::{Input, LINES_MAX};
+use crate::input::{Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX};
 use crate::news::{Known, new_lines};
+use crate::pattern::{Patterns, compile};
 use crate::rule::{AFTER_MAX, Rule, fill};
 use crate::rules;
 
@@ -25,31 +26,27 @@ const GROUP_GAP_LINES: usize = 100;
 const EVIDENCE_MAX: usize = 3;
 const WORTH_A_LOOK_MAX: usize = 5;
 
-/// All patterns of all rules as one automaton, and each alone for its words.
-struct Patterns {
-    set: RegexSet,
-    each: Vec<Regex>,
+/// The patterns of all rules.
+struct Table {
+    patterns: Patterns,
     /// Which rule a pattern belongs to, and whether it is one of its `with`.
     owner: Vec<(usize, bool)>,
     error_words: Regex,
 }
 
-static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
-    let mut texts: Vec<&str> = Vec::new();
-    let mut owner = Vec::new();
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let (mut texts, mut owner) = (Vec::new(), Vec::new());
     for (index, rule) in rules::all().enumerate() {
         for (list, is_with) in [(rule.patterns, false), (rule.with, true)] {
-            texts.extend(list);
+            texts.extend(list.iter().copied());
             owner.extend(list.iter().map(|_| (index, is_with)));
         }
     }
-    let compile =
-        |text: &str| Regex::new(text).unwrap_or_else(|error| panic!("a pattern of a rule: {error}"));
-    Patterns {
-        set: RegexSet::new(&texts).unwrap_or_else(|error| panic!("the patterns of the rules: {error}")),
-        each: texts.iter().map(|text| compile(text)).collect(),
+    let error_words = r"(?i)\b(?:error|fatal|failed|failure|exception|panic|cannot|could not)\b";
+    Table {
+        patterns: Patterns::new(texts).expect("a test has compiled the patterns of all rules"),
         owner,
-        error_words: compile(r"(?i)\b(?:error|fatal|failed|failure|exception|panic|cannot|could not)\b"),
+        error_words: compile(error_words).expect("a test has compiled it"),
     }
 });
 
@@ -62,7 +59,7 @@ struct Matches {
 
 /// Says why a step failed, or that the log does not tell.
 pub fn analyse(input: &Input<'_>) -> Analysis {
-    let skipped = input.lines.len().saturating_sub(LINES_MAX);
+    let skipped = skipped(input.lines);
     let lines: Vec<String> = input.lines[skipped..].iter().map(|line| clean(line)).collect();
     let first_line = input.first_line.max(1) + skipped;
     let known = input.last_good.map(Known::of);
@@ -85,15 +82,25 @@ pub fn analyse(input: &Input<'_>) -> Analysis {
     Analysis::Found(told(rule, matches, confidence, &lines, first_line, news))
 }
 
+/// Lines at the beginning that are too many.
+fn skipped(lines: &[String]) -> usize {
+    let mut bytes = 0;
+    let fits = |line: &&String| {
+        bytes += line.len().min(LINE_CHARS_MAX);
+        bytes <= LOG_BYTES_MAX
+    };
+    lines.len() - lines.iter().rev().take(LINES_MAX).take_while(fits).count()
+}
+
 fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
     let mut found = vec![Matches::default(); rules::all().count()];
     for (at, line) in lines.iter().enumerate() {
-        let hits = PATTERNS.set.matches(line);
-        if !hits.matched_any() || known.is_some_and(|known| known.has(line)) {
+        let hits = TABLE.patterns.matches(line);
+        if hits.is_empty() || known.is_some_and(|known| known.has(line)) {
             continue;
         }
         for hit in hits {
-            let (rule, is_with) = PATTERNS.owner[hit];
+            let (rule, is_with) = TABLE.owner[hit];
             match is_with {
                 true => found[rule].has_with = true,
                 false if found[rule].hits.last().is_none_or(|(last, _)| *last != at) => {
@@ -129,7 +136,7 @@ fn told(
     let mut shown: Vec<(usize, usize)> = Vec::new();
     let mut root = (None, "");
     if let Some((at, pattern)) = first_of_last_group(&matches.hits) {
-        root = (Some(&PATTERNS.each[pattern]), lines[at].as_str());
+        root = (TABLE.patterns.get(pattern), lines[at].as_str());
         shown.push((at, (at + rule.after.min(AFTER_MAX)).min(lines.len() - 1)));
         let later = matches.hits.iter().map(|(other, _)| *other).filter(|other| *other > shown[0].1);
         shown.extend(later.take(EVIDENCE_MAX - 1).map(|other| (other, other)).collect::<Vec<_>>());
@@ -165,7 +172,7 @@ fn first_of_last_group(hits: &[(usize, usize)]) -> Option<(usize, usize)> {
 /// The last lines that speak of an error, and the last one that says anything.
 fn worth_a_look(lines: &[String], first_line: usize) -> Vec<LineRange> {
     let last = lines.iter().rposition(|line| !line.is_empty());
-    let speaking = (0..lines.len()).rev().filter(|at| PATTERNS.error_words.is_match(&lines[*at]));
+    let speaking = (0..lines.len()).rev().filter(|at| TABLE.error_words.is_match(&lines[*at]));
     let mut found: Vec<usize> = speaking.take(WORTH_A_LOOK_MAX).chain(last).collect();
     found.sort_unstable();
     found.dedup();

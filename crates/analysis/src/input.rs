@@ -3,9 +3,11 @@
 use berth_core::deployment::Cause;
 
 /// Of a longer log the last lines count.
-pub const LINES_MAX: usize = 20_000;
+pub const LINES_MAX: usize = 5_000;
 /// What follows in a longer line is not looked at.
-pub const LINE_CHARS_MAX: usize = 2_000;
+pub const LINE_CHARS_MAX: usize = 1_000;
+/// Of all lines together, each counted at most [`LINE_CHARS_MAX`].
+pub const LOG_BYTES_MAX: usize = 1024 * 1024;
 
 /// What is known of a failed step. All text is somebody else's.
 #[derive(Debug, Clone, Copy)]

@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
+use crate::pattern::compile;
+
 /// Every kind of word that varies, the longer ones first, and what stands in its place.
 const VARYING: &[(&str, &str)] = &[
     ("uuid", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
@@ -23,7 +25,7 @@ const VARYING: &[(&str, &str)] = &[
 
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
     let parts: Vec<String> = VARYING.iter().map(|(name, part)| format!("(?P<{name}>{part})")).collect();
-    Regex::new(&parts.join("|")).unwrap_or_else(|error| panic!("the pattern of templates: {error}"))
+    compile(&parts.join("|")).expect("a test has compiled it")
 });
 
 /// Lines that differ only in what varies have the same template. The line is a clean one.

@@ -128,7 +128,7 @@ terraform validate
         "kubectl: a context that is not there",
         &["kubectl"],
         Kubernetes,
-        &["context \"production\" does not exist"],
+        &["context was not found for specified context: production"],
         "kubectl --context production get pods",
     ),
     held(

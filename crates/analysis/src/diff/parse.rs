@@ -46,6 +46,9 @@ pub(super) fn parse(diff: &str) -> Result<Vec<FileDiff<'_>>, Refused> {
     if diff.len() > DIFF_BYTES_MAX {
         return Err(Reason::TooLong.into());
     }
+    if diff.trim().is_empty() {
+        return Err(Reason::Empty.into());
+    }
     let lines: Vec<&str> = diff.strip_suffix('\n').unwrap_or(diff).split('\n').collect();
     let mut reader = Reader { lines: &lines, at: 0, changed: 0 };
     let mut files: Vec<FileDiff<'_>> = Vec::new();
@@ -54,9 +57,6 @@ pub(super) fn parse(diff: &str) -> Result<Vec<FileDiff<'_>>, Refused> {
             return Err(Reason::TooManyFiles.into());
         }
         files.push(reader.file()?);
-    }
-    if files.is_empty() || diff.is_empty() {
-        return Err(Reason::Empty.into());
     }
     Ok(files)
 }

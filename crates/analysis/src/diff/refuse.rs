@@ -1,5 +1,10 @@
 //! What a diff may not touch, whoever made it.
 
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILE_BYTES_MAX, FILES_MAX, PATH_BYTES_MAX};
 
 /// What an admin permits beyond the usual.
@@ -207,9 +212,40 @@ pub(super) fn check_scripts(path: &str, before: Option<&str>, after: Option<&str
 }
 
 /// What runs by itself, and where packages come from.
-fn scripts(text: Option<&str>) -> Result<Vec<Option<serde_json::Value>>, serde_json::Error> {
-    const STEERING: &[&str] = &["scripts", "packageManager", "pnpm", "gypfile", "publishConfig"];
-    let Some(text) = text else { return Ok(vec![None; STEERING.len()]) };
-    let parsed: serde_json::Value = serde_json::from_str(text)?;
-    Ok(STEERING.iter().map(|name| parsed.get(name).cloned()).collect())
+const STEERING: &[&str] = &["scripts", "packageManager", "pnpm", "gypfile", "publishConfig"];
+
+/// The steering parts as they are written. Two of the same name are an error: readers differ in which one they take.
+fn scripts(text: Option<&str>) -> Result<Vec<(String, Value)>, serde_json::Error> {
+    text.map_or(Ok(Vec::new()), |text| serde_json::from_str::<Steering>(text).map(|found| found.0))
+}
+
+struct Steering(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Steering {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        reader.deserialize_map(SteeringVisitor)
+    }
+}
+
+struct SteeringVisitor;
+
+impl<'de> Visitor<'de> for SteeringVisitor {
+    type Value = Steering;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Steering, A::Error> {
+        let mut found: Vec<(String, Value)> = Vec::new();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            if found.iter().any(|(known, _)| *known == name) {
+                return Err(de::Error::custom("a name is there twice"));
+            }
+            if STEERING.contains(&name.as_str()) {
+                found.push((name, value));
+            }
+        }
+        Ok(Steering(found))
+    }
 }

@@ -123,7 +123,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Container,
         patterns: &[
             r"OCI runtime (?:create|exec) failed: .*?(?P<what>exec:? .+|mount.+)",
-            r"failed to create (?:shim )?task: (?P<what>.+)",
+            r"failed to create (?:shim )?task(?: for container)?: (?P<what>.+)",
         ],
         says: "The container does not start: {what}.",
         advice: "Look at its command, its entry point and its mounts.",

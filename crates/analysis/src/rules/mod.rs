@@ -24,8 +24,8 @@ use crate::rule::Rule;
 
 /// An area and its rules.
 pub const AREAS: &[(&str, &[Rule])] = &[
-    ("compilers", compilers::RULES),
     ("packages", packages::RULES),
+    ("compilers", compilers::RULES),
     ("tests", tests::RULES),
     ("git", git::RULES),
     ("containers", containers::RULES),
@@ -53,9 +53,8 @@ pub fn all() -> impl Iterator<Item = &'static Rule> {
 mod check {
     use std::collections::BTreeSet;
 
-    use regex::Regex;
-
     use super::*;
+    use crate::pattern::compile;
     use crate::rule::Weight;
 
     /// Whether a rule looks at lines or at the end, as its weight says.
@@ -91,7 +90,7 @@ mod check {
             let groups: Vec<BTreeSet<String>> = rule
                 .patterns
                 .iter()
-                .map(|text| Regex::new(text).unwrap().capture_names().flatten().map(str::to_owned).collect())
+                .map(|text| compile(text).unwrap().capture_names().flatten().map(str::to_owned).collect())
                 .collect();
             for sentence in [rule.says, rule.advice] {
                 for part in sentence.split('{').skip(1) {
