@@ -151,7 +151,7 @@ mkdir -p part
 echo '{"name": "part", "version": "1.0.0"}' > part/package.json
 echo '{"name": "shop", "version": "1.0.0", "dependencies": {}}' > package.json
 npm install --package-lock-only --offline
-echo '{"name": "shop", "version": "1.0.0", "dependencies": {"part": "file:part", "left": "^1.0.0"}}' > package.json
+echo '{"name": "shop", "version": "1.0.0", "dependencies": {"part": "file:part"}}' > package.json
 npm ci --offline
 "#,
     ),
