@@ -140,7 +140,7 @@ fn told(
         shown.push((at, (at + rule.after.min(AFTER_MAX)).min(lines.len() - 1)));
         let later = matches.hits.iter().map(|(other, _)| *other).filter(|other| *other > shown[0].1);
         shown.extend(later.take(EVIDENCE_MAX - 1).map(|other| (other, other)).collect::<Vec<_>>());
-    } else if let Some(at) = lines.iter().rposition(|line| !line.is_empty()) {
+    } else if let Some(at) = last_spoken(lines) {
         shown.push((at, at));
     }
     Finding {
@@ -169,9 +169,15 @@ fn first_of_last_group(hits: &[(usize, usize)]) -> Option<(usize, usize)> {
     Some(first)
 }
 
+/// The last thing that the step itself said. The runner adds a line when it stops one.
+fn last_spoken(lines: &[String]) -> Option<usize> {
+    let is_own = |line: &String| !line.is_empty() && !line.starts_with("[berth] ");
+    lines.iter().rposition(is_own).or_else(|| lines.iter().rposition(|line| !line.is_empty()))
+}
+
 /// The last lines that speak of an error, and the last one that says anything.
 fn worth_a_look(lines: &[String], first_line: usize) -> Vec<LineRange> {
-    let last = lines.iter().rposition(|line| !line.is_empty());
+    let last = last_spoken(lines);
     let speaking = (0..lines.len()).rev().filter(|at| TABLE.error_words.is_match(&lines[*at]));
     let mut found: Vec<usize> = speaking.take(WORTH_A_LOOK_MAX).chain(last).collect();
     found.sort_unstable();

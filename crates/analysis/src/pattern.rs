@@ -47,7 +47,9 @@ impl Patterns {
             let parsed = regex_syntax::parse(&in_ascii(text)).map_err(|error| error.to_string())?;
             match needed(&parsed) {
                 Some(words) => {
-                    words.into_iter().for_each(|word| by_word.entry(word).or_default().push(number))
+                    for word in words {
+                        by_word.entry(word).or_default().push(number);
+                    }
                 }
                 None => always.push(number),
             }

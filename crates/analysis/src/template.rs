@@ -6,6 +6,9 @@ use regex::{Captures, Regex};
 
 use crate::pattern::compile;
 
+/// Longer words of hexadecimal letters alone are ids.
+const WORD_LETTERS_MAX: usize = 12;
+
 /// Every kind of word that varies, the longer ones first, and what stands in its place.
 const VARYING: &[(&str, &str)] = &[
     ("uuid", r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
@@ -16,11 +19,8 @@ const VARYING: &[(&str, &str)] = &[
     // The directory goes, the name stays: where a workspace lies differs, what it holds does not.
     ("path", r"(?P<lead>^|[\s'\x22`(=:,\[<])(?:~|[A-Za-z]:)?[/\\](?:[\w.@+~-]+[/\\])+"),
     ("tmp", r"\btmp[._-]?[A-Za-z0-9_]{6,}\b"),
-    // Ids of commits and the like: some have no letters, so they are numbers too.
-    (
-        "n",
-        r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{12,}\b|\b(?:[0-9a-f]{5,}[0-9]|[0-9a-f]{0,4}[0-9][0-9a-f]{5,}|[0-9a-f]{5}[0-9][0-9a-f]*)\b|[0-9]+(?:[.,:][0-9]+)*",
-    ),
+    // Ids of commits and the like. Some of them have no letters, so that numbers have to look the same.
+    ("n", r"\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{6,}\b(?:[.,:]\d+)*|\d+(?:[.,:]\d+)*"),
 ];
 
 static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
@@ -31,6 +31,10 @@ static PATTERN: LazyLock<Regex> = LazyLock::new(|| {
 /// Lines that differ only in what varies have the same template. The line is a clean one.
 pub fn template(line: &str) -> String {
     let replaced = PATTERN.replace_all(line, |found: &Captures<'_>| {
+        // A word of the letters a to f is a word, unless nobody could say it.
+        if found[0].len() < WORD_LETTERS_MAX && found[0].bytes().all(|b| b.is_ascii_alphabetic()) {
+            return found[0].to_owned();
+        }
         let kind = VARYING.iter().find(|(name, _)| found.name(name).is_some());
         let lead = found.name("lead").map_or("", |lead| lead.as_str());
         format!("{lead}<{}>", kind.map_or("n", |(name, _)| name))
@@ -54,7 +58,9 @@ mod tests {
             ("open '/tmp/tmp.aB3dEfGh/data'", "open '<path>data'"),
             ("see src/main.c", "see src/main.c"),
             ("error[E0308]: mismatched types", "error[E<n>]: mismatched types"),
-            ("added and faced", "added and faced"),
+            ("added and faced, a facade", "added and faced, a facade"),
+            ("main.c:100000:100000: bad", "main.c:<n>: bad"),
+            ("ids e1234f and deadbeefdeadbeef", "ids <n> and <n>"),
         ] {
             assert_eq!(template(line), expected, "{line}");
         }

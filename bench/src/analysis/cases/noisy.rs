@@ -157,7 +157,7 @@ python3 deploy.py
         Network,
         &["ECONNREFUSED"],
         r#"
-printf 'console.log("warming the cache");\nawait fetch("http://127.0.0.1:9/health");\n' > warm.mjs
+printf 'console.log("warming the cache");\nawait fetch("http://127.0.0.1:18499/health");\n' > warm.mjs
 node warm.mjs
 "#,
     ),
@@ -235,7 +235,7 @@ python3 deploy.py
         &["syntax error"],
         r#"
 printf 'a 1\nb 2\n' > sales.txt
-awk '{ total += $2 } END { print total' sales.txt
+awk "{ total += \$2 } END { print total + }" sales.txt
 "#,
     ),
     held(

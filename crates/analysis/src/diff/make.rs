@@ -45,7 +45,7 @@ fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
     for at in (0..old.len()).filter(|at| old[*at] != new[*at]) {
         match found.last_mut() {
             Some((old_range, new_range)) if old_range.end == at => {
-                (old_range.end, new_range.end) = (at + 1, at + 1)
+                (old_range.end, new_range.end) = (at + 1, at + 1);
             }
             _ => found.push((at..at + 1, at..at + 1)),
         }

@@ -64,6 +64,7 @@ pub(super) const RULES: &[Rule] = &[
         category: Configuration,
         patterns: &[
             r"(?P<what>TOML parse error at .+)",
+            r"^\s*--> (?P<what>\S+\.toml:\d+:\d+)",
             r"(?P<what>TOMLDecodeError.*)",
             r"(?P<what>failed to parse manifest at .+)",
             r"(?P<what>configparser\.\w+Error.*)",

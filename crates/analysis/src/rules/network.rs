@@ -1,7 +1,7 @@
 //! Reaching others.
 
 use crate::category::Category::Network;
-use crate::rule::{GENERAL, Rule};
+use crate::rule::{CAUSE, GENERAL, Rule};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -104,11 +104,11 @@ pub(super) const RULES: &[Rule] = &[
         id: "http-check",
         category: Network,
         patterns: &[
-            r"(?P<what>expected status \d+.*|answered \d{3}.*expected.*)",
-            r"(?P<what>health ?check failed.*)",
+            r"^\[berth\] (?:GET|HEAD) (?P<what>\S+ answered \d+) in \d+ ms",
+            r"^\[berth\] (?:GET|HEAD) (?P<what>\S+: .+)",
         ],
-        says: "The check did not get the answer it wants: {what}.",
+        says: "The check does not get the answer it wants: {what}.",
         advice: "Open the address by hand; look at the log of what was deployed.",
-        ..GENERAL
+        ..CAUSE
     },
 ];

@@ -190,6 +190,26 @@ pub(super) const RULES: &[Rule] = &[
         ..CAUSE
     },
     Rule {
+        id: "perl-module",
+        category: Dependency,
+        patterns: &[r"Can't locate (?P<name>\S+\.pm) in @INC"],
+        says: "Perl does not find the module {name}.",
+        advice: "Install it on the machine that runs the step, or add its directory with -I.",
+        ..CAUSE
+    },
+    Rule {
+        id: "php-dependency",
+        category: Dependency,
+        patterns: &[
+            r"Your requirements could not be resolved to an installable set of packages(?P<what>)",
+            r"Class \x22(?P<what>[^\x22]+)\x22 not found",
+            r"Failed opening required '(?P<what>[^']+)'",
+        ],
+        says: "PHP does not find what it needs: {what}.",
+        advice: "Run `composer install` in this step, or correct composer.json.",
+        ..CAUSE
+    },
+    Rule {
         id: "wrong-runtime",
         category: Dependency,
         patterns: &[

@@ -44,6 +44,28 @@ pub(super) const RULES: &[Rule] = &[
         ..CAUSE
     },
     Rule {
+        id: "program-text",
+        category: Command,
+        patterns: &[
+            r"\b[gmn]?awk: (?:cmd\. )?line:? ?\d+: .*(?P<what>syntax error.*|missing .+)",
+            r"\bsed: -e expression #\d+, char \d+: (?P<what>.+)",
+            r"\bjq: error: (?P<what>syntax error.*)",
+            r"\b(?:grep|find|sort|date|xargs|cut): (?P<what>(?:[Ii]nvalid|[Uu]nmatched|missing|unknown predicate|you must specify).+)",
+        ],
+        says: "A small program in the script cannot be read: {what}.",
+        advice: "Look at quotes and at what the shell fills in; the tool's version on this machine may be another one.",
+        ..CAUSE
+    },
+    Rule {
+        id: "program-not-started",
+        category: Command,
+        patterns: &[r"(?:FileNotFoundError|PermissionError): \[Errno \d+\] .+: '(?P<name>[^']+)'"],
+        with: &[r"\b_execute_child\b", r"^\s+(?:with )?(?:subprocess\.)?Popen\("],
+        says: "A program that the script calls cannot be started: {name}.",
+        advice: "Install it on the machine that runs the step, correct its name, or look at PATH.",
+        ..CAUSE
+    },
+    Rule {
         id: "make-target",
         category: Command,
         patterns: &[

@@ -1,7 +1,7 @@
 //! Things that took too long, as the log tells. What the engine ended itself is in `ends.rs`.
 
 use crate::category::Category::Timeout;
-use crate::rule::{CAUSE, GENERAL, Rule};
+use crate::rule::{CAUSE, GENERAL, REPORT, Rule};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -41,5 +41,13 @@ pub(super) const RULES: &[Rule] = &[
         says: "Something took too long ({what}).",
         advice: "Look what it waited for; raise the limit only if it is meant to take so long.",
         ..GENERAL
+    },
+    Rule {
+        id: "wait-for",
+        category: Timeout,
+        patterns: &[r"^\[berth\] not yet: (?P<what>.+)"],
+        says: "What the step waits for did not come in time: {what}.",
+        advice: "Look at what should become ready; raise `within` if it is meant to take so long.",
+        ..REPORT
     },
 ];

@@ -87,17 +87,18 @@ fn line_ends_of_windows_become_those_of_unix() {
 
 #[test]
 fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
-    let definition = "version: 1\npipeline:\n  name: Shop\n  steps:\n    - name: Build\n      type: script\n      \
+    let definition = "version: 1\npipeline:\n  name: Shop\n  stages: [{ name: live }]\n  steps:\n    - name: Build\n      type: script\n      \
                       tmeout: 5m # for slow days\n      params: { run: make }\n";
     let file = (".berth/shop/pipeline.yaml", definition, false);
-    let log = "error[unknown_field]: unknown field `tmeout`; did you mean `timeout`?\n --> .berth/shop/pipeline.yaml:7:7";
+    let message = &berth_core::pipeline::parse(definition).diagnostics[0].message;
+    let log = &format!("error: {message}\n --> .berth/shop/pipeline.yaml:8:7");
     let permit = Permit { definitions: true };
     let expected = expect![[r#"
         Correct a misspelt field in .berth/shop/pipeline.yaml
         diff --git a/.berth/shop/pipeline.yaml b/.berth/shop/pipeline.yaml
         --- a/.berth/shop/pipeline.yaml
         +++ b/.berth/shop/pipeline.yaml
-        @@ -4,5 +4,5 @@
+        @@ -5,5 +5,5 @@
            steps:
              - name: Build
                type: script
