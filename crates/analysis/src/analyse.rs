@@ -96,17 +96,14 @@ fn look(lines: &[String], known: Option<&Known>) -> Vec<Matches> {
     let mut found = vec![Matches::default(); rules::all().count()];
     for (at, line) in lines.iter().enumerate() {
         let hits = TABLE.patterns.matches(line);
-        if hits.is_empty() || known.is_some_and(|known| known.has(line)) {
-            continue;
-        }
+        let is_old = !hits.is_empty() && known.is_some_and(|known| known.has(line));
         for hit in hits {
             let (rule, is_with) = TABLE.owner[hit];
-            match is_with {
-                true => found[rule].has_with = true,
-                false if found[rule].hits.last().is_none_or(|(last, _)| *last != at) => {
-                    found[rule].hits.push((at, hit));
-                }
-                false => {}
+            let matches = &mut found[rule];
+            // What tells which tool speaks may be old: it is no evidence.
+            matches.has_with |= is_with;
+            if !is_with && !is_old && matches.hits.last().is_none_or(|(last, _)| *last != at) {
+                matches.hits.push((at, hit));
             }
         }
     }

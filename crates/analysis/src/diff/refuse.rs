@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
@@ -23,7 +24,9 @@ pub struct Refused {
     pub path: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+/// Stable in snake_case when serialised: what programs look at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     #[error("the diff cannot be read; write it as `git diff` does")]
     Malformed,

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use berth_analysis::rule::WORD_CHARS_MAX;
-use berth_analysis::{Analysis, Ending, LINE_CHARS_MAX, LINES_MAX, analyse, fingerprint, rules};
+use berth_analysis::{Analysis, Ending, Input, LINE_CHARS_MAX, LOG_BYTES_MAX, analyse, fingerprint, rules};
 
-use crate::logs::{found, input};
+use crate::logs::{all, found, input};
 
 /// Texts that try to be an order, markup, control, a template or a pattern.
 const INJECTIONS: &[&str] = &[
@@ -51,14 +51,21 @@ fn words_are_cut_and_never_read_again() {
     assert!(!text.contains("a{name}b is not there"), "{text}");
 }
 
-/// Lines made to be slow for patterns that go back, at the largest size that is looked at.
+/// Lines made to be slow for patterns that go back, and lines that hold the words of as many rules as fit, at the
+/// largest size that is looked at.
 #[test]
 fn the_longest_log_takes_bounded_time() {
     const TIME_MAX: Duration = Duration::from_secs(60);
-    let bad = ["a/".repeat(LINE_CHARS_MAX), ": ".repeat(LINE_CHARS_MAX), "error: ".repeat(LINE_CHARS_MAX)];
-    let lines: Vec<String> = bad.iter().cycle().take(LINES_MAX / 20).cloned().collect();
+    let words: String = all().iter().flat_map(|log| &log.lines).map(|line| format!("{line} ")).collect();
+    let words: Vec<char> = words.chars().collect();
+    let mut bad: Vec<String> = words.chunks(LINE_CHARS_MAX).map(|part| part.iter().collect()).collect();
+    bad.extend(
+        ["a/", ": ", "error: ", "1:", "/a.c:1:", "ab"].map(|part| part.repeat(LINE_CHARS_MAX / part.len())),
+    );
+    let count = LOG_BYTES_MAX / LINE_CHARS_MAX;
+    let lines: Vec<String> = bad.iter().cycle().take(count).cloned().collect();
     let start = Instant::now();
-    let input = input(Ending::exited(1), &lines);
+    let input = Input { last_good: Some(&lines[..count / 2]), ..input(Ending::exited(1), &lines) };
     let analysis = analyse(&input);
     fingerprint(&input, &analysis);
     assert!(start.elapsed() < TIME_MAX, "{:?}", start.elapsed());

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use berth_analysis::{Analysis, Ending, Finding, Input, LineRange, analyse, rules};
+use berth_analysis::{
+    Analysis, Confidence, Ending, Finding, Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX, LineRange,
+    analyse, rules,
+};
 use berth_core::deployment::Cause;
 
 pub(crate) struct Log {
@@ -136,6 +139,34 @@ fn what_the_last_good_run_printed_too_is_no_evidence() {
 }
 
 #[test]
+fn what_tells_the_tool_may_be_old() {
+    let good = vec!["running 2 tests".to_owned(), "test tests::adds ... ok".to_owned()];
+    let lines = vec!["running 3 tests".to_owned(), "test tests::adds ... FAILED".to_owned()];
+    let finding = found(&Input { last_good: Some(&good), ..input(Ending::exited(101), &lines) });
+    assert_eq!(finding.rule.as_deref(), Some("cargo-test"));
+}
+
+#[test]
+fn a_finding_that_others_contest_is_less_sure() {
+    let lines: Vec<String> =
+        ["a.c:1:1: error: 'x' undeclared", "cp: error writing 'a': No space left on device"]
+            .map(str::to_owned)
+            .into();
+    assert_eq!(found(&input(Ending::exited(1), &lines[1..])).confidence, Confidence::High);
+    assert_eq!(found(&input(Ending::exited(1), &lines)).confidence, Confidence::Medium);
+}
+
+#[test]
+fn a_signal_is_read_from_what_the_engine_recorded() {
+    let killed = "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory";
+    assert_eq!(Ending::recorded(Cause::Killed, None, killed).signal, Some(9));
+    let exited = "exited with 139: a command in it was ended by signal 11 (SEGV)";
+    assert_eq!(Ending::recorded(Cause::StepFailed, Some(139), exited).signal, None);
+    let finding = found(&input(Ending::recorded(Cause::Killed, None, killed), &["linking".to_owned()]));
+    assert_eq!(finding.rule.as_deref(), Some("signal-kill"));
+}
+
+#[test]
 fn lines_are_counted_as_the_log_counts_them() {
     let lines = vec!["x".to_owned(), "cat: a: No such file or directory".to_owned()];
     let tail = Input { first_line: 501, ..input(Ending::exited(1), &lines) };
@@ -143,4 +174,28 @@ fn lines_are_counted_as_the_log_counts_them() {
     let mut long = vec!["y".to_owned(); berth_analysis::LINES_MAX];
     long.extend(lines);
     assert_eq!(found(&input(Ending::exited(1), &long)).evidence[0].first, long.len());
+}
+
+/// The cause stands first: it is seen as long as what follows fits.
+#[test]
+fn a_log_is_looked_at_up_to_each_limit() {
+    let cause = "cat: a: No such file or directory";
+    let is_seen = |filler: &str, count: usize| {
+        let mut lines = vec![cause.to_owned()];
+        lines.extend(std::iter::repeat_n(filler.to_owned(), count));
+        matches!(analyse(&input(Ending::exited(1), &lines)), Analysis::Found(_))
+    };
+    assert!(is_seen("x", LINES_MAX - 1));
+    assert!(!is_seen("x", LINES_MAX));
+    let long = "x".repeat(LINE_CHARS_MAX);
+    let fits = (LOG_BYTES_MAX - cause.len()) / LINE_CHARS_MAX;
+    assert!(is_seen(&long, fits));
+    assert!(!is_seen(&long, fits + 1));
+    let at = |before: usize| vec![format!("{}{cause}", " ".repeat(before))];
+    let inside = LINE_CHARS_MAX - cause.len();
+    assert!(matches!(analyse(&input(Ending::exited(1), &at(inside))), Analysis::Found(_)));
+    assert!(matches!(
+        analyse(&input(Ending::exited(1), &at(inside + cause.len()))),
+        Analysis::NotEnoughEvidence(_)
+    ));
 }
