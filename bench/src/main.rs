@@ -1,5 +1,6 @@
 //! Benchmarks. Each makes its own data and server, uses loopback only, and prints its report as Markdown.
 
+mod analysis;
 mod data;
 mod deploy;
 mod events;
@@ -30,6 +31,7 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "locks", usage: locks::USAGE, run: locks::run },
     Benchmark { name: "steps", usage: steps::USAGE, run: steps::run },
     Benchmark { name: "logs", usage: logs::USAGE, run: logs::run },
+    Benchmark { name: "analysis", usage: analysis::USAGE, run: analysis::run },
 ];
 
 fn main() -> ExitCode {

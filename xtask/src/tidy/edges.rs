@@ -7,8 +7,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("crates/runner", &["berth-api", "berth-core"]),
     ("crates/store", &["berth-core"]),
     ("crates/api", &["berth-core"]),
+    ("crates/analysis", &["berth-core"]),
     ("crates/core", &[]),
-    ("bench", &["berth-server", "berth-store", "berth-api", "berth-core", "berth"]),
+    ("bench", &["berth-analysis", "berth-server", "berth-store", "berth-api", "berth-core", "berth"]),
     ("sim", &["berth-core"]),
     ("xtask", &[]),
 ];

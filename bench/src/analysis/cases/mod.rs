@@ -1,0 +1,69 @@
+//! Failures that are made on purpose, with the truth about each written down by hand.
+//!
+//! The list was written before the rules. Every second case is held out: it was not run, and its output was not looked
+//! at, until the rules were done. The noisy ones were added after that, and held out as a whole in the same way.
+
+mod code;
+mod machine;
+mod noisy;
+mod platform;
+
+use berth_analysis::Category;
+
+pub(super) struct Case {
+    pub(super) name: &'static str,
+    /// Programs it runs, and `npm:NAME`, `pip:NAME` for what is installed for it; `root` where it must be root.
+    pub(super) needs: &'static [&'static str],
+    pub(super) category: Category,
+    /// A line that shows the cause holds one of these.
+    pub(super) lines: &'static [&'static str],
+    /// Runs as a step's script would, in an empty directory.
+    pub(super) script: &'static str,
+    /// Its time is over after so many seconds.
+    pub(super) timeout_s: u64,
+    pub(super) is_held_out: bool,
+}
+
+/// Far more than any of them takes.
+const TIMEOUT_S: u64 = 90;
+
+pub(super) fn all() -> impl Iterator<Item = &'static Case> {
+    [code::CASES, platform::CASES, machine::CASES, noisy::CASES].into_iter().flatten()
+}
+
+/// One that was looked at while rules were written.
+const fn open(
+    name: &'static str,
+    needs: &'static [&'static str],
+    category: Category,
+    lines: &'static [&'static str],
+    script: &'static str,
+) -> Case {
+    Case { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: false }
+}
+
+/// One that was not.
+const fn held(
+    name: &'static str,
+    needs: &'static [&'static str],
+    category: Category,
+    lines: &'static [&'static str],
+    script: &'static str,
+) -> Case {
+    Case { name, needs, category, lines, script, timeout_s: TIMEOUT_S, is_held_out: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn half_of_the_cases_are_held_out_and_names_are_unique() {
+        let (held, open): (Vec<_>, Vec<_>) = all().partition(|case| case.is_held_out);
+        assert!(held.len() >= open.len(), "{} held out, {} not", held.len(), open.len());
+        let names: BTreeSet<_> = all().map(|case| case.name).collect();
+        assert_eq!(names.len(), held.len() + open.len());
+    }
+}

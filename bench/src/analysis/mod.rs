@@ -1,0 +1,180 @@
+//! `analysis`: how often the rules are right about logs of tools that really failed.
+//!
+//! Every case runs its tool in an empty directory, as a step would, and its output goes through the analyser. The truth
+//! stands beside the case. Half of the cases are held out; see `cases`.
+
+mod cases;
+mod report;
+mod tools;
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use berth_analysis::{Analysis, Category, Ending, Input, analyse};
+
+use cases::Case;
+use tools::Tools;
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench analysis [options]
+
+  --only WORD      only cases whose name holds this word
+  --open           only cases that were looked at while rules were written
+  --show           print the log of every case that is wrong
+  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --tools DIR      where packages of npm and pip are kept between runs [default: bench-analysis beside the benchmark]
+  --check          fail unless 85 % have the right category and 80 % a right line
+";
+
+/// More of a log is not read.
+const LOG_BYTES_MAX: u64 = 4 * 1024 * 1024;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Evidence that shows half of the log shows nothing.
+const EVIDENCE_LINES_MAX: usize = 5;
+
+struct Options {
+    only: String,
+    is_open_only: bool,
+    show: bool,
+    dir: PathBuf,
+    tools: Option<PathBuf>,
+    check: bool,
+}
+
+fn options(args: &[String]) -> anyhow::Result<Options> {
+    let mut options = Options {
+        only: String::new(),
+        is_open_only: false,
+        show: false,
+        dir: std::env::temp_dir(),
+        tools: None,
+        check: false,
+    };
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
+        match name.as_str() {
+            "--only" => options.only.clone_from(value()?),
+            "--open" => options.is_open_only = true,
+            "--show" => options.show = true,
+            "--dir" => options.dir = value()?.into(),
+            "--tools" => options.tools = Some(value()?.into()),
+            "--check" => options.check = true,
+            other => bail!("there is no option {other}\n\n{USAGE}"),
+        }
+    }
+    Ok(options)
+}
+
+/// What became of a case.
+struct Scored {
+    case: &'static Case,
+    verdict: Verdict,
+    log: String,
+}
+
+enum Verdict {
+    /// Something that it needs is not here.
+    Skipped(String),
+    /// The tool did not fail as it was meant to: the true line is not in its log.
+    Void,
+    Judged {
+        category: Option<Category>,
+        rule: String,
+        is_right_line: bool,
+    },
+}
+
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let tools = Tools::prepare(options.tools.as_deref())?;
+    let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
+    let wanted =
+        |case: &&Case| case.name.contains(&options.only) && !(options.is_open_only && case.is_held_out);
+    let mut scored = Vec::new();
+    for (number, case) in cases::all().filter(wanted).enumerate() {
+        eprintln!("{}", case.name);
+        scored.push(score(case, &tools, &temp.path().join(number.to_string()))?);
+    }
+    print!("{}", report::render(&scored, options.show));
+    if options.check { report::check(&scored) } else { Ok(()) }
+}
+
+fn score(case: &'static Case, tools: &Tools, dir: &Path) -> anyhow::Result<Scored> {
+    if let Some(missing) = tools.missing(case.needs) {
+        return Ok(Scored { case, verdict: Verdict::Skipped(missing), log: String::new() });
+    }
+    let (log, status) = execute(case, tools, dir)?;
+    let ending = match status {
+        None => Ending::timed_out(),
+        Some(status) => match (status.signal(), status.code()) {
+            (Some(signal), _) => Ending::killed(signal),
+            (None, Some(0) | None) => return Ok(Scored { case, verdict: Verdict::Void, log }),
+            (None, Some(code)) => Ending::exited(code),
+        },
+    };
+    let lines: Vec<String> = log.lines().map(str::to_owned).collect();
+    let is_true = |line: &str| case.lines.iter().any(|part| berth_analysis::clean(line).contains(part));
+    if !lines.iter().any(|line| is_true(line)) {
+        return Ok(Scored { case, verdict: Verdict::Void, log });
+    }
+    let input = Input {
+        step_type: "script",
+        run: Some(case.script),
+        ending,
+        lines: &lines,
+        first_line: 1,
+        last_good: None,
+    };
+    let verdict = match analyse(&input) {
+        Analysis::NotEnoughEvidence(_) => {
+            Verdict::Judged { category: None, rule: "not enough evidence".into(), is_right_line: false }
+        }
+        Analysis::Found(found) => {
+            let first = found.evidence.first();
+            let shown = first.map(|range| &lines[range.first - 1..range.last]).unwrap_or_default();
+            let is_right_line = shown.len() <= EVIDENCE_LINES_MAX && shown.iter().any(|line| is_true(line));
+            let rule = found.rule.unwrap_or_default();
+            Verdict::Judged { category: Some(found.category), rule, is_right_line }
+        }
+    };
+    Ok(Scored { case, verdict, log })
+}
+
+/// Its output, both streams as they came, and how it ended; nothing when its time was over.
+fn execute(case: &Case, tools: &Tools, dir: &Path) -> anyhow::Result<(String, Option<ExitStatus>)> {
+    let (work, home) = (dir.join("work"), dir.join("home"));
+    std::fs::create_dir_all(&work)?;
+    std::fs::create_dir_all(&home)?;
+    std::fs::write(home.join(".gitconfig"), "[user]\n\tname = Ada\n\temail = ada@acme.test\n")?;
+    let mut out = File::options().create(true).truncate(true).read(true).write(true).open(dir.join("log"))?;
+    let script = dir.join("step");
+    std::fs::write(&script, format!("set -e\n{}\n", case.script))?;
+    let mut command = Command::new("sh");
+    command.arg(&script).current_dir(&work).env_clear().envs(tools.environment(&home)).process_group(0);
+    command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(out.try_clone()?);
+    let mut child = command.spawn().context("cannot start sh")?;
+    let until = Instant::now() + Duration::from_secs(case.timeout_s);
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break Some(status);
+        }
+        if Instant::now() > until {
+            break None;
+        }
+        std::thread::sleep(LOOK_EVERY);
+    };
+    // What a case leaves in the background ends with it.
+    let group = format!("-{}", child.id());
+    Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status().ok();
+    child.wait()?;
+    let mut log = Vec::new();
+    out.seek(SeekFrom::Start(0))?;
+    out.take(LOG_BYTES_MAX).read_to_end(&mut log)?;
+    Ok((String::from_utf8_lossy(&log).into_owned(), status))
+}

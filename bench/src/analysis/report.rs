@@ -1,0 +1,112 @@
+//! The table, the score, and the goals that `--check` holds.
+
+use std::fmt::Write as _;
+
+use anyhow::ensure;
+
+use super::{Scored, Verdict};
+
+const CATEGORY_MIN: f64 = 0.85;
+const LINE_MIN: f64 = 0.80;
+/// With fewer cases the score says nothing.
+const CASES_MIN: usize = 30;
+const SHOWN_LINES_MAX: usize = 60;
+
+/// Cases that were judged, and how many of them were right.
+#[derive(Default)]
+struct Score {
+    cases: usize,
+    categories: usize,
+    lines: usize,
+}
+
+impl Score {
+    fn of<'a>(scored: impl Iterator<Item = &'a Scored>) -> Self {
+        let mut score = Self::default();
+        for one in scored {
+            if let Verdict::Judged { category, is_right_line, .. } = &one.verdict {
+                score.cases += 1;
+                score.categories += usize::from(*category == Some(one.case.category));
+                score.lines += usize::from(*is_right_line);
+            }
+        }
+        score
+    }
+
+    fn part(&self, right: usize) -> f64 {
+        right as f64 / self.cases.max(1) as f64
+    }
+
+    fn row(&self, title: &str) -> String {
+        let shown = |right: usize| format!("{right} ({:.0} %)", 100.0 * self.part(right));
+        format!("| {title} | {} | {} | {} |", self.cases, shown(self.categories), shown(self.lines))
+    }
+}
+
+pub(super) fn render(scored: &[Scored], show: bool) -> String {
+    let mut out =
+        String::from("| case | held out | category | found | rule | line |\n|---|---|---|---|---|---|\n");
+    for one in scored {
+        let case = one.case;
+        let held_out = if case.is_held_out { "yes" } else { "" };
+        let (found, rule, line) = match &one.verdict {
+            Verdict::Skipped(why) => (format!("SKIPPED: {why}"), "", ""),
+            Verdict::Void => ("VOID: it did not fail as meant".to_owned(), "", ""),
+            Verdict::Judged { category, rule, is_right_line } => {
+                let found = category.map_or("none", berth_analysis::Category::as_str);
+                let mark = if *category == Some(case.category) { "" } else { " ✗" };
+                (format!("{found}{mark}"), rule.as_str(), if *is_right_line { "right" } else { "✗" })
+            }
+        };
+        let category = case.category.as_str();
+        let _ = writeln!(out, "| {} | {held_out} | {category} | {found} | {rule} | {line} |", case.name);
+    }
+    let _ = writeln!(out, "\n| | cases | right category | right line |\n|---|--:|--:|--:|");
+    let (held, open): (Vec<&Scored>, Vec<&Scored>) = scored.iter().partition(|one| one.case.is_held_out);
+    for (title, cases) in [("held out", &held), ("looked at while rules were written", &open)] {
+        let _ = writeln!(out, "{}", Score::of(cases.iter().copied()).row(title));
+    }
+    let _ = writeln!(out, "{}", Score::of(scored.iter()).row("all"));
+    let _ = writeln!(out, "\nGoal: {:.0} % and {:.0} %.", 100.0 * CATEGORY_MIN, 100.0 * LINE_MIN);
+    let left_out = scored.iter().filter(|one| !matches!(one.verdict, Verdict::Judged { .. })).count();
+    if left_out > 0 {
+        let _ = writeln!(out, "{left_out} cases could not be judged here and do not count.");
+    }
+    for one in scored.iter().filter(|one| show && is_wrong(one)) {
+        let lines: Vec<&str> = one.log.lines().collect();
+        let from = lines.len().saturating_sub(SHOWN_LINES_MAX);
+        let _ = writeln!(out, "\n## {}\n\n```\n{}\n```", one.case.name, lines[from..].join("\n"));
+    }
+    out
+}
+
+fn is_wrong(one: &Scored) -> bool {
+    match &one.verdict {
+        Verdict::Skipped(_) => false,
+        Verdict::Void => true,
+        Verdict::Judged { category, is_right_line, .. } => {
+            *category != Some(one.case.category) || !is_right_line
+        }
+    }
+}
+
+/// Fails with every goal that is missed, by all cases and by those held out.
+pub(super) fn check(scored: &[Scored]) -> anyhow::Result<()> {
+    let mut broken = Vec::new();
+    let all = Score::of(scored.iter());
+    let held = Score::of(scored.iter().filter(|one| one.case.is_held_out));
+    if all.cases < CASES_MIN {
+        broken.push(format!("{} cases, at least {CASES_MIN}", all.cases));
+    }
+    for (title, score) in [("all", &all), ("held out", &held)] {
+        for (what, right, least) in
+            [("categories", score.categories, CATEGORY_MIN), ("lines", score.lines, LINE_MIN)]
+        {
+            if score.part(right) < least {
+                broken.push(format!("{title}: {right} of {} {what} are right", score.cases));
+            }
+        }
+    }
+    ensure!(broken.is_empty(), "{}", broken.join("\n"));
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Writes a diff of one file as `git diff` would.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::File;
+
+const CONTEXT_LINES: usize = 3;
+
+/// The change of a file's content, its mode, or both. Empty when nothing changes, or when either is no text.
+pub fn diff(path: &str, before: &File, after: &File) -> String {
+    let (Some(old_text), Some(new_text)) = (before.text(), after.text()) else { return String::new() };
+    if before == after {
+        return String::new();
+    }
+    let mut out = format!("diff --git a/{path} b/{path}\n");
+    if before.is_executable != after.is_executable {
+        let _ = writeln!(out, "old mode {}\nnew mode {}", before.mode(), after.mode());
+    }
+    let old: Vec<&str> = old_text.split_inclusive('\n').collect();
+    let new: Vec<&str> = new_text.split_inclusive('\n').collect();
+    let edits = edits(&old, &new);
+    if !edits.is_empty() {
+        let _ = writeln!(out, "--- a/{path}\n+++ b/{path}");
+        for group in groups(&edits) {
+            hunk(&mut out, &old, &new, group);
+        }
+    }
+    out
+}
+
+/// Lines that are replaced, and by which.
+type Edit = (Range<usize>, Range<usize>);
+
+/// Line by line where both have equally many, else everything between the first and the last difference.
+fn edits(old: &[&str], new: &[&str]) -> Vec<Edit> {
+    if old.len() != new.len() {
+        let same = |(a, b): &(&&str, &&str)| a == b;
+        let front = old.iter().zip(new).take_while(same).count();
+        let (old_rest, new_rest) = (&old[front..], &new[front..]);
+        let back = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(same).count();
+        return vec![(front..old.len() - back, front..new.len() - back)];
+    }
+    let mut found: Vec<Edit> = Vec::new();
+    for at in (0..old.len()).filter(|at| old[*at] != new[*at]) {
+        match found.last_mut() {
+            Some((old_range, new_range)) if old_range.end == at => {
+                (old_range.end, new_range.end) = (at + 1, at + 1);
+            }
+            _ => found.push((at..at + 1, at..at + 1)),
+        }
+    }
+    found
+}
+
+/// Edits whose context would touch share a hunk.
+fn groups(edits: &[Edit]) -> Vec<&[Edit]> {
+    edits.chunk_by(|one, next| next.0.start - one.0.end <= 2 * CONTEXT_LINES).collect()
+}
+
+fn hunk(out: &mut String, old: &[&str], new: &[&str], edits: &[Edit]) {
+    let ([first, ..], [.., last]) = (edits, edits) else { return };
+    let lead = first.0.start.min(CONTEXT_LINES);
+    let tail = (old.len() - last.0.end).min(CONTEXT_LINES);
+    let old_range = first.0.start - lead..last.0.end + tail;
+    let new_range = first.1.start - lead..last.1.end + tail;
+    let _ = writeln!(out, "@@ -{} +{} @@", shown(&old_range), shown(&new_range));
+    let mut at = old_range.start;
+    for (old_lines, new_lines) in edits {
+        old[at..old_lines.start].iter().for_each(|line| write_line(out, ' ', line));
+        old[old_lines.clone()].iter().for_each(|line| write_line(out, '-', line));
+        new[new_lines.clone()].iter().for_each(|line| write_line(out, '+', line));
+        at = old_lines.end;
+    }
+    old[at..old_range.end].iter().for_each(|line| write_line(out, ' ', line));
+}
+
+/// `start,count`, from 1; an empty range names the line before it.
+fn shown(range: &Range<usize>) -> String {
+    match range.len() {
+        0 => format!("{},0", range.start),
+        1 => format!("{}", range.start + 1),
+        count => format!("{},{count}", range.start + 1),
+    }
+}
+
+fn write_line(out: &mut String, mark: char, line: &str) {
+    out.push(mark);
+    out.push_str(line);
+    if !line.ends_with('\n') {
+        out.push_str("\n\\ No newline at end of file\n");
+    }
+}

@@ -1,0 +1,59 @@
+//! Unified diffs as git writes them, file modes included: made, read and applied without touching a disk.
+//!
+//! A diff may come from a rule or from a model: whoever made it, it is read strictly, and applied cleanly or not at all.
+
+mod apply;
+mod make;
+mod parse;
+mod refuse;
+
+pub use apply::{Changed, apply};
+pub use make::diff;
+pub use refuse::{Permit, Reason, Refused};
+
+pub const DIFF_BYTES_MAX: usize = 256 * 1024;
+pub const FILES_MAX: usize = 20;
+/// Lines taken away and lines added, together.
+pub const CHANGED_LINES_MAX: usize = 400;
+pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+pub const PATH_BYTES_MAX: usize = 512;
+
+/// A file of the commit, or of the commit to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    pub content: Vec<u8>,
+    pub is_executable: bool,
+}
+
+/// What stands at a path of a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    File(File),
+    Directory,
+    Symlink,
+    Submodule,
+}
+
+/// The files of one commit. Paths have `/` between their parts and none at the beginning.
+pub trait Files {
+    fn entry(&self, path: &str) -> Option<Entry>;
+}
+
+impl Files for std::collections::BTreeMap<String, Entry> {
+    fn entry(&self, path: &str) -> Option<Entry> {
+        let below = format!("{path}/");
+        let is_directory = || self.keys().any(|known| known.starts_with(&below));
+        self.get(path).cloned().or_else(|| is_directory().then_some(Entry::Directory))
+    }
+}
+
+impl File {
+    pub(crate) const fn mode(&self) -> &'static str {
+        if self.is_executable { "100755" } else { "100644" }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        let text = std::str::from_utf8(&self.content).ok()?;
+        (!text.contains('\0') && text.len() <= FILE_BYTES_MAX).then_some(text)
+    }
+}

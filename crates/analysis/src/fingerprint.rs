@@ -1,0 +1,63 @@
+//! Whether two failures are the same.
+
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::clean::clean;
+use crate::finding::{Analysis, LineRange};
+use crate::input::Input;
+use crate::template::template;
+
+/// Rises when the parts below change: old fingerprints then match nothing.
+const VERSION: &str = "1";
+const BYTES: usize = 16;
+
+/// Equal for the same step type, category, rule and template of the most telling line. Numbers, times, ids and
+/// directories do not count.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+pub fn fingerprint(input: &Input<'_>, analysis: &Analysis) -> Fingerprint {
+    let (category, rule, line) = match analysis {
+        Analysis::Found(found) => {
+            (found.category.as_str(), found.rule.as_deref().unwrap_or_default(), found.evidence.first())
+        }
+        Analysis::NotEnoughEvidence(unexplained) => ("", "", unexplained.worth_a_look.last()),
+    };
+    // Without a rule the exit code is the best name there is.
+    let code = if rule.is_empty() { input.ending.shell_code() } else { None };
+    let code = code.map(|code| code.to_string()).unwrap_or_default();
+    let cause = input.ending.cause.as_str();
+    let template = line.map(|line| template_at(input, *line)).unwrap_or_default();
+    let mut hash = Sha256::new();
+    for part in [VERSION, input.step_type, category, rule, cause, &code, &template] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let mut text = String::with_capacity(2 * BYTES);
+    for byte in hash.finalize().iter().take(BYTES) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    Fingerprint(text)
+}
+
+fn template_at(input: &Input<'_>, range: LineRange) -> String {
+    let index = range.first.checked_sub(input.first_line.max(1));
+    let line = index.and_then(|index| input.lines.get(index));
+    line.map(|line| template(&clean(line))).unwrap_or_default()
+}

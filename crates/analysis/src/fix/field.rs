@@ -1,0 +1,68 @@
+//! A misspelt field of a pipeline's definition.
+
+use berth_core::pipeline::{Diagnostic, Severity, parse};
+
+use super::{Repair, file};
+use crate::clean::clean;
+use crate::diff::{File, Files};
+use crate::finding::Finding;
+use crate::input::Input;
+
+/// The file is named within so many lines of the message.
+const NEAR_LINES: usize = 8;
+
+pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) -> Option<Repair> {
+    let path = definition_named(input, finding)?;
+    let before = file(files, &path)?;
+    let content = respelt(before.text()?)?.into_bytes();
+    let after = File { content, is_executable: before.is_executable };
+    Some(Repair { summary: format!("Correct a misspelt field in {path}"), path, before, after })
+}
+
+/// The first `.berth/<slug>/pipeline.yaml` near the evidence.
+fn definition_named(input: &Input<'_>, finding: &Finding) -> Option<String> {
+    let at = finding.evidence.first()?.first.checked_sub(input.first_line.max(1))?;
+    let near = input.lines.get(at.saturating_sub(NEAR_LINES)..(at + NEAR_LINES).min(input.lines.len()))?;
+    near.iter().find_map(|line| {
+        let line = clean(line);
+        let start = line.find(".berth/")?;
+        let name = line[start..].split(|c: char| c.is_whitespace() || "'\"`:,;()".contains(c)).next()?;
+        let is_definition = name.split('/').count() == 3 && name.ends_with("/pipeline.yaml");
+        is_definition.then(|| name.to_owned())
+    })
+}
+
+/// Every unknown field for which there is a near one, written so. Nothing if the definition gets no better by that.
+fn respelt(text: &str) -> Option<String> {
+    let found = parse(text).diagnostics;
+    let mut lines: Vec<String> = text.split_inclusive('\n').map(str::to_owned).collect();
+    // From the end, so that columns before stay true.
+    let misspelt: Vec<&Diagnostic> =
+        found.iter().rev().filter(|found| found.code == "unknown_field").collect();
+    for diagnostic in &misspelt {
+        let Some(meant) = &diagnostic.suggestion else { continue };
+        let line = lines.get_mut(usize::try_from(diagnostic.line).ok()?.checked_sub(1)?)?;
+        let place =
+            |column: u32| line.char_indices().map(|(at, _)| at).nth(usize::try_from(column).ok()? - 1);
+        let (start, end) = (place(diagnostic.column)?, place(diagnostic.end_column)?);
+        line.replace_range(start..end, meant);
+    }
+    let after = lines.concat();
+    let errors =
+        |found: &[Diagnostic]| found.iter().filter(|found| found.severity == Severity::Error).count();
+    let is_better = errors(&parse(&after).diagnostics) < errors(&found);
+    is_better.then_some(after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_misspelt_fields_change() {
+        let text = "version: 1\npipeline:\n  name: Shop # tmeout\n  steps:\n    - name: Build\n      type: script\n      tmeout: 5m\n      params: { run: make }\n";
+        assert_eq!(respelt(text), Some(text.replace("      tmeout", "      timeout")));
+        assert_eq!(respelt(&text.replace("      tmeout", "      timeout")), None);
+        assert_eq!(respelt(&text.replace("      tmeout", "      whatever")), None);
+    }
+}

@@ -1,0 +1,43 @@
+//! Lines of a kind that the last good run did not print.
+
+use std::collections::HashSet;
+
+use crate::clean::clean;
+use crate::finding::LineRange;
+use crate::input::LINES_MAX;
+use crate::template::template;
+
+/// More are not listed.
+const NEW_RANGES_MAX: usize = 50;
+
+/// The templates of a good run.
+pub(crate) struct Known(HashSet<String>);
+
+impl Known {
+    pub(crate) fn of(lines: &[String]) -> Self {
+        Self(lines.iter().take(LINES_MAX).map(|line| template(&clean(line))).collect())
+    }
+
+    pub(crate) fn has(&self, clean_line: &str) -> bool {
+        self.0.contains(&template(clean_line))
+    }
+}
+
+/// Neighbours become one range. Empty lines are never new.
+pub(crate) fn new_lines(known: &Known, lines: &[String], first_line: usize) -> Vec<LineRange> {
+    let mut ranges: Vec<LineRange> = Vec::new();
+    for (number, line) in (first_line..).zip(lines) {
+        if line.is_empty() || known.has(line) {
+            continue;
+        }
+        if ranges.len() > NEW_RANGES_MAX {
+            break;
+        }
+        match ranges.last_mut() {
+            Some(range) if range.last + 1 == number => range.last = number,
+            _ => ranges.push(LineRange::one(number)),
+        }
+    }
+    ranges.truncate(NEW_RANGES_MAX);
+    ranges
+}

@@ -1,0 +1,173 @@
+//! Patterns of rules, all of them looked for at once.
+//!
+//! One automaton finds which fixed words a line holds; only patterns whose word is there are tried. The word of a pattern
+//! is found by taking the pattern apart, so nobody has to write it down.
+
+use std::collections::BTreeMap;
+
+use aho_corasick::AhoCorasick;
+use regex::Regex;
+use regex_syntax::hir::{Class, Hir, HirKind};
+
+/// Shorter words are in every line.
+const WORD_BYTES_MIN: usize = 3;
+/// More ways to begin than this are no way to begin.
+const WORDS_MAX: usize = 64;
+
+/// Digits, letters and blanks of a pattern are those of ASCII: tools print no others where it matters, and it is faster.
+pub(crate) fn compile(text: &str) -> Result<Regex, regex::Error> {
+    Regex::new(&in_ascii(text))
+}
+
+fn in_ascii(text: &str) -> String {
+    text.replace(r"\d", "[0-9]")
+        .replace(r"\w", "[0-9A-Za-z_]")
+        .replace(r"\s", r"[ \t]")
+        .replace(r"\S", r"[^ \t]")
+        .replace(r"\b", r"(?-u:\b)")
+}
+
+/// Many patterns, by number.
+pub(crate) struct Patterns {
+    each: Vec<Regex>,
+    words: AhoCorasick,
+    /// Patterns that have a word, by the word's number.
+    by_word: Vec<Vec<usize>>,
+    /// Patterns without a word: tried on every line.
+    always: Vec<usize>,
+}
+
+impl Patterns {
+    /// Fails on the first pattern that is none. Those of the rules are checked by a test.
+    pub(crate) fn new<'p>(texts: impl IntoIterator<Item = &'p str>) -> Result<Self, String> {
+        let (mut each, mut always) = (Vec::new(), Vec::new());
+        let mut by_word: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (number, text) in texts.into_iter().enumerate() {
+            each.push(compile(text).map_err(|error| error.to_string())?);
+            let parsed = regex_syntax::parse(&in_ascii(text)).map_err(|error| error.to_string())?;
+            match needed(&parsed) {
+                Some(words) => {
+                    for word in words {
+                        by_word.entry(word).or_default().push(number);
+                    }
+                }
+                None => always.push(number),
+            }
+        }
+        let words = AhoCorasick::builder().ascii_case_insensitive(true).build(by_word.keys());
+        let words = words.map_err(|error| error.to_string())?;
+        Ok(Self { each, words, by_word: by_word.into_values().collect(), always })
+    }
+
+    /// Numbers of the patterns that match, in order.
+    pub(crate) fn matches(&self, line: &str) -> Vec<usize> {
+        let found = self.words.find_overlapping_iter(line);
+        let mut tried: Vec<usize> = self.always.clone();
+        let mut is_seen = vec![false; self.by_word.len()];
+        for word in found.map(|found| found.pattern().as_usize()) {
+            if !std::mem::replace(&mut is_seen[word], true) {
+                tried.extend(&self.by_word[word]);
+            }
+        }
+        tried.sort_unstable();
+        tried.dedup();
+        tried.retain(|number| self.each[*number].is_match(line));
+        tried
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<&Regex> {
+        self.each.get(number)
+    }
+}
+
+/// Words of which a line that matches holds at least one, in lower case. The longest that can be found.
+fn needed(hir: &Hir) -> Option<Vec<String>> {
+    match hir.kind() {
+        HirKind::Literal(_) | HirKind::Class(_) => usable(vec![letters(hir)?]),
+        HirKind::Capture(capture) => needed(&capture.sub),
+        HirKind::Repetition(repetition) if repetition.min > 0 => needed(&repetition.sub),
+        HirKind::Concat(parts) => {
+            let mut best: Option<Vec<String>> = None;
+            let mut run = String::new();
+            for part in parts {
+                match letters(part) {
+                    Some(more) => run.push_str(&more),
+                    None => {
+                        better(&mut best, usable(vec![std::mem::take(&mut run)]));
+                        better(&mut best, needed(part));
+                    }
+                }
+            }
+            better(&mut best, usable(vec![run]));
+            best
+        }
+        HirKind::Alternation(parts) => {
+            let all: Option<Vec<Vec<String>>> = parts.iter().map(needed).collect();
+            let all: Vec<String> = all?.into_iter().flatten().collect();
+            (all.len() <= WORDS_MAX).then_some(all)
+        }
+        HirKind::Empty | HirKind::Look(_) | HirKind::Repetition(_) => None,
+    }
+}
+
+fn usable(words: Vec<String>) -> Option<Vec<String>> {
+    words.iter().all(|word| word.len() >= WORD_BYTES_MIN).then_some(words)
+}
+
+/// The one whose shortest word is longer.
+fn better(best: &mut Option<Vec<String>>, other: Option<Vec<String>>) {
+    let shortest = |words: &Vec<String>| words.iter().map(String::len).min().unwrap_or_default();
+    if other.as_ref().map(shortest) > best.as_ref().map(shortest) {
+        *best = other;
+    }
+}
+
+/// Fixed text, or one letter in either case.
+fn letters(hir: &Hir) -> Option<String> {
+    match hir.kind() {
+        HirKind::Literal(literal) => Some(std::str::from_utf8(&literal.0).ok()?.to_ascii_lowercase()),
+        HirKind::Class(Class::Unicode(class)) => {
+            let mut ascii = class.ranges().iter().filter(|range| range.start().is_ascii());
+            let chars: Option<Vec<char>> =
+                ascii.by_ref().map(|range| (range.start() == range.end()).then_some(range.start())).collect();
+            let chars = chars?;
+            // Without regard to case, `k` and `s` have relatives outside of ASCII. Nobody prints those.
+            let is_letter = chars.len() == 2 && chars[0].eq_ignore_ascii_case(&chars[1]);
+            is_letter.then(|| chars[0].to_ascii_lowercase().to_string())
+        }
+        HirKind::Capture(capture) => letters(&capture.sub),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules;
+
+    #[test]
+    fn words_are_taken_from_patterns() {
+        for (pattern, words) in [
+            (r"^E\s+(?P<what>assert .+)", Some(vec!["assert "])),
+            (r"(?i)connection refused", Some(vec!["connection refused"])),
+            (r"\d+ (?:failed|broken)\b", Some(vec!["failed", "broken"])),
+            (r"\S+: (?:FAILED)?", None),
+            (r"a|bcd", None),
+            (r"(?:abc)+x", Some(vec!["abc"])),
+        ] {
+            let found = needed(&regex_syntax::parse(&in_ascii(pattern)).unwrap());
+            let words: Option<Vec<String>> =
+                words.map(|words| words.iter().map(ToString::to_string).collect());
+            assert_eq!(found, words, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn nearly_every_pattern_of_a_rule_has_a_word() {
+        const ALWAYS_MAX: usize = 4;
+        let texts = rules::all().flat_map(|rule| rule.patterns.iter().chain(rule.with)).copied();
+        let patterns = Patterns::new(texts).unwrap();
+        let always: Vec<_> = patterns.always.iter().map(|number| patterns.each[*number].as_str()).collect();
+        assert!(always.len() <= ALWAYS_MAX, "{always:#?}");
+    }
+}

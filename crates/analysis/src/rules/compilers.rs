@@ -1,0 +1,148 @@
+//! Compilers and linkers.
+
+use crate::category::Category::{Compile, Dependency};
+use crate::rule::{CAUSE, REPORT, Rule};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "gcc-header",
+        category: Compile,
+        patterns: &[
+            r"fatal error: (?P<file>\S+): No such file or directory",
+            r"fatal error: '(?P<file>[^']+)' file not found",
+        ],
+        after: 2,
+        says: "The compiler does not find the header {file}.",
+        advice: "Install the package that has the header, or add its directory with -I.",
+        ..CAUSE
+    },
+    Rule {
+        id: "gcc-error",
+        category: Compile,
+        patterns: &[
+            r"(?P<file>[^\s:]+\.(?:c|cc|cpp|cxx|c\+\+|h|hh|hpp|m|mm|S|cu)):(?P<line>\d+)(?::\d+)?: (?:fatal )?error: (?P<what>.+)",
+        ],
+        after: 2,
+        says: "{file} does not compile, at line {line}: {what}.",
+        advice: "Correct that line; later errors often follow from the first.",
+        ..CAUSE
+    },
+    Rule {
+        id: "linker-undefined",
+        category: Compile,
+        patterns: &[
+            r"undefined reference to [`'‘](?P<name>[^'’]+)['’]",
+            r"Undefined symbols for architecture (?P<name>\S+)",
+            r"undefined symbol: (?P<name>\S+)",
+        ],
+        says: "The linker finds no definition of {name}.",
+        advice: "Link the object or library that defines it, after the objects that use it.",
+        ..CAUSE
+    },
+    Rule {
+        id: "linker-library",
+        category: Dependency,
+        patterns: &[
+            r"cannot find -l(?P<name>[^\s:]+)",
+            r"library not found for -l(?P<name>\S+)",
+            r"unable to find library -l(?P<name>\S+)",
+        ],
+        says: "The linker does not find the library {name}.",
+        advice: "Install its development package, or add its directory with -L.",
+        ..CAUSE
+    },
+    Rule {
+        id: "rust-error",
+        category: Compile,
+        patterns: &[r"error\[(?P<code>E\d{4})\]: (?P<what>.+)"],
+        after: 4,
+        says: "The Rust compiler refuses the sources ({code}): {what}.",
+        advice: "Correct the first error; `rustc --explain {code}` tells more.",
+        ..CAUSE
+    },
+    Rule {
+        id: "java-error",
+        category: Compile,
+        patterns: &[
+            r"(?P<file>[^\s:]+\.(?:java|kt|scala|groovy)):(?P<line>\d+):(?:\d+:)? error: (?P<what>.+)",
+            r"\[ERROR\] (?P<file>\S+\.(?:java|kt)):\[(?P<line>\d+),\d+\] (?P<what>.+)",
+            r"^e: (?:file://)?(?P<file>\S+\.kts?):\(?(?P<line>\d+)[:,] ?\d+\)?:? (?P<what>.+)",
+        ],
+        after: 2,
+        says: "{file} does not compile, at line {line}: {what}.",
+        advice: "Correct that line; later errors often follow from the first.",
+        ..CAUSE
+    },
+    Rule {
+        id: "typescript-error",
+        category: Compile,
+        patterns: &[
+            r"(?P<file>[^\s(:]+\.[cm]?tsx?)\((?P<line>\d+),\d+\): error (?P<code>TS\d+): (?P<what>.+)",
+            r"(?P<file>[^\s(:]+\.[cm]?tsx?):(?P<line>\d+):\d+ - error (?P<code>TS\d+): (?P<what>.+)",
+            r"(?P<file>)(?P<line>)\berror (?P<code>TS\d+): (?P<what>.+)",
+        ],
+        says: "TypeScript refuses the sources ({code}): {what}.",
+        advice: "Correct the types at {file} line {line}, or run `tsc --noEmit` to see all of them.",
+        ..CAUSE
+    },
+    Rule {
+        id: "go-error",
+        category: Compile,
+        patterns: &[r"(?:^|\s)(?P<file>[^\s:]+\.go):(?P<line>\d+):\d+: (?P<what>.+)"],
+        says: "{file} does not compile, at line {line}: {what}.",
+        advice: "Correct that line; `go vet ./...` shows all of them.",
+        ..CAUSE
+    },
+    Rule {
+        id: "csharp-error",
+        category: Compile,
+        patterns: &[
+            r"(?P<file>[^\s(]+\.(?:cs|fs|vb))\((?P<line>\d+),\d+\): error (?P<code>[A-Z]{2}\d+): (?P<what>.+)",
+        ],
+        says: "{file} does not compile, at line {line} ({code}): {what}.",
+        advice: "Correct that line; later errors often follow from the first.",
+        ..CAUSE
+    },
+    Rule {
+        id: "swift-error",
+        category: Compile,
+        patterns: &[r"(?P<file>[^\s:]+\.swift):(?P<line>\d+):\d+: error: (?P<what>.+)"],
+        says: "{file} does not compile, at line {line}: {what}.",
+        advice: "Correct that line; later errors often follow from the first.",
+        ..CAUSE
+    },
+    Rule {
+        id: "bundler-error",
+        category: Compile,
+        patterns: &[
+            r"Module not found: (?:Error: )?(?P<what>.+)",
+            r"(?:Rollup failed to resolve import|Could not resolve) (?P<what>\x22.+)",
+        ],
+        says: "The bundler does not find a module: {what}.",
+        advice: "Correct the import, or add the package to the dependencies.",
+        ..CAUSE
+    },
+    Rule {
+        id: "compile-report",
+        category: Compile,
+        patterns: &[
+            r"error: could not compile `(?P<what>[^`]+)`",
+            r"(?P<what>Compilation failed|COMPILATION ERROR|Compilation error)",
+        ],
+        says: "The compiler failed: {what}.",
+        advice: "Look at the first error above this line.",
+        ..REPORT
+    },
+    Rule {
+        id: "build-report",
+        category: Compile,
+        patterns: &[
+            r"make(?:\[\d+\])?: \*\*\* \[(?P<what>[^\]]+\.o)\] Error \d+",
+            r"ninja: (?P<what>build stopped)",
+            r"collect2: error: (?P<what>ld returned)",
+        ],
+        says: "A command of the build failed: {what}.",
+        advice: "Look at the first error above this line.",
+        ..REPORT
+    },
+];

@@ -1,0 +1,164 @@
+//! git.
+
+use crate::category::Category::{Configuration, Credentials, Git};
+use crate::rule::{CAUSE, REPORT, Rule};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "git-credentials",
+        category: Credentials,
+        patterns: &[
+            r"could not read (?P<what>Username|Password) for",
+            r"(?P<what>Authentication failed) for '",
+            r"(?P<what>Invalid username or (?:password|token))",
+            r"remote: (?P<what>HTTP Basic: Access denied)",
+        ],
+        says: "The git server wants to know who we are ({what}).",
+        advice: "Give the step a token or key with access to that repository, as a secret.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-no-repository",
+        category: Git,
+        patterns: &[
+            r"repository '(?P<what>[^']+)' (?:does not exist|not found)",
+            r"'(?P<what>[^']+)' does not appear to be a git repository",
+            r"remote: (?P<what>Repository not found)",
+            r"ERROR: (?P<what>Repository not found)",
+        ],
+        says: "The repository is not there, or hidden from us: {what}.",
+        advice: "Correct the address; if it is private, give the step access.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-rejected",
+        category: Git,
+        patterns: &[
+            r"! \[(?P<what>(?:remote )?rejected)\]",
+            r"(?P<what>non-fast-forward)",
+            r"(?P<what>fetch first)\)",
+        ],
+        after: 2,
+        says: "The push was refused ({what}): the branch has commits that we do not have, or is protected.",
+        advice: "Fetch and rebase before pushing, or push to a branch that permits it.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-conflict",
+        category: Git,
+        patterns: &[
+            r"CONFLICT \([^)]+\): (?P<what>.+)",
+            r"error: (?P<what>could not apply \S+)",
+            r"error: (?P<what>patch failed: \S+)",
+        ],
+        says: "git cannot join two changes: {what}.",
+        advice: "Resolve it by hand in a clone, and push the result.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-unknown-ref",
+        category: Git,
+        patterns: &[
+            r"pathspec '(?P<name>[^']+)' did not match",
+            r"couldn't find remote ref (?P<name>\S+)",
+            r"ambiguous argument '(?P<name>[^']+)': unknown revision",
+            r"Remote branch (?P<name>\S+) not found",
+            r"reference is not a tree: (?P<name>\S+)",
+            r"(?:bad revision|not a valid object name:?) '?(?P<name>[^'\s]+)",
+            r"src refspec (?P<name>\S+) does not match any",
+            r"invalid reference: (?P<name>\S+)",
+        ],
+        says: "git does not know {name} here.",
+        advice: "Correct the name, or fetch more: a shallow clone has neither older commits nor other branches.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-no-tags",
+        category: Git,
+        patterns: &[
+            r"fatal: (?P<what>No names found, cannot describe anything)",
+            r"fatal: (?P<what>No tags can describe .*)",
+        ],
+        says: "git has no tag to describe this commit by: {what}.",
+        advice: "Fetch the tags (`git fetch --tags`), or use `git describe --always`.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-no-work-tree",
+        category: Git,
+        patterns: &[
+            r"fatal: (?P<what>not a git repository).*",
+            r"fatal: (?P<what>this operation must be run in a work tree)",
+        ],
+        says: "The command ran in a directory that is no clone: {what}.",
+        advice: "Change into the clone first, or keep what is needed of git (a version, a commit) in a variable.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-ownership",
+        category: Git,
+        patterns: &[r"detected dubious ownership in repository at '(?P<what>[^']+)'"],
+        after: 3,
+        says: "git refuses a directory that belongs to another user: {what}.",
+        advice: "Run as the owner, change the owner, or add the directory to `safe.directory`.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-identity",
+        category: Configuration,
+        patterns: &[
+            r"(?P<what>Please tell me who you are)",
+            r"(?P<what>unable to auto-detect email address)",
+            r"(?P<what>empty ident name)",
+        ],
+        says: "git does not know a name and address for a commit ({what}).",
+        advice: "Set `user.name` and `user.email`, or GIT_AUTHOR_NAME and the like, before committing.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-lock",
+        category: Git,
+        patterns: &[r"Unable to create '(?P<what>[^']+\.lock)': File exists"],
+        says: "Another git works in the same clone, or was killed there: {what}.",
+        advice: "Let one finish before the other starts; remove the file only if none runs.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-lfs",
+        category: Git,
+        patterns: &[
+            r"(?P<what>smudge filter lfs failed)",
+            r"(?P<what>Error downloading object: .+)",
+            r"(?P<what>This repository is over its data quota)",
+        ],
+        says: "A large file could not be fetched: {what}.",
+        advice: "Look at quota and access of the LFS server; GIT_LFS_SKIP_SMUDGE=1 leaves them out.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-overwrite",
+        category: Git,
+        patterns: &[
+            r"Your (?P<what>local changes to the following files would be overwritten)",
+            r"(?P<what>untracked working tree files would be overwritten)",
+            r"fatal: destination path '(?P<what>[^']+)' already exists",
+        ],
+        after: 1,
+        says: "git would have to write over files: {what}.",
+        advice: "Start from a clean directory, or stash and clean first.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-report",
+        category: Git,
+        patterns: &[
+            r"error: (?P<what>failed to push some refs to .+)",
+            r"Automatic (?P<what>merge failed)",
+            r"fatal: (?P<what>(?:unable to access|clone of) '.+)",
+            r"fatal: (?P<what>Could not read from remote repository)",
+        ],
+        says: "git failed: {what}.",
+        advice: "The lines above say why.",
+        ..REPORT
+    },
+];

@@ -1,0 +1,147 @@
+//! kubectl, Helm, and what a cluster says about a workload.
+
+use crate::category::Category::{Credentials, Kubernetes, Memory, Timeout};
+use crate::rule::{CAUSE, REPORT, Rule};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "cluster-unreachable",
+        category: Kubernetes,
+        patterns: &[
+            r"The connection to the server (?P<what>\S+) was refused",
+            r"Unable to connect to the server: (?P<what>.+)",
+            r"Kubernetes cluster unreachable: (?P<what>.+)",
+            r"couldn't get current server API group list: (?P<what>.+)",
+        ],
+        says: "The cluster does not answer: {what}.",
+        advice: "Look at the address in the kubeconfig, and whether this machine may reach it.",
+        ..CAUSE
+    },
+    Rule {
+        id: "cluster-context",
+        category: Kubernetes,
+        patterns: &[
+            r"(?P<what>context (?:was not found for specified context: \S+|\x22[^\x22]+\x22 does not exist))",
+            r"(?P<what>no context exists with the name.*)",
+            r"(?P<what>invalid configuration: no configuration has been provided)",
+            r"(?P<what>error loading config file .+)",
+        ],
+        says: "The kubeconfig does not have what is asked for: {what}.",
+        advice: "Give the step the right kubeconfig (`secret_files`), and correct the name of the context.",
+        ..CAUSE
+    },
+    Rule {
+        id: "cluster-credentials",
+        category: Credentials,
+        patterns: &[
+            r"(?P<what>You must be logged in to the server)",
+            r"Error from server \((?P<what>Forbidden|Unauthorized)\)",
+            r"(?P<what>User \x22[^\x22]+\x22 cannot \w+ resource)",
+        ],
+        says: "The cluster does not let us: {what}.",
+        advice: "Renew the credentials, or give their role the verb and resource that the line names.",
+        ..CAUSE
+    },
+    Rule {
+        id: "cluster-kind",
+        category: Kubernetes,
+        patterns: &[
+            r"no matches for kind (?P<what>\x22[^\x22]+\x22 in version \x22[^\x22]+\x22)",
+            r"the server doesn't have a resource type (?P<what>\x22[^\x22]+\x22)",
+        ],
+        says: "The cluster does not know this kind: {what}.",
+        advice: "Install its definition (CRD) first, or use an apiVersion that this cluster has.",
+        ..CAUSE
+    },
+    Rule {
+        id: "manifest-invalid",
+        category: Kubernetes,
+        patterns: &[
+            r"The \w+ \x22(?P<what>[^\x22]+)\x22 is invalid",
+            r"error validating (?P<what>\S+):",
+            r"(?P<what>ValidationError\([^)]+\).*)",
+            r"(?P<what>field is immutable)",
+            r"strict decoding error: (?P<what>unknown field .+)",
+            r"admission webhook \x22(?P<what>[^\x22]+)\x22 denied the request",
+        ],
+        after: 1,
+        says: "The cluster refuses a manifest: {what}.",
+        advice: "Correct the field that the line names; `kubectl apply --dry-run=server` checks it before.",
+        ..CAUSE
+    },
+    Rule {
+        id: "cluster-not-found",
+        category: Kubernetes,
+        patterns: &[
+            r"Error from server \(NotFound\): (?P<what>.+)",
+            r"(?P<what>namespaces \x22[^\x22]+\x22 not found)",
+        ],
+        says: "The cluster does not have it: {what}.",
+        advice: "Correct name and namespace, or create it first.",
+        ..CAUSE
+    },
+    Rule {
+        id: "image-pull",
+        category: Kubernetes,
+        patterns: &[
+            r"(?P<what>ImagePullBackOff|ErrImagePull|InvalidImageName)",
+            r"Failed to pull image (?P<what>\x22[^\x22]+\x22)",
+        ],
+        says: "The cluster cannot fetch the image ({what}).",
+        advice: "Correct name and tag, and give the namespace a pull secret.",
+        ..CAUSE
+    },
+    Rule {
+        id: "pod-memory",
+        category: Memory,
+        patterns: &[r"(?P<what>OOMKilled)"],
+        says: "A container used more memory than its limit ({what}).",
+        advice: "Raise the limit, or find what grows.",
+        ..CAUSE
+    },
+    Rule {
+        id: "pod-crash",
+        category: Kubernetes,
+        patterns: &[
+            r"(?P<what>CrashLoopBackOff|Back-off restarting failed container|CreateContainerConfigError)",
+        ],
+        says: "A container of the workload ends again and again ({what}).",
+        advice: "Read its own log with `kubectl logs --previous`.",
+        ..CAUSE
+    },
+    Rule {
+        id: "pod-unschedulable",
+        category: Kubernetes,
+        patterns: &[
+            r"FailedScheduling.*?(?P<what>\d+/\d+ nodes are available.*)",
+            r"(?P<what>\d+/\d+ nodes are available: .+)",
+        ],
+        says: "No machine of the cluster takes the workload: {what}.",
+        advice: "Ask for less, add machines, or correct selectors and tolerations.",
+        ..CAUSE
+    },
+    Rule {
+        id: "rollout-timeout",
+        category: Timeout,
+        patterns: &[
+            r"(?P<what>exceeded its progress deadline)",
+            r"(?P<what>timed out waiting for the condition)(?: on \S+)?",
+        ],
+        says: "The workload did not become ready in time ({what}).",
+        advice: "Look at its pods with `kubectl describe`; then at probes and limits.",
+        ..CAUSE
+    },
+    Rule {
+        id: "helm-report",
+        category: Kubernetes,
+        patterns: &[
+            r"Error: (?P<what>(?:UPGRADE|INSTALLATION|ROLLBACK) FAILED.*)",
+            r"(?P<what>another operation \(install/upgrade/rollback\) is in progress)",
+            r"Error: (?P<what>failed to download \S+)",
+            r"Error: (?P<what>chart \S+ .*not found.*)",
+        ],
+        says: "Helm failed: {what}.",
+        advice: "The end of the line says why; `helm history` shows what is there.",
+        ..REPORT
+    },
+];

@@ -1,0 +1,103 @@
+//! The rules, a table per area. Where two match the same line, the one that stands earlier here wins.
+
+mod access;
+mod compilers;
+mod configuration;
+mod containers;
+mod crashes;
+mod databases;
+mod disk;
+mod ends;
+mod git;
+mod kubernetes;
+mod memory;
+mod network;
+mod packages;
+mod permissions;
+mod scripts;
+mod terraform;
+mod tests;
+mod timeouts;
+mod tls;
+
+use crate::rule::Rule;
+
+/// An area and its rules.
+pub const AREAS: &[(&str, &[Rule])] = &[
+    ("packages", packages::RULES),
+    ("compilers", compilers::RULES),
+    ("tests", tests::RULES),
+    ("git", git::RULES),
+    ("containers", containers::RULES),
+    ("kubernetes", kubernetes::RULES),
+    ("terraform", terraform::RULES),
+    ("databases", databases::RULES),
+    ("tls", tls::RULES),
+    ("access", access::RULES),
+    ("disk", disk::RULES),
+    ("memory", memory::RULES),
+    ("timeouts", timeouts::RULES),
+    ("network", network::RULES),
+    ("configuration", configuration::RULES),
+    ("scripts", scripts::RULES),
+    ("permissions", permissions::RULES),
+    ("crashes", crashes::RULES),
+    ("ends", ends::RULES),
+];
+
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    AREAS.iter().flat_map(|(_, rules)| rules.iter())
+}
+
+#[cfg(test)]
+mod check {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::pattern::compile;
+    use crate::rule::Weight;
+
+    /// Whether a rule looks at lines or at the end, as its weight says.
+    fn has_its_parts(rule: &Rule) -> bool {
+        match rule.weight {
+            Weight::Cause | Weight::General | Weight::Report => {
+                !rule.patterns.is_empty() && rule.cause.is_none()
+            }
+            Weight::Exit => rule.patterns.is_empty() && !rule.exits.is_empty(),
+            Weight::Engine => rule.patterns.is_empty() && rule.cause.is_some(),
+        }
+    }
+
+    #[test]
+    fn every_rule_is_whole() {
+        let mut ids = BTreeSet::new();
+        for rule in all() {
+            let id = rule.id;
+            assert!(ids.insert(id), "{id} is there twice");
+            assert!(id.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-'), "{id}");
+            assert!(has_its_parts(rule), "{id}: what it looks at does not fit its weight");
+            assert!(
+                rule.says.ends_with('.') && rule.advice.ends_with('.'),
+                "{id}: sentences end with a full stop"
+            );
+        }
+        assert!(ids.len() >= 60, "{} rules", ids.len());
+    }
+
+    #[test]
+    fn every_word_a_rule_says_is_one_its_patterns_can_find() {
+        for rule in all() {
+            let groups: Vec<BTreeSet<String>> = rule
+                .patterns
+                .iter()
+                .map(|text| compile(text).unwrap().capture_names().flatten().map(str::to_owned).collect())
+                .collect();
+            for sentence in [rule.says, rule.advice] {
+                for part in sentence.split('{').skip(1) {
+                    let name = part.split('}').next().unwrap();
+                    assert!(groups.iter().all(|names| names.contains(name)), "{}: {{{name}}}", rule.id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Fixes that rules know.
+
+use std::collections::BTreeMap;
+
+use berth_analysis::diff::{Entry, File, Permit, apply};
+use berth_analysis::fix::{Fix, suggest};
+use berth_analysis::{Ending, Input};
+use expect_test::{Expect, expect};
+
+use crate::logs::{found, input};
+
+fn commit(files: &[(&str, &str, bool)]) -> BTreeMap<String, Entry> {
+    let entry = |content: &str, is_executable| Entry::File(File { content: content.into(), is_executable });
+    files.iter().map(|(path, content, bit)| ((*path).to_owned(), entry(content, *bit))).collect()
+}
+
+fn fix(line: &str, exit: i32, run: &str, files: &[(&str, &str, bool)], permit: Permit) -> Option<Fix> {
+    let lines: Vec<String> = line.lines().map(str::to_owned).collect();
+    let input = Input { run: Some(run), ..input(Ending::exited(exit), &lines) };
+    let files = commit(files);
+    let fix = suggest(&input, &found(&input), &files, permit)?;
+    apply(&fix.diff, &files, permit).expect("a suggested fix applies");
+    Some(fix)
+}
+
+fn check(fix: Option<Fix>, expected: &Expect) {
+    expected.assert_eq(&fix.map_or("none".to_owned(), |fix| format!("{}\n{}", fix.summary, fix.diff)));
+}
+
+#[test]
+fn a_lost_executable_bit_is_given_back() {
+    let script = ("ops/deploy.sh", "#!/bin/sh\necho deployed\n", false);
+    let expected = expect![[r#"
+        Make ops/deploy.sh executable again
+        diff --git a/ops/deploy.sh b/ops/deploy.sh
+        old mode 100644
+        new mode 100755
+    "#]];
+    let none = Permit::default();
+    for line in [
+        "/tmp/step: 2: ./ops/deploy.sh: Permission denied",
+        "bash: line 1: ops/deploy.sh: Permission denied",
+        "sh: /var/berth/work/8f3a/ops/deploy.sh: Permission denied",
+    ] {
+        check(fix(line, 126, "./ops/deploy.sh", &[script], none), &expected);
+    }
+    let nothing = expect!["none"];
+    let line = "sh: 1: ./ops/deploy.sh: Permission denied";
+    check(fix(line, 126, "", &[("ops/deploy.sh", "#!/bin/sh\n", true)], none), &nothing);
+    check(fix(line, 126, "", &[("ops/deploy.sh", "data\n", false)], none), &nothing);
+    check(fix(line, 126, "", &[], none), &nothing);
+    check(fix("sh: 1: ./../../deploy.sh: Permission denied", 126, "", &[script], none), &nothing);
+    let hook = (".husky/pre-commit", "#!/bin/sh\n", false);
+    check(fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
+}
+
+#[test]
+fn line_ends_of_windows_become_those_of_unix() {
+    let script = ("deploy.sh", "#!/bin/sh\r\necho a\r\necho b", true);
+    let expected = expect![[r#"
+        Give deploy.sh line ends of Unix
+        diff --git a/deploy.sh b/deploy.sh
+        --- a/deploy.sh
+        +++ b/deploy.sh
+        @@ -1,3 +1,3 @@
+        -#!/bin/sh
+        -echo a
+        +#!/bin/sh
+        +echo a
+         echo b
+        \ No newline at end of file
+    "#]];
+    let none = Permit::default();
+    let cases = [
+        ("bash: line 1: ./deploy.sh: /bin/sh^M: bad interpreter: No such file or directory", 126),
+        ("bash: line 1: ./deploy.sh: cannot execute: required file not found", 127),
+        ("/tmp/step: 2: ./deploy.sh: not found", 127),
+    ];
+    for (line, exit) in cases {
+        let shown = fix(line, exit, "./deploy.sh", &[script], none);
+        let shown = shown.map(|fix| Fix { diff: fix.diff.replace('\r', ""), ..fix });
+        check(shown, &expected);
+    }
+    let fine = ("deploy.sh", "#!/bin/sh\necho a\n", true);
+    check(fix(cases[2].0, 127, "./deploy.sh", &[fine], none), &expect!["none"]);
+}
+
+#[test]
+fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
+    let definition = "version: 1\npipeline:\n  name: Shop\n  stages: [{ name: live }]\n  steps:\n    - name: Build\n      type: script\n      \
+                      tmeout: 5m # for slow days\n      params: { run: make }\n";
+    let file = (".berth/shop/pipeline.yaml", definition, false);
+    let message = &berth_core::pipeline::parse(definition).diagnostics[0].message;
+    let log = &format!("error: {message}\n --> .berth/shop/pipeline.yaml:8:7");
+    let permit = Permit { definitions: true };
+    let expected = expect![[r#"
+        Correct a misspelt field in .berth/shop/pipeline.yaml
+        diff --git a/.berth/shop/pipeline.yaml b/.berth/shop/pipeline.yaml
+        --- a/.berth/shop/pipeline.yaml
+        +++ b/.berth/shop/pipeline.yaml
+        @@ -5,5 +5,5 @@
+           steps:
+             - name: Build
+               type: script
+        -      tmeout: 5m # for slow days
+        +      timeout: 5m # for slow days
+               params: { run: make }
+    "#]];
+    check(fix(log, 1, "berth pipeline validate", &[file], permit), &expected);
+    check(fix(log, 1, "berth pipeline validate", &[file], Permit::default()), &expect!["none"]);
+    check(fix(log, 1, "berth pipeline validate", &[], permit), &expect!["none"]);
+}

@@ -1,0 +1,201 @@
+//! A log for every rule, in `tests/logs`, a file per area.
+//!
+//! `## rule` begins a log, `(exit 126)`, `(signal 9)` or `(cause lost)` after it says how the step ended. A line that
+//! begins with `> ` is where the rule has to point.
+
+use std::collections::BTreeSet;
+
+use berth_analysis::{
+    Analysis, Confidence, Ending, Finding, Input, LINE_CHARS_MAX, LINES_MAX, LOG_BYTES_MAX, LineRange,
+    analyse, rules,
+};
+use berth_core::deployment::Cause;
+
+pub(crate) struct Log {
+    pub(crate) rule: String,
+    pub(crate) ending: Ending<'static>,
+    pub(crate) lines: Vec<String>,
+    marked: Option<usize>,
+}
+
+pub(crate) fn input<'a>(ending: Ending<'a>, lines: &'a [String]) -> Input<'a> {
+    Input { step_type: "script", run: None, ending, lines, first_line: 1, last_good: None }
+}
+
+pub(crate) fn found(input: &Input<'_>) -> Finding {
+    match analyse(input) {
+        Analysis::Found(finding) => finding,
+        Analysis::NotEnoughEvidence(_) => panic!("not enough evidence in {:?}", input.lines),
+    }
+}
+
+/// All logs of all areas.
+pub(crate) fn all() -> Vec<Log> {
+    let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/logs");
+    let areas = rules::AREAS.iter().map(|(area, _)| dir.join(format!("{area}.txt")));
+    areas.flat_map(|path| parse(&std::fs::read_to_string(path).unwrap())).collect()
+}
+
+fn parse(text: &str) -> Vec<Log> {
+    let mut logs: Vec<Log> = Vec::new();
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            let (rule, end) = title.split_once(' ').unwrap_or((title, ""));
+            logs.push(Log { rule: rule.into(), ending: ending(end), lines: Vec::new(), marked: None });
+            continue;
+        }
+        let log = logs.last_mut().expect("a log begins with its rule");
+        if line.starts_with("> ") && log.marked.is_none() {
+            log.marked = Some(log.lines.len() + 1);
+        }
+        log.lines.push(line.get(2..).unwrap_or_default().to_owned());
+    }
+    logs
+}
+
+fn ending(text: &str) -> Ending<'static> {
+    let words: Vec<&str> = text.trim_matches(['(', ')']).split(' ').collect();
+    match words.as_slice() {
+        [""] => Ending::exited(1),
+        ["exit", code] => Ending::exited(code.parse().unwrap()),
+        ["signal", signal] => Ending::killed(signal.parse().unwrap()),
+        ["cause", name] => {
+            Ending::recorded(serde_json::from_value::<Cause>((*name).into()).unwrap(), None, "")
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_rule_has_a_log_and_points_at_the_right_line() {
+    let mut wrong = Vec::new();
+    for log in all() {
+        let Log { rule, lines, marked, ending } = &log;
+        match analyse(&input(*ending, lines)) {
+            Analysis::Found(finding) => {
+                let is_rule = finding.rule.as_deref() == Some(rule.as_str());
+                let first = finding.evidence.first().map(|range| range.first);
+                if !is_rule || first != *marked {
+                    wrong.push(format!("{rule}: {:?} at {first:?}, wanted {marked:?}", finding.rule));
+                }
+            }
+            Analysis::NotEnoughEvidence(_) => wrong.push(format!("{rule}: nothing found")),
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+    let known: BTreeSet<&str> = rules::all().map(|rule| rule.id).collect();
+    let shown: BTreeSet<String> = all().into_iter().map(|log| log.rule).collect();
+    let without: Vec<_> = known.iter().filter(|id| !shown.contains(**id)).collect();
+    assert!(without.is_empty(), "rules without a log: {without:?}");
+}
+
+#[test]
+fn nothing_is_made_up() {
+    for lines in [vec![], vec!["all fine".to_owned()], vec![String::new(); 3]] {
+        let Analysis::NotEnoughEvidence(unexplained) = analyse(&input(Ending::exited(1), &lines)) else {
+            panic!("found something in {lines:?}");
+        };
+        assert!(unexplained.worth_a_look.iter().all(|range| range.is_within(1, lines.len())));
+    }
+}
+
+/// What the ranking promises, one case for each of its sentences.
+#[test]
+fn the_most_telling_line_wins() {
+    let refused = "curl: (7) Failed to connect to 127.0.0.1 port 80 after 0 ms: Couldn't connect to server";
+    let full = "cp: error writing 'a': No space left on device";
+    let undeclared = "a.c:1:1: error: 'x' undeclared";
+    let other = "a.c:9:1: error: 'y' undeclared";
+    let cases: &[(&str, &[&str], Ending<'_>, &str, usize)] = &[
+        ("the engine is certain", &[full, "last"], Ending::timed_out(), "step-timeout", 2),
+        ("a cause beats general words", &[full, refused], Ending::exited(1), "disk-full", 1),
+        ("general words beat an exit code", &[refused, "bye"], Ending::exited(137), "connection-refused", 1),
+        ("the later of equals wins", &[undeclared, full], Ending::exited(1), "disk-full", 2),
+        ("the first of a group is shown", &["x", undeclared, other], Ending::exited(1), "gcc-error", 2),
+    ];
+    for (name, lines, ending, rule, line) in cases {
+        let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+        let finding = found(&input(*ending, &lines));
+        assert_eq!((finding.rule.as_deref(), finding.evidence[0].first), (Some(*rule), *line), "{name}");
+    }
+}
+
+#[test]
+fn what_the_last_good_run_printed_too_is_no_evidence() {
+    let good =
+        vec!["12:00:01 cache: Connection refused, going on without".to_owned(), "built 3 files".to_owned()];
+    let lines = vec![
+        "13:50:48 cache: Connection refused, going on without".to_owned(),
+        "built 4 files".to_owned(),
+        "cat: out/site.tar: No such file or directory".to_owned(),
+        "giving up".to_owned(),
+    ];
+    let with = Input { last_good: Some(&good), ..input(Ending::exited(1), &lines) };
+    let finding = found(&with);
+    assert_eq!(finding.rule.as_deref(), Some("file-missing"));
+    assert_eq!(finding.new_lines, [LineRange { first: 3, last: 4 }]);
+    let only_old = Input { lines: &lines[..2], ..with };
+    assert!(matches!(analyse(&only_old), Analysis::NotEnoughEvidence(_)));
+}
+
+#[test]
+fn what_tells_the_tool_may_be_old() {
+    let good = vec!["running 2 tests".to_owned(), "test tests::adds ... ok".to_owned()];
+    let lines = vec!["running 3 tests".to_owned(), "test tests::adds ... FAILED".to_owned()];
+    let finding = found(&Input { last_good: Some(&good), ..input(Ending::exited(101), &lines) });
+    assert_eq!(finding.rule.as_deref(), Some("cargo-test"));
+}
+
+#[test]
+fn a_finding_that_others_contest_is_less_sure() {
+    let lines: Vec<String> =
+        ["a.c:1:1: error: 'x' undeclared", "cp: error writing 'a': No space left on device"]
+            .map(str::to_owned)
+            .into();
+    assert_eq!(found(&input(Ending::exited(1), &lines[1..])).confidence, Confidence::High);
+    assert_eq!(found(&input(Ending::exited(1), &lines)).confidence, Confidence::Medium);
+}
+
+#[test]
+fn a_signal_is_read_from_what_the_engine_recorded() {
+    let killed = "ended by signal 9 (KILL), which nobody of us sent: perhaps the machine ran out of memory";
+    assert_eq!(Ending::recorded(Cause::Killed, None, killed).signal, Some(9));
+    let exited = "exited with 139: a command in it was ended by signal 11 (SEGV)";
+    assert_eq!(Ending::recorded(Cause::StepFailed, Some(139), exited).signal, None);
+    let finding = found(&input(Ending::recorded(Cause::Killed, None, killed), &["linking".to_owned()]));
+    assert_eq!(finding.rule.as_deref(), Some("signal-kill"));
+}
+
+#[test]
+fn lines_are_counted_as_the_log_counts_them() {
+    let lines = vec!["x".to_owned(), "cat: a: No such file or directory".to_owned()];
+    let tail = Input { first_line: 501, ..input(Ending::exited(1), &lines) };
+    assert_eq!(found(&tail).evidence[0], LineRange::one(502));
+    let mut long = vec!["y".to_owned(); berth_analysis::LINES_MAX];
+    long.extend(lines);
+    assert_eq!(found(&input(Ending::exited(1), &long)).evidence[0].first, long.len());
+}
+
+/// The cause stands first: it is seen as long as what follows fits.
+#[test]
+fn a_log_is_looked_at_up_to_each_limit() {
+    let cause = "cat: a: No such file or directory";
+    let is_seen = |filler: &str, count: usize| {
+        let mut lines = vec![cause.to_owned()];
+        lines.extend(std::iter::repeat_n(filler.to_owned(), count));
+        matches!(analyse(&input(Ending::exited(1), &lines)), Analysis::Found(_))
+    };
+    assert!(is_seen("x", LINES_MAX - 1));
+    assert!(!is_seen("x", LINES_MAX));
+    let long = "x".repeat(LINE_CHARS_MAX);
+    let fits = (LOG_BYTES_MAX - cause.len()) / LINE_CHARS_MAX;
+    assert!(is_seen(&long, fits));
+    assert!(!is_seen(&long, fits + 1));
+    let at = |before: usize| vec![format!("{}{cause}", " ".repeat(before))];
+    let inside = LINE_CHARS_MAX - cause.len();
+    assert!(matches!(analyse(&input(Ending::exited(1), &at(inside))), Analysis::Found(_)));
+    assert!(matches!(
+        analyse(&input(Ending::exited(1), &at(inside + cause.len()))),
+        Analysis::NotEnoughEvidence(_)
+    ));
+}
