@@ -144,6 +144,7 @@ mod tests {
 
     use super::*;
 
+    #[expect(clippy::needless_pass_by_value, reason = "tests write their steps in place")]
     fn parsed(steps: Value) -> Result<Vec<StepMetadata>, String> {
         StepMetadata::parse(json!({"status": "SUCCESS", "data": {"metadata": steps}}).to_string().as_bytes())
     }

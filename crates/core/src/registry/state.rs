@@ -91,20 +91,16 @@ macro_rules! words {
 }
 
 words! {
+    #[derive(Default)]
     RegistryStatus {
         /// Nobody has looked since it was made or changed.
+        #[default]
         Pending = "pending",
         Building = "building",
         /// What its ref points at can be used.
         Ready = "ready",
         /// What its ref points at cannot be used. What was built before still can.
         Failed = "failed",
-    }
-}
-
-impl Default for RegistryStatus {
-    fn default() -> Self {
-        RegistryStatus::Pending
     }
 }
 

@@ -20,6 +20,7 @@ use super::lost::LIVE_MAX;
 use super::report::{Ending, Named, Next, Said, Stored, order, renew, store_report};
 use super::rollback::kept_then;
 use crate::app::App;
+use crate::artifacts::ArtifactError;
 use crate::error::AppError;
 use crate::git::{GitError, Sha};
 use crate::logs::{Appended, LogError, LogKey, LogStream};
@@ -221,8 +222,23 @@ impl Link for Embedded {
         done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
     }
 
-    fn fetch_registry(&self, _attempt: &AttemptRef, _digest: &str, _into: &Path) -> Result<(), LinkError> {
-        Err(LinkError::Refused("there is no such registry".into()))
+    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let plan = self.plan_of(&it)?;
+        let mut custom =
+            plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(|it| it.custom.as_ref());
+        // Whoever may run one deployment is not handed what another organization or pipeline has built.
+        let Some(pinned) = custom.find(|pinned| pinned.digest == digest) else {
+            return Err(LinkError::Refused("the deployment has no step of such a registry".into()));
+        };
+        let done = self.app.artifacts.unpack(it.org, digest, into);
+        done.map_err(|error| {
+            let text = format!("registry \"{}\": {error}", pinned.name);
+            match error {
+                ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(text),
+                _ => LinkError::Refused(text),
+            }
+        })
     }
 
     fn keep_artifact(

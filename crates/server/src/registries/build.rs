@@ -144,7 +144,7 @@ impl Work {
                 log.say(&format!("[berth] steps: {}; kept as {digest}", keys.join(", ")));
             }
             Err(BuildFailed::Failed(error) | BuildFailed::Machine(error)) => {
-                log.say(&format!("[berth] failed: {error}"))
+                log.say(&format!("[berth] failed: {error}"));
             }
             Err(BuildFailed::Stopped) => log.say("[berth] stopped with the server; another build follows"),
         }

@@ -1,6 +1,7 @@
 //! Registries: added through the API, built by the background work from real repositories, used in definitions.
 
 mod built;
+mod handed_out;
 mod hostile;
 mod interrupted;
 mod resource;

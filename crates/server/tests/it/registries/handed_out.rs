@@ -1,0 +1,70 @@
+//! What was built, handed to the runner that executes a step of it, and to nobody else.
+
+use std::time::Duration;
+
+use berth_api::runner::{Acquire, Assignment, Link as _, LinkError};
+use berth_server::engine::Embedded;
+
+use super::super::world::World;
+use super::super::yard::Yard;
+use super::*;
+
+const STEPS: &str = "  steps:\n    - {name: Deploy, type: tools/deploy}\n";
+
+/// Deploys the pipeline, and takes its step as a runner does.
+async fn granted(yard: &Yard) -> (Embedded, Assignment) {
+    yard.deploy("shop").await;
+    work::tick(&yard.app).await.unwrap();
+    let link = Embedded::new(yard.app.clone());
+    let taken = tokio::task::spawn_blocking(move || {
+        let boot = link.boot().to_owned();
+        let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec!["linux".into()] };
+        let work = link.acquire(&asked, Duration::ZERO).unwrap();
+        (link, work)
+    });
+    let (link, mut work) = taken.await.unwrap();
+    (link, work.pop().unwrap())
+}
+
+#[tokio::test]
+async fn a_runner_gets_the_version_its_plan_names_and_no_other() {
+    let world = World::new().await;
+    let yard = Yard::new(&world).await;
+    let (tools, other) = (origin(&["deploy"]), origin(&["other"]));
+    tools.write("extra", "of the first version");
+    tools.commit("with a mark");
+    added(&world, "tools", &tools).await;
+    added(&world, "other", &other).await;
+    yard.pipeline(&world, "shop", STEPS).await;
+    let (link, assignment) = granted(&yard).await;
+    let call = assignment.custom.unwrap();
+    let pinned = view(&world, "tools").await["lastGood"]["digest"].clone();
+    assert_eq!((&json!(call.digest), call.start.as_str()), (&pinned, "sh start.sh"));
+
+    // Whatever happens to the registry afterwards, this is what runs.
+    tools.write("extra", "of another version");
+    tools.commit("moves on");
+    sync(&world, "tools").await;
+    let gone =
+        world.send(super::call("DELETE", &format!("{REGISTRIES}/tools?force=true")).by(&world.ada)).await;
+    assert_eq!(gone.status, 200, "{}", gone.text);
+    let foreign = view(&world, "other").await["lastGood"]["digest"].as_str().unwrap().to_owned();
+
+    let fetched = tokio::task::spawn_blocking(move || {
+        let into = tempfile::tempdir().unwrap();
+        link.fetch_registry(&assignment.attempt, &call.digest, into.path()).unwrap();
+        let extra = std::fs::read_to_string(into.path().join("extra")).unwrap();
+        let refused = [foreign.as_str(), "sha256:0", "../../berth.db"].map(|digest| {
+            let into = tempfile::tempdir().unwrap();
+            let refused = link.fetch_registry(&assignment.attempt, digest, into.path()).unwrap_err();
+            assert_eq!(std::fs::read_dir(into.path()).unwrap().count(), 0);
+            refused
+        });
+        (extra, refused)
+    });
+    let (extra, refused) = fetched.await.unwrap();
+    assert_eq!(extra, "of the first version");
+    for error in refused {
+        assert_eq!(error, LinkError::Refused("the deployment has no step of such a registry".into()));
+    }
+}
