@@ -10,6 +10,7 @@ mod harness;
 mod history;
 mod hostile;
 mod keys;
+mod kit;
 mod linear;
 mod plan;
 mod random;

@@ -11,14 +11,13 @@ use berth_runner::Sandbox;
 use berth_runner::registry::{
     BuildFailed, BuildRequest, Built, CallFailed, CallRequest, Called, build, call, task,
 };
+use berth_server::limits::{REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX};
 use serde_json::{Map, Value};
 
 use super::interrupt::Interrupt;
 use super::screen::{Mark, Screen, shown};
 use super::{INTERRUPTED, NOT_FOUND, TestArgs, USAGE, copy, hints};
 
-const BUILD_TIMEOUT: Duration = Duration::from_secs(15 * 60);
-const BUILD_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 /// Of one step.
 const CALLS_MAX: usize = 10_000;
 /// Who agrees here.
@@ -115,8 +114,8 @@ impl Trial<'_> {
         let request = BuildRequest {
             source: self.source.clone(),
             scratch: self.scratch.clone(),
-            timeout: BUILD_TIMEOUT,
-            bytes_max: BUILD_BYTES_MAX,
+            timeout: Duration::from_secs(REGISTRY_BUILD_S_MAX),
+            bytes_max: REGISTRY_BYTES_MAX,
             is_stopping: &is_stopping,
             sandbox: Sandbox::Auto,
             hidden: Vec::new(),
