@@ -2,6 +2,7 @@
 
 mod demo;
 mod etcd;
+mod npm;
 mod postgres;
 mod schemathesis;
 mod served;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::postgres;
 use crate::schemathesis::{self, Verdict};
 use crate::tool::{cargo, cargo_has, run as run_command};
+use crate::{npm, postgres};
 
 enum Outcome {
     Passed,
@@ -25,13 +25,15 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         [only] if only == "--quick" => true,
         _ => return Err("usage: cargo xtask test [--quick]".into()),
     };
-    let mut bin = None;
-    let mut steps = vec![step("tools", "looking for a PostgreSQL server", || tools(quick, &mut bin))];
+    let mut found = Found::default();
+    let mut steps = vec![step("tools", "looking for a PostgreSQL server and programs from npm", || {
+        tools(quick, &mut found)
+    })];
     steps.push(step("format", "cargo fmt --all --check", format));
     if !quick {
         steps.push(step("lint", "cargo clippy, a cold build takes some minutes", lint));
     }
-    steps.push(step("tests", "all tests, a cold build takes some minutes", || tests(bin.as_ref())));
+    steps.push(step("tests", "all tests, a cold build takes some minutes", || tests(&found)));
     if !quick {
         steps.push(step("api", "requests made up from the OpenAPI document", api));
     }
@@ -48,7 +50,23 @@ fn step(name: &'static str, what: &str, work: impl FnOnce() -> Outcome) -> Step 
     Step { name, took: start.elapsed(), outcome }
 }
 
-fn tools(quick: bool, bin: &mut Option<PathBuf>) -> Outcome {
+/// What tests use and are told of.
+#[derive(Default)]
+struct Found {
+    postgres: Option<PathBuf>,
+    npm: Option<PathBuf>,
+}
+
+fn tools(quick: bool, into: &mut Found) -> Outcome {
+    let packages = match npm::find() {
+        Some(found) => Ok(found),
+        None if quick => Err(npm::missing("--quick installs nothing")),
+        None => npm::install(),
+    };
+    let packages = packages.map(|dir| {
+        println!("    programs from npm in {}", dir.display());
+        into.npm = Some(dir);
+    });
     let found = match postgres::find() {
         Some(found) => Ok(found),
         None if quick => Err(postgres::missing("--quick installs nothing")),
@@ -57,10 +75,12 @@ fn tools(quick: bool, bin: &mut Option<PathBuf>) -> Outcome {
     match found {
         Ok(found) => {
             println!("    PostgreSQL in {}", found.display());
-            *bin = Some(found);
-            Outcome::Passed
+            into.postgres = Some(found);
+            packages.map_or_else(Outcome::Skipped, |()| Outcome::Passed)
         }
-        Err(why) => Outcome::Skipped(why),
+        Err(why) => Outcome::Skipped(
+            [Err(why), packages].into_iter().filter_map(Result::err).collect::<Vec<_>>().join(". "),
+        ),
     }
 }
 
@@ -82,7 +102,7 @@ fn lint() -> Outcome {
     run_command(&mut cargo(args)).map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 
-fn tests(postgres_bin: Option<&PathBuf>) -> Outcome {
+fn tests(found: &Found) -> Outcome {
     let mut command = if cargo_has("nextest") {
         cargo(["nextest", "run", "--workspace", "--no-fail-fast"])
     } else {
@@ -90,8 +110,11 @@ fn tests(postgres_bin: Option<&PathBuf>) -> Outcome {
         // Documentation has no tests; building them takes as long as running all others.
         cargo(["test", "--quiet", "--workspace", "--all-targets", "--no-fail-fast"])
     };
-    if let Some(bin) = postgres_bin {
+    if let Some(bin) = &found.postgres {
         command.env(postgres::BIN_VARIABLE, bin);
+    }
+    if let Some(dir) = &found.npm {
+        command.env(npm::VARIABLE, dir);
     }
     run_command(&mut command).map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }

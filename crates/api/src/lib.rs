@@ -8,6 +8,7 @@ pub mod deployed;
 pub mod deployment;
 pub mod environment;
 pub mod event;
+pub mod fix;
 pub mod insights;
 pub mod log;
 pub mod member;

@@ -22,6 +22,8 @@ pub(crate) struct Settings {
     pub(crate) repository_roots: Vec<PathBuf>,
     pub(crate) repository_hosts: Vec<String>,
     pub(crate) egress: EgressSettings,
+    /// As `--forge` takes them.
+    pub(crate) forges: Vec<String>,
     pub(crate) log: Log,
 }
 
@@ -94,6 +96,7 @@ impl Default for Settings {
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
             egress: EgressSettings::default(),
+            forges: Vec::new(),
             log: Log::default(),
         }
     }
@@ -115,6 +118,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_REPOSITORY_ROOTS",
     "BERTH_REPOSITORY_HOSTS",
     "BERTH_EGRESS__ALLOW",
+    "BERTH_FORGES",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];
@@ -136,6 +140,7 @@ impl Settings {
             .with_list_parse_key("repository_roots")
             .with_list_parse_key("repository_hosts")
             .with_list_parse_key("egress.allow")
+            .with_list_parse_key("forges")
             .try_parsing(true);
         let settings: Self = sources
             .add_source(environment)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::egress::{self, Allowed};
+use crate::forge::ForgeAt;
 use crate::git::Access;
 use crate::limits::{
     GIT_S_MAX, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S,
@@ -44,6 +45,8 @@ pub struct Config {
     pub registry_bytes_max: u64,
     /// Hosts and networks the server's own requests may go to although they are not on the open network.
     pub egress_allow: Vec<Allowed>,
+    /// What hosts of repositories are, where their name does not tell.
+    pub forges: Vec<ForgeAt>,
     /// How long a receiver of webhooks may take.
     pub webhook_max: Duration,
     /// Events a webhook may be behind before the oldest are dropped.
@@ -69,6 +72,7 @@ impl Config {
             registry_build_max: Duration::from_secs(REGISTRY_BUILD_S_MAX),
             registry_bytes_max: REGISTRY_BYTES_MAX,
             egress_allow: Vec::new(),
+            forges: Vec::new(),
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,
         }

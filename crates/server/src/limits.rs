@@ -75,6 +75,9 @@ pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 /// A last-used time is written at most so often.
 pub const LAST_USED_EVERY_S: i64 = 60;
 
+/// Fix pull requests made at once.
+pub const FIXES_AT_ONCE: usize = 2;
+
 /// Runs of git at once; others wait.
 pub const GIT_AT_ONCE: usize = 4;
 /// One run of git: a fetch over a slow line is the longest.

@@ -13,6 +13,7 @@ use berth_server::config::Config;
 use berth_server::credential::Redacted;
 use berth_server::demo::{self, DemoOrganization};
 use berth_server::egress::Allowed;
+use berth_server::forge::ForgeAt;
 use berth_server::serve::serve;
 use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
@@ -63,6 +64,10 @@ pub(crate) struct Args {
     /// given several times
     #[arg(long, value_name = "HOST|CIDR")]
     egress_allow: Vec<String>,
+    /// What a host of repositories is, for fix pull requests: HOST=github, gitlab or gitea, with =URL of its API where it
+    /// is not in the usual place; may be given several times
+    #[arg(long, value_name = "HOST=FORGE[=URL]")]
+    forge: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -87,6 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         egress_allow: allowed(&settings.egress.allow, &args.egress_allow)?,
+        forges: forges(&settings.forges, &args.forge)?,
         ..Config::local(listen)
     };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
@@ -120,6 +126,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn allowed(settings: &[String], args: &[String]) -> anyhow::Result<Vec<Allowed>> {
     let parse = |text: &String| text.parse().with_context(|| format!("egress-allow {text:?}"));
+    settings.iter().chain(args).map(parse).collect()
+}
+
+fn forges(settings: &[String], args: &[String]) -> anyhow::Result<Vec<ForgeAt>> {
+    let parse = |text: &String| text.parse().with_context(|| format!("forge {text:?}"));
     settings.iter().chain(args).map(parse).collect()
 }
 

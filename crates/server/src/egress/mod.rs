@@ -45,6 +45,15 @@ pub struct Post {
     pub body: String,
 }
 
+/// What is asked of somebody who answers with more than a status.
+pub struct Ask {
+    pub url: String,
+    pub headers: Vec<(&'static str, String)>,
+    /// With a body it is a POST, without one a GET.
+    pub body: Option<String>,
+    pub answer_bytes_max: u64,
+}
+
 /// What came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answered {
@@ -92,14 +101,35 @@ impl Egress {
 
     /// Blocks for as long as it takes, and that is bounded.
     pub fn post(&self, post: &Post) -> Result<Answered, Failed> {
+        self.request(&post.url, &post.headers, Some(&post.body), ANSWER_BYTES_MAX)
+    }
+
+    /// As [`Egress::post`], for whoever reads the answer.
+    pub fn ask(&self, ask: &Ask) -> Result<Answered, Failed> {
+        self.request(&ask.url, &ask.headers, ask.body.as_deref(), ask.answer_bytes_max)
+    }
+
+    fn request(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: Option<&str>,
+        answer_bytes_max: u64,
+    ) -> Result<Answered, Failed> {
         let began = Instant::now();
         let failed = |why: String| Failed { why, took: began.elapsed() };
-        let url = self.policy.check(&post.url).map_err(|why| failed(format!("the address {why}")))?;
-        let mut request = self.agent.post(url.as_str());
-        for (name, value) in &post.headers {
-            request = request.header(*name, value);
-        }
-        let mut answer = match request.send(post.body.as_str()) {
+        let url = self.policy.check(url).map_err(|why| failed(format!("the address {why}")))?;
+        let sent = match body {
+            Some(body) => {
+                let request = self.agent.post(url.as_str());
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send(body)
+            }
+            None => {
+                let request = self.agent.get(url.as_str());
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).call()
+            }
+        };
+        let mut answer = match sent {
             Ok(answer) => answer,
             Err(error) => return Err(failed(self.explained(error))),
         };
@@ -108,7 +138,7 @@ impl Egress {
         let status = answer.status().as_u16();
         let mut body = Vec::new();
         // A status is an answer: what it says besides may be cut off.
-        let _ = answer.body_mut().as_reader().take(ANSWER_BYTES_MAX).read_to_end(&mut body);
+        let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
         Ok(Answered { status, retry_after_s, body, took: began.elapsed() })
     }
 

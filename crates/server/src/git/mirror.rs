@@ -67,6 +67,10 @@ impl Mirror {
         Self { bytes_max, ..self }
     }
 
+    pub(super) fn lock(&self) -> &Mutex<()> {
+        &self.lock
+    }
+
     pub(super) fn git(&self) -> Git<'_> {
         Git::within(&self.live, self.time_max, &self.path)
     }

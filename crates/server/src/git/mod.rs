@@ -4,7 +4,9 @@
 //! its own ([`Mirrors::run`]). What comes from a repository is hostile until shown otherwise: addresses and refs are
 //! checked by grammar, programs run with an empty environment and within limits, and what is unpacked stays inside.
 
+mod branch;
 mod checkout;
+mod files;
 mod host;
 mod mirror;
 mod process;
@@ -22,6 +24,8 @@ use tokio::sync::Semaphore;
 use crate::error::AppError;
 use crate::limits::GIT_AT_ONCE;
 
+pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, Pushed, Remote};
+pub use files::CommitFiles;
 pub use mirror::{Heads, Mirror};
 pub use process::Live;
 pub use remote::{Access, Credential};

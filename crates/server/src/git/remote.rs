@@ -31,6 +31,12 @@ impl Credential {
         Self(value)
     }
 
+    /// What an API takes: the token, or the password. A key is neither.
+    pub fn token(&self) -> Option<Redacted> {
+        let (_, password) = self.parts();
+        (!self.is_key() && !password.is_empty()).then(|| Redacted::new(password.to_owned()))
+    }
+
     fn parts(&self) -> (&str, &str) {
         let value = self.0.reveal().trim();
         value.split_once(':').unwrap_or((TOKEN_USER, value))

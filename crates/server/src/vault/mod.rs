@@ -5,6 +5,7 @@
 mod marks;
 mod root;
 mod rotate;
+mod search;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError, RwLock};
@@ -165,15 +166,27 @@ impl Vault {
     /// The value of a secret's version, for the step that was granted it. Every reading is an event.
     pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
         let org = tx.org()?;
-        let sealed = secret::value(tx, secret.id, version)?.ok_or(KeyError::Damaged)?;
-        let found = key::by_id(tx, sealed.key)?.ok_or(KeyError::Damaged)?;
+        let value = self.open_value(tx, org, secret, version)?;
+        let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
+        tx.record(NewEvent::new(EventKind::SecretRead, subject).with("version", version))?;
+        Ok(value)
+    }
+
+    /// Stays in the vault: whoever hands it out records that.
+    fn open_value(
+        &self,
+        db: &mut impl Read,
+        org: OrgId,
+        secret: &Secret,
+        version: i64,
+    ) -> Result<Redacted, KeyError> {
+        let sealed = secret::value(db, secret.id, version)?.ok_or(KeyError::Damaged)?;
+        let found = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
         let key = self.data_key(org, &found)?;
         let bound_to = place(org, secret, version, sealed.key);
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         let plain = root::open(&key, &sealed.bytes, &parts)?;
         let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
-        let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
-        tx.record(NewEvent::new(EventKind::SecretRead, subject).with("version", version))?;
         Ok(Redacted::new(value.to_owned()))
     }
 

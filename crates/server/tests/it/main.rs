@@ -11,6 +11,7 @@ mod engine;
 mod environments;
 mod events;
 mod follow;
+mod forge;
 mod git;
 mod given;
 mod history;

@@ -52,6 +52,8 @@ fn answer(stream: TcpStream, root: &Path, login: &str) -> Option<()> {
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", root)
         .env("GIT_HTTP_EXPORT_ALL", "1")
+        // Who is known may push.
+        .env("REMOTE_USER", "ada")
         .env("REQUEST_METHOD", method)
         .env("PATH_INFO", path)
         .env("QUERY_STRING", query)

@@ -1,0 +1,53 @@
+//! GitLab, where a pull request is called a merge request.
+
+use serde_json::{Value, json};
+
+use super::place::encoded;
+use super::{Branches, Forge, NewPullRequest, Place, PullRequest, pull_request};
+
+pub struct GitLab;
+
+impl Forge for GitLab {
+    fn name(&self) -> &'static str {
+        "gitlab"
+    }
+
+    fn is_at(&self, host: &str) -> bool {
+        host.starts_with("gitlab.")
+    }
+
+    fn api(&self, origin: &str) -> String {
+        format!("{origin}/api/v4")
+    }
+
+    fn headers(&self, token: &str) -> Vec<(&'static str, String)> {
+        vec![("accept", "application/json".to_owned()), ("authorization", format!("Bearer {token}"))]
+    }
+
+    fn find_url(&self, at: &Place, branches: Branches<'_>) -> String {
+        format!("{}?state=opened&source_branch={}&per_page=1", self.open_url(at), encoded(branches.head))
+    }
+
+    fn found(&self, answer: &Value) -> Option<PullRequest> {
+        self.opened(answer.as_array()?.first()?)
+    }
+
+    fn open_url(&self, at: &Place) -> String {
+        format!("{}/projects/{}/merge_requests", at.api, encoded(&at.path))
+    }
+
+    fn open_body(&self, new: NewPullRequest<'_>) -> Value {
+        let Branches { head, base } = new.branches;
+        json!({
+            "title": new.title,
+            "description": new.body,
+            "source_branch": head,
+            "target_branch": base,
+            "remove_source_branch": true,
+        })
+    }
+
+    fn opened(&self, answer: &Value) -> Option<PullRequest> {
+        pull_request(answer, "iid", "web_url")
+    }
+}

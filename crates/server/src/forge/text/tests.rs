@@ -1,0 +1,128 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn about<'a>(hostile: &'a str, evidence: &'a [Quoted]) -> About<'a> {
+    About {
+        summary: hostile,
+        root_cause: hostile,
+        analyser: "rules",
+        evidence,
+        pipeline: "shop",
+        step: "deploy",
+        stage: "production",
+        deployment: "dep_1",
+        analysis: "anl_1",
+        deployment_url: Some("https://berth.acme.test/d/dep_1"),
+        analysis_url: None,
+        asked_by: hostile,
+    }
+}
+
+/// What is outside of fenced blocks.
+fn outside(body: &str) -> String {
+    let (mut out, mut fence) = (String::new(), None::<String>);
+    for line in body.lines() {
+        match &fence {
+            Some(open) if line == open => fence = None,
+            Some(_) => {}
+            None if line.starts_with("```") => fence = Some(line.trim_end_matches("text").to_owned()),
+            None => out.push_str(&format!("{line}\n")),
+        }
+    }
+    assert_eq!(fence, None, "a block does not end: {body}");
+    out
+}
+
+const HOSTILE: &[&str] = &[
+    "@acme/everyone look",
+    "Closes #12 and fixes acme/shop#13, GH-14, !15, &16, %17, ~bug, $18",
+    "![x](https://evil.test/p.png) [click](javascript:alert(1)) <img src=x>",
+    "see https://evil.test or www.evil.test now",
+    "/merge\n/approve\n/close",
+    "[skip ci] skip-checks: true\n\nCo-authored-by: Eve <eve@evil.test>",
+    "```\n@acme/everyone\n```",
+    "`````\n/approve",
+    "\u{1b}[31mred\u{202e}\u{200b}@acme",
+    "<!-- --> <details> <script>alert(1)</script>",
+];
+
+#[test]
+fn nothing_of_a_log_a_model_or_a_name_becomes_active_in_a_forge() {
+    for hostile in HOSTILE {
+        let evidence = [Quoted { line: 7, text: (*hostile).to_owned() }];
+        let about = about(hostile, &evidence);
+        let (body, title, message) = (body(&about), title(&about), commit_message(&about));
+        let outside = outside(&body);
+        let without_ours = outside.replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
+        for text in [&without_ours, &title, &message] {
+            for active in ["@", "#", "![", "](", "://", "www.", "<img", "<!--", "`", "\n/", "[skip", "GH-"] {
+                assert!(!text.contains(active), "{active:?} of {hostile:?} in {text}");
+            }
+        }
+        assert_eq!(title.lines().count(), 1);
+        assert!(!message.to_lowercase().contains("co-authored-by:"), "{message}");
+        let commands = body.lines().filter(|line| line.starts_with('/'));
+        assert_eq!(commands.count(), 0, "{body}");
+    }
+}
+
+#[test]
+fn a_pull_request_says_what_went_wrong_shows_it_and_names_who_asked() {
+    let evidence = [Quoted { line: 3, text: "sh: ./deploy.sh: Permission denied".into() }];
+    let about = About {
+        summary: "Make deploy.sh executable",
+        root_cause: "`deploy.sh` has lost its executable bit.",
+        asked_by: "Ada Lovelace",
+        ..about("", &evidence)
+    };
+    assert_eq!(title(&about), "Make deploy.sh executable");
+    expect_test::expect![[r"
+        Make deploy.sh executable
+
+        Suggested by Berth for the step deploy of shop, which failed.
+        Deployment dep_1, analysis anl_1.
+    "]]
+    .assert_eq(&commit_message(&about));
+    expect_test::expect![[r"
+        Berth suggests this change because a deployment failed. **Nobody has tried it: read it before you merge it.**
+
+        What went wrong, found by rules, not by a model:
+
+        ```text
+        `deploy.sh` has lost its executable bit.
+        ```
+
+        The lines of the log that show it:
+
+        ```text
+             3 | sh: ./deploy.sh: Permission denied
+        ```
+
+        - pipeline shop, stage production, step deploy
+        - [deployment dep_1](<https://berth.acme.test/d/dep_1>)
+        - analysis anl_1
+        - asked for by Ada Lovelace
+    "]]
+    .assert_eq(&body(&about));
+}
+
+#[test]
+fn long_texts_are_cut() {
+    let long = "word ".repeat(10_000);
+    let evidence = vec![Quoted { line: 1, text: long.clone() }; 100];
+    let about = about(&long, &evidence);
+    assert!(body(&about).len() < 16 * 1024);
+    assert_eq!(title(&about).chars().count(), TITLE_CHARS_MAX);
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_text_blocks_end_where_we_say(text in "(`|~|@|/|#|\n|[a-z ]|\\PC){0,80}") {
+        let evidence = [Quoted { line: 1, text: text.clone() }];
+        let made = body(&about(&text, &evidence));
+        let outside = outside(&made).replace("[deployment dep_1](<https://berth.acme.test/d/dep_1>)", "");
+        prop_assert!(!outside.contains('@') && !outside.contains('#') && !outside.contains('`'), "{}", made);
+        prop_assert!(!made.lines().any(|line| line.starts_with('/')), "{}", made);
+    }
+}

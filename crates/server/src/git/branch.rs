@@ -1,0 +1,184 @@
+//! A new branch with one commit on it, made in the mirror without a work tree and pushed to the remote.
+//!
+//! A branch that is there already is never moved: the push succeeds where there was none, or not at all.
+
+use std::io::Write as _;
+use std::sync::PoisonError;
+
+use berth_analysis::diff::FILES_MAX;
+use berth_core::pipeline::grammar::is_branch;
+use berth_core::repository::RemoteUrl;
+use berth_core::time::Timestamp;
+use tempfile::{NamedTempFile, TempDir};
+
+use super::mirror::Mirror;
+use super::remote::{Access, Credential, reach};
+use super::{GitError, Sha};
+
+/// Who commits, whoever the author is.
+const BOT_NAME: &str = "Berth";
+const BOT_EMAIL: &str = "berth@noreply.invalid";
+/// Branches made here begin with it, and no other is ever written.
+pub const BRANCH_PREFIX: &str = "berth/";
+
+/// A file of the commit to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// From the root of the repository.
+    pub path: String,
+    /// None: it is gone.
+    pub after: Option<NewFile>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewFile {
+    pub content: Vec<u8>,
+    pub is_executable: bool,
+}
+
+/// A commit to be made.
+#[derive(Debug, Clone, Copy)]
+pub struct NewCommit<'a> {
+    pub parent: &'a Sha,
+    pub changes: &'a [FileChange],
+    pub message: &'a str,
+    /// Whoever asked for it: rules about authors look at the address.
+    pub author_email: &'a str,
+    pub at: Timestamp,
+}
+
+/// What came of a push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pushed {
+    /// What the branch points at.
+    pub commit: Sha,
+    /// The branch was there with the same content.
+    pub was_there: bool,
+}
+
+impl Mirror {
+    /// Makes a commit. The same arguments make the same one.
+    pub fn commit(&self, new: NewCommit<'_>) -> Result<Sha, GitError> {
+        let NewCommit { parent, changes, message, author_email, at } = new;
+        if changes.is_empty() || changes.len() > FILES_MAX {
+            return Err(GitError::Refused(format!("a commit changes from 1 to {FILES_MAX} files")));
+        }
+        let _held = self.lock().lock().unwrap_or_else(PoisonError::into_inner);
+        let index = tempfile::tempdir().map_err(GitError::io("there is no place for an index"))?;
+        self.with(&index).args(["read-tree", "--end-of-options", parent.as_str()]).run()?.ok()?;
+        for change in changes {
+            self.stage(&index, change)?;
+        }
+        let tree = self.with(&index).arg("write-tree").run()?.ok()?.text();
+        let tree = parsed(&tree)?;
+        let old = self.git().args(["rev-parse", "--verify", &format!("{parent}^{{tree}}")]).run()?.ok()?;
+        if parsed(&old.text())? == tree {
+            return Err(GitError::Refused("the commit would change nothing".into()));
+        }
+        let when = format!("{} +0000", at.as_micros() / 1_000_000);
+        let git = self.git().env("GIT_AUTHOR_NAME", BOT_NAME).env("GIT_AUTHOR_EMAIL", author_email);
+        let git = git.env("GIT_COMMITTER_NAME", BOT_NAME).env("GIT_COMMITTER_EMAIL", BOT_EMAIL);
+        let git = git.env("GIT_AUTHOR_DATE", when.as_str()).env("GIT_COMMITTER_DATE", when.as_str());
+        let git = git.args(["commit-tree", tree.as_str(), "-p", parent.as_str(), "-m", message]);
+        parsed(&git.run()?.ok()?.text())
+    }
+
+    /// Pushes a commit as a branch that is not there yet. `kept` are branches that are never written.
+    pub fn push_new(
+        &self,
+        to: &Remote<'_>,
+        commit: &Sha,
+        branch: &str,
+        kept: &[&str],
+    ) -> Result<Pushed, GitError> {
+        if !branch.starts_with(BRANCH_PREFIX) || !is_branch(branch) || kept.contains(&branch) {
+            return Err(GitError::Refused(format!(
+                "only new branches that begin with {BRANCH_PREFIX} are written"
+            )));
+        }
+        let _held = self.lock().lock().unwrap_or_else(PoisonError::into_inner);
+        let full = format!("refs/heads/{branch}");
+        match self.head_of(to, &full)? {
+            Some(there) if self.is_same(&there, commit)? => {
+                return Ok(Pushed { commit: there, was_there: true });
+            }
+            Some(_) => {
+                return Err(GitError::Refused(format!(
+                    "the branch {branch} is there already with other content; delete it, or merge it"
+                )));
+            }
+            None => {}
+        }
+        let (git, key) = reach(self.git(), to.url, to.credential, to.access)?;
+        // The lease is on "there is no such branch": what somebody else made meanwhile is not moved, not even forward.
+        let git = git.args(["push", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
+        let git = git.arg(format!("--force-with-lease={full}:")).args(["--end-of-options", to.url.as_str()]);
+        let ran = git.arg(format!("{commit}:{full}")).run()?.ok();
+        drop(key);
+        ran.map(|_| Pushed { commit: commit.clone(), was_there: false })
+    }
+
+    /// The same files on top of the same commit, whoever made it and when.
+    fn is_same(&self, there: &Sha, ours: &Sha) -> Result<bool, GitError> {
+        if there == ours {
+            return Ok(true);
+        }
+        let of = |commit: &Sha| {
+            let git = self.git().args(["log", "-1", "--format=%T %P", "--end-of-options", commit.as_str()]);
+            Ok::<_, GitError>(git.run()?.ok().ok().map(|ran| ran.text()))
+        };
+        // One that the mirror does not know was made by somebody else.
+        Ok(of(there)?.is_some_and(|there| of(ours).is_ok_and(|ours| ours.as_deref() == Some(&there))))
+    }
+
+    /// What a branch of the remote points at now.
+    fn head_of(&self, to: &Remote<'_>, full: &str) -> Result<Option<Sha>, GitError> {
+        let (git, key) = reach(self.git(), to.url, to.credential, to.access)?;
+        let git = git.args(["ls-remote", "--end-of-options", to.url.as_str(), full]);
+        let ran = git.run()?.ok()?;
+        drop(key);
+        let text = ran.text();
+        let found = text.lines().filter_map(|line| line.split_once('\t'));
+        Ok(found.into_iter().find(|(_, name)| *name == full).and_then(|(sha, _)| Sha::parse(sha)))
+    }
+
+    fn stage(&self, index: &TempDir, change: &FileChange) -> Result<(), GitError> {
+        let git = self.with(index).arg("update-index");
+        let git = match &change.after {
+            None => git.args(["--force-remove", "--", &change.path]),
+            Some(file) => {
+                let mode = if file.is_executable { "100755" } else { "100644" };
+                let sha = self.keep(&file.content)?;
+                git.args(["--add", "--cacheinfo"]).arg(format!("{mode},{sha},{}", change.path))
+            }
+        };
+        git.run()?.ok().map(drop)
+    }
+
+    /// Keeps content as an object, as it is: no filter, no line ends changed.
+    fn keep(&self, content: &[u8]) -> Result<Sha, GitError> {
+        let failed = || GitError::io("there is no place for a file");
+        let mut file = NamedTempFile::new().map_err(failed())?;
+        file.write_all(content).and_then(|()| file.flush()).map_err(failed())?;
+        let git = self.git().hide(&file.path().to_string_lossy());
+        let ran = git.args(["hash-object", "-w", "--no-filters", "--"]).arg(file.path()).run()?.ok()?;
+        parsed(&ran.text())
+    }
+
+    fn with(&self, index: &TempDir) -> super::process::Git<'_> {
+        let git = self.git().env("GIT_INDEX_FILE", index.path().join("index"));
+        git.hide(&index.path().to_string_lossy())
+    }
+}
+
+/// Where something is pushed to.
+#[derive(Clone, Copy)]
+pub struct Remote<'a> {
+    pub url: &'a RemoteUrl,
+    pub credential: Option<&'a Credential>,
+    pub access: &'a Access,
+}
+
+fn parsed(text: &str) -> Result<Sha, GitError> {
+    Sha::parse(text.trim()).ok_or_else(|| GitError::Failed("git did not name what it made".into()))
+}

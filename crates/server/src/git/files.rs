@@ -1,0 +1,50 @@
+//! The files of a commit, as what applies diffs wants them.
+
+use std::cell::RefCell;
+
+use berth_analysis::diff::{Entry, FILE_BYTES_MAX, File, Files};
+
+use super::mirror::Mirror;
+use super::tree::Kind;
+use super::{GitError, Sha};
+
+/// What git could not answer is kept for [`CommitFiles::finish`]: whoever asks here is only told that nothing is there.
+pub struct CommitFiles<'a> {
+    mirror: &'a Mirror,
+    commit: &'a Sha,
+    failed: RefCell<Option<GitError>>,
+}
+
+impl<'a> CommitFiles<'a> {
+    pub fn new(mirror: &'a Mirror, commit: &'a Sha) -> Self {
+        Self { mirror, commit, failed: RefCell::new(None) }
+    }
+
+    /// Whether every question was answered.
+    pub fn finish(self) -> Result<(), GitError> {
+        self.failed.into_inner().map_or(Ok(()), Err)
+    }
+
+    fn find(&self, path: &str) -> Result<Option<Entry>, GitError> {
+        let found = self.mirror.entries(self.commit, Some(path), &[])?;
+        let Some(entry) = found.into_iter().find(|entry| entry.path == path) else { return Ok(None) };
+        let is_executable = match entry.kind {
+            Kind::Directory => return Ok(Some(Entry::Directory)),
+            Kind::Symlink => return Ok(Some(Entry::Symlink)),
+            Kind::Submodule => return Ok(Some(Entry::Submodule)),
+            Kind::File => false,
+            Kind::Executable => true,
+        };
+        let content = self.mirror.read(self.commit, path, FILE_BYTES_MAX as u64)?.unwrap_or_default();
+        Ok(Some(Entry::File(File { content, is_executable })))
+    }
+}
+
+impl Files for CommitFiles<'_> {
+    fn entry(&self, path: &str) -> Option<Entry> {
+        self.find(path).unwrap_or_else(|error| {
+            self.failed.borrow_mut().get_or_insert(error);
+            None
+        })
+    }
+}

@@ -1,0 +1,36 @@
+//! Looks for secrets in a text that is about to leave the server.
+
+use berth_core::id::OrgId;
+use berth_core::mask::Masker;
+use berth_store::Read;
+use berth_store::query::{From, secrets};
+
+use super::{KeyError, Vault};
+use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
+
+/// Values that are looked for at once.
+const SECRETS_AT_ONCE: i64 = 100;
+
+impl Vault {
+    /// Whether a text holds the value of a secret of the organization, in any of the forms that are masked in logs. No
+    /// value leaves the vault.
+    pub(crate) fn finds_secret(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<bool, KeyError> {
+        let mut from = From::Offset(0);
+        for _ in 0..=SECRETS_PER_ORGANIZATION_MAX / SECRETS_AT_ONCE {
+            let slice = secrets::list(db, &from, SECRETS_AT_ONCE)?;
+            let mut values = Vec::with_capacity(slice.items.len());
+            for secret in &slice.items {
+                values.push(self.open_value(db, org, secret, secret.version)?);
+            }
+            let revealed: Vec<&str> = values.iter().map(crate::credential::Redacted::reveal).collect();
+            if Masker::new(&revealed).finds_in(text) {
+                return Ok(true);
+            }
+            match slice.items.last() {
+                Some(last) if slice.has_more => from = From::After(last.id.to_string()),
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,139 @@
+//! What is sent to each forge, and what is made of good, bad and hostile answers.
+
+use std::time::Duration;
+
+use berth_server::forge::{ForgeError, PullRequest};
+use serde_json::json;
+
+use super::{BRANCHES, Double, LIMIT, NEW, client};
+
+const TOKEN: &str = "hunter2-token";
+
+#[test]
+fn a_double_of_gitlab_is_asked_as_gitlab_wants_it() {
+    let made = json!({"iid": 7, "web_url": "https://gitlab.acme.test/acme/shop/-/merge_requests/7"});
+    let opened = made.clone();
+    let gitlab = Double::start(move |asked| match asked.line.starts_with("GET") {
+        true => (200, "[]".into()),
+        false => (201, opened.to_string()),
+    });
+    let client = client("gitlab", &gitlab.url, TOKEN, LIMIT);
+    assert_eq!(client.find(BRANCHES), Ok(None));
+    let url = made["web_url"].as_str().unwrap().to_owned();
+    assert_eq!(client.open(NEW), Ok(PullRequest { number: 7, url }));
+    assert_eq!(
+        gitlab.lines(),
+        [
+            "GET /projects/acme%2Fshop/merge_requests?state=opened&source_branch=berth%2Ffix-0123456789ab&per_page=1",
+            "POST /projects/acme%2Fshop/merge_requests",
+        ]
+    );
+    let asked = gitlab.asked();
+    assert!(asked.iter().all(|asked| asked.headers["authorization"] == format!("Bearer {TOKEN}")));
+    assert_eq!(
+        asked[1].body,
+        json!({
+            "title": "Make deploy.sh executable",
+            "description": "Because.\n",
+            "source_branch": "berth/fix-0123456789ab",
+            "target_branch": "main",
+            "remove_source_branch": true,
+        })
+    );
+}
+
+#[test]
+fn a_double_of_gitea_is_asked_as_gitea_wants_it() {
+    let made = |state: &str| json!({"number": 3, "state": state, "html_url": "https://git.acme.test/acme/shop/pulls/3"});
+    let states = std::sync::Mutex::new(vec![(404, json!({})), (200, made("closed")), (200, made("open"))]);
+    let gitea = Double::start(move |asked| match asked.line.starts_with("GET") {
+        true => {
+            let (status, body) = states.lock().unwrap().remove(0);
+            (status, body.to_string())
+        }
+        false => {
+            (201, json!({"number": 4, "html_url": "https://git.acme.test/acme/shop/pulls/4"}).to_string())
+        }
+    });
+    let client = client("gitea", &gitea.url, TOKEN, LIMIT);
+    assert_eq!(client.find(BRANCHES), Ok(None), "there is none");
+    assert_eq!(client.find(BRANCHES), Ok(None), "it is closed");
+    assert_eq!(client.find(BRANCHES).unwrap().unwrap().number, 3);
+    assert_eq!(client.open(NEW).unwrap().number, 4);
+    let asked = gitea.asked();
+    assert_eq!(asked[0].line, "GET /repos/acme/shop/pulls/main/berth%2Ffix-0123456789ab");
+    assert_eq!(asked[3].line, "POST /repos/acme/shop/pulls");
+    assert_eq!(asked[3].headers["authorization"], format!("token {TOKEN}"));
+    let sent = json!({"title": NEW.title, "body": NEW.body, "head": BRANCHES.head, "base": "main"});
+    assert_eq!(asked[3].body, sent);
+}
+
+#[test]
+fn one_that_somebody_opened_meanwhile_is_taken_as_it_is() {
+    let looks = std::sync::atomic::AtomicUsize::new(0);
+    let there = json!([{"number": 9, "html_url": "https://github.com/acme/shop/pull/9"}]);
+    let github = Double::start(move |asked| match asked.line.starts_with("GET") {
+        true if looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 => (200, "[]".into()),
+        true => (200, there.to_string()),
+        false => (422, json!({"message": "Validation Failed"}).to_string()),
+    });
+    let client = client("github", &github.url, TOKEN, LIMIT);
+    assert_eq!(client.find(BRANCHES), Ok(None));
+    assert_eq!(client.open(NEW).unwrap().number, 9);
+}
+
+#[test]
+fn bad_and_hostile_answers_are_told_without_the_token_and_nothing_of_them_is_a_link() {
+    let echoed = json!({"message": format!("bad token {TOKEN} \u{1b}[31m\u{202e}")}).to_string();
+    let link = |url: &str| json!({"number": 1, "html_url": url}).to_string();
+    let said = |status, said: &str| ForgeError::Refused { status, said: said.into() };
+    for (status, body, expected) in [
+        (401, "{}".to_owned(), ForgeError::NotAllowed),
+        (403, "{}".to_owned(), ForgeError::NotAllowed),
+        (404, "{}".to_owned(), ForgeError::NotFound),
+        (429, "{}".to_owned(), ForgeError::Busy),
+        (400, echoed, said(400, "bad token …")),
+        (500, "<html>".to_owned(), said(500, "it does not say why")),
+        (302, String::new(), said(302, "it does not say why")),
+        (200, "not json".to_owned(), ForgeError::Odd),
+        (201, "[]".to_owned(), ForgeError::Odd),
+        (201, link("javascript:alert(1)"), ForgeError::Odd),
+        (201, link("https://ada:secret@evil.test/"), ForgeError::Odd),
+        (201, json!({"number": -1, "html_url": "https://a.test/"}).to_string(), ForgeError::Odd),
+        (
+            201,
+            json!({"number": 1, "html_url": format!("https://a.test/{}", "x".repeat(3_000))}).to_string(),
+            ForgeError::Odd,
+        ),
+        (
+            201,
+            format!(
+                "{{\"number\": 1, \"html_url\": \"https://a.test/\", \"x\": \"{}\"}}",
+                "x".repeat(2_000_000)
+            ),
+            ForgeError::Odd,
+        ),
+    ] {
+        let shown = format!("{status} {}", &body[..body.len().min(80)]);
+        let forge = Double::start(move |_| (status, body.clone()));
+        let error = client("github", &forge.url, TOKEN, LIMIT).open(NEW).unwrap_err();
+        assert_eq!(error, expected, "{shown}");
+        assert!(!error.to_string().contains(TOKEN), "{error}");
+    }
+}
+
+#[test]
+fn a_forge_that_is_slow_away_or_inside_is_told_and_hears_no_token() {
+    let slow = Double::start(|_| {
+        std::thread::park_timeout(Duration::from_secs(60));
+        (200, "[]".into())
+    });
+    let error = client("github", &slow.url, TOKEN, Duration::from_millis(300)).find(BRANCHES).unwrap_err();
+    assert!(error.to_string().contains("no answer within"), "{error}");
+    let gone = client("github", "http://127.0.0.1:1", TOKEN, LIMIT).find(BRANCHES).unwrap_err();
+    assert!(matches!(gone, ForgeError::Unreachable(_)), "{gone}");
+    for inside in ["http://10.0.0.7/api", "https://169.254.169.254/", "http://localhost.test/"] {
+        let error = client("github", inside, TOKEN, LIMIT).find(BRANCHES).unwrap_err();
+        assert!(matches!(error, ForgeError::Unreachable(_)), "{error}");
+    }
+}

@@ -1,0 +1,72 @@
+//! GitHub, emulated; and GitHub's own description of its API, which every request obeys.
+
+use berth_server::forge::ForgeError;
+use serde_json::{Value, json};
+
+use super::npm::{Served, file};
+use super::{BRANCHES, LIMIT, NEW, client};
+
+/// The emulator's own.
+pub(crate) const TOKEN: &str = "test_token_admin";
+
+/// An emulated GitHub with the repository `admin/shop`.
+pub(crate) fn github() -> Option<Served> {
+    let program = file("emulate/dist/index.js")?;
+    let served = Served::start(&program, &["start", "--service", "github", "--port", "PORT"]);
+    let made = asked(&served.url, "/user/repos", Some(&json!({"name": "shop", "auto_init": true})));
+    assert_eq!(made["full_name"], "admin/shop", "{made}");
+    Some(served)
+}
+
+/// As a person asks it.
+pub(crate) fn asked(url: &str, path: &str, body: Option<&Value>) -> Value {
+    let mut command = std::process::Command::new("curl");
+    command.args(["--silent", "--show-error", "--max-time", "30", "--header"]);
+    command.arg(format!("Authorization: Bearer {TOKEN}")).arg(format!("{url}{path}"));
+    if let Some(body) = body {
+        command.args(["--header", "Content-Type: application/json", "--data", &body.to_string()]);
+    }
+    let ran = command.output().unwrap();
+    serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
+}
+
+fn at_admin(url: &str, token: &str) -> berth_server::forge::Client {
+    let mut client = client("github", url, token, LIMIT);
+    "admin/shop".clone_into(&mut client.at.path);
+    client
+}
+
+#[test]
+fn an_emulated_github_opens_one_pull_request_and_finds_it_again() {
+    let Some(github) = github() else { return };
+    let client = at_admin(&github.url, TOKEN);
+    assert_eq!(client.find(BRANCHES), Ok(None));
+    let opened = client.open(NEW).unwrap();
+    assert_eq!(client.find(BRANCHES), Ok(Some(opened.clone())));
+    assert!(opened.url.ends_with(&format!("/admin/shop/pull/{}", opened.number)), "{}", opened.url);
+    let seen = asked(&github.url, &format!("/repos/admin/shop/pulls/{}", opened.number), None);
+    assert_eq!((&seen["title"], &seen["body"]), (&json!(NEW.title), &json!(NEW.body)));
+    assert_eq!((&seen["head"]["ref"], &seen["base"]["ref"]), (&json!(BRANCHES.head), &json!("main")));
+    let elsewhere = client_elsewhere(&github.url);
+    assert_eq!(elsewhere.open(NEW), Err(ForgeError::NotFound));
+}
+
+fn client_elsewhere(url: &str) -> berth_server::forge::Client {
+    let mut client = at_admin(url, TOKEN);
+    "admin/nothing".clone_into(&mut client.at.path);
+    client
+}
+
+#[test]
+fn every_request_to_github_obeys_githubs_own_description() {
+    let Some(prism) = file("@stoplight/prism-cli/dist/index.js") else { return };
+    let Some(described) = file("@octokit/openapi/generated/api.github.com.json") else { return };
+    let described = described.display().to_string();
+    let served = Served::start(&prism, &["mock", "--port", "PORT", "--host", "127.0.0.1", &described]);
+    let client = at_admin(&served.url, TOKEN);
+    client.find(BRANCHES).unwrap();
+    client.open(NEW).unwrap();
+    // What breaks the description is refused: the two above were really looked at.
+    let wrong = asked(&served.url, "/repos/admin/shop/pulls", Some(&json!({"title": 1})));
+    assert_eq!(wrong["status"], 422, "{wrong}");
+}

@@ -1,0 +1,33 @@
+//! Forges: an emulated GitHub and GitHub's own description of its API; doubles of GitLab and Gitea, which cannot be
+//! installed here.
+
+mod double;
+mod doubles;
+mod emulated;
+pub(crate) mod npm;
+
+use std::time::Duration;
+
+use berth_core::repository::RemoteUrl;
+use berth_server::credential::Redacted;
+use berth_server::egress::{Egress, Policy, of_the_system};
+use berth_server::forge::{Branches, Client, NewPullRequest, Place};
+
+pub(crate) use double::Double;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A client of the repository `acme/shop` on a forge of this kind at this address.
+fn client(kind: &str, api: &str, token: &str, limit: Duration) -> Client {
+    let url = RemoteUrl::parse("https://git.acme.test/acme/shop.git").unwrap();
+    let known = [format!("git.acme.test={kind}={api}").parse().unwrap()];
+    let (forge, at) = Place::of(&url, &known).unwrap();
+    let policy = Policy { allowed: vec!["127.0.0.1".parse().unwrap()] };
+    let egress = Egress::new(policy, of_the_system(), limit);
+    Client { egress, forge, at, token: Redacted::new(token.into()) }
+}
+
+const BRANCHES: Branches<'_> = Branches { head: "berth/fix-0123456789ab", base: "main" };
+
+const NEW: NewPullRequest<'_> =
+    NewPullRequest { branches: BRANCHES, title: "Make deploy.sh executable", body: "Because.\n" };

@@ -1,0 +1,60 @@
+//! Programs from npm that tests use. `cargo xtask test` installs them; a test that lacks one says so.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The directory that has the packages in `node_modules`.
+const VARIABLE: &str = "BERTH_TEST_NPM";
+const STARTS_MAX: Duration = Duration::from_secs(240);
+
+/// A file of an installed package. `None`: this machine cannot run the test, and it was said.
+pub(crate) fn file(path: &str) -> Option<PathBuf> {
+    let dir = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let found = dir.map(|dir| dir.join("node_modules").join(path)).filter(|path| path.exists());
+    if found.is_none() {
+        eprintln!("SKIPPED: {VARIABLE} names no directory with {path}; `cargo xtask test` installs it");
+        assert!(std::env::var("CI").is_err(), "continuous integration has everything");
+    }
+    found
+}
+
+/// A program of Node that serves HTTP, ended with the test.
+pub(crate) struct Served {
+    pub(crate) url: String,
+    child: Child,
+    _dir: tempfile::TempDir,
+}
+
+impl Served {
+    /// Runs `node <program> <args>` with a free port in place of `PORT`, and waits until it answers.
+    pub(crate) fn start(program: &std::path::Path, args: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("log");
+        let said = File::create(&log).unwrap();
+        let args = args.iter().map(|arg| arg.replace("PORT", &port.to_string()));
+        let mut command = Command::new("node");
+        command.arg(program).args(args).current_dir(dir.path());
+        command.stdin(Stdio::null()).stdout(said.try_clone().unwrap()).stderr(said);
+        let mut served =
+            Self { url: format!("http://127.0.0.1:{port}"), child: command.spawn().unwrap(), _dir: dir };
+        let deadline = Instant::now() + STARTS_MAX;
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            let said = || std::fs::read_to_string(&log).unwrap_or_default();
+            assert!(served.child.try_wait().unwrap().is_none(), "it ended: {}", said());
+            assert!(Instant::now() < deadline, "it does not listen: {}", said());
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+        served
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,149 @@
+//! A new branch with one commit: made without a work tree, pushed where there was none, and nowhere else.
+
+use berth_core::repository::RemoteUrl;
+use berth_core::time::Timestamp;
+use berth_server::credential::Redacted;
+use berth_server::git::{Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha};
+
+use super::{Origin, anything, mirrored, serve};
+
+const BRANCH: &str = "berth/fix-0123456789ab";
+
+fn file(path: &str, content: &str, is_executable: bool) -> FileChange {
+    let content = content.as_bytes().to_vec();
+    FileChange { path: path.into(), after: Some(NewFile { content, is_executable }) }
+}
+
+fn commit(mirror: &Mirror, parent: &Sha, changes: &[FileChange]) -> Result<Sha, GitError> {
+    commit_by(mirror, parent, changes, "ada@acme.test")
+}
+
+fn commit_by(
+    mirror: &Mirror,
+    parent: &Sha,
+    changes: &[FileChange],
+    author_email: &str,
+) -> Result<Sha, GitError> {
+    mirror.commit(NewCommit {
+        parent,
+        changes,
+        message: "Make it run\n\nBecause.\n",
+        author_email,
+        at: Timestamp::from_micros(1_700_000_000_000_000),
+    })
+}
+
+fn shop() -> (Origin, Sha) {
+    let origin = Origin::new();
+    origin.write("deploy.sh", "#!/bin/sh\r\necho hi\r\n");
+    origin.write("old/gone.txt", "x");
+    origin.write(".gitattributes", "* text=auto eol=lf\n");
+    let head = origin.commit("first");
+    (origin, head)
+}
+
+#[test]
+fn a_commit_changes_what_it_says_modes_included_and_nothing_else() {
+    let (origin, head) = shop();
+    let it = mirrored();
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let changes = [
+        file("deploy.sh", "#!/bin/sh\r\necho hi\r\n", true),
+        file("new/a,b c.txt", "1\n", false),
+        FileChange { path: "old/gone.txt".into(), after: None },
+    ];
+    let made = commit(&it.mirror, &head, &changes).unwrap();
+    assert_eq!(commit(&it.mirror, &head, &changes).unwrap(), made, "the same arguments make the same commit");
+    let to = Remote { url: &origin.url(), credential: None, access: &anything() };
+    let pushed = |was_there| Pushed { commit: made.clone(), was_there };
+    assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(false));
+    assert_eq!(it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap(), pushed(true));
+    // Somebody else asks for the same: what is there stays.
+    let other = commit_by(&it.mirror, &head, &changes, "bob@acme.test").unwrap();
+    assert_ne!(other, made);
+    assert_eq!(it.mirror.push_new(&to, &other, BRANCH, &["main"]).unwrap(), pushed(true));
+
+    assert_eq!(origin.git(&["rev-parse", BRANCH]), made.as_str());
+    assert_eq!(origin.git(&["rev-parse", "main"]), head.as_str());
+    let raw = origin.git(&["diff-tree", "-r", "--no-renames", "--format=", "--raw", head.as_str(), BRANCH]);
+    let kinds: Vec<_> = raw
+        .lines()
+        .map(|line| {
+            (
+                line[1..14].to_owned(),
+                line.rsplit(' ').next().unwrap()[..1].to_owned(),
+                line.split('\t').nth(1).unwrap().to_owned(),
+            )
+        })
+        .map(|(modes, kind, path)| format!("{modes} {kind} {path}"))
+        .collect();
+    assert_eq!(
+        kinds,
+        ["100644 100755 M deploy.sh", "000000 100644 c new/a,b c.txt", "100644 000000 D old/gone.txt"]
+    );
+    // Not what .gitattributes would make of it.
+    assert_eq!(origin.git(&["cat-file", "blob", &format!("{BRANCH}:deploy.sh")]), "#!/bin/sh\r\necho hi");
+    let who = origin.git(&["log", "-1", "--format=%an %ae %cn %P %s", BRANCH]);
+    assert_eq!(who, format!("Berth ada@acme.test Berth {head} Make it run"));
+}
+
+#[test]
+fn a_branch_that_is_there_is_never_moved_not_even_forward() {
+    let (origin, head) = shop();
+    let it = mirrored();
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let made = commit(&it.mirror, &head, &[file("deploy.sh", "x\n", true)]).unwrap();
+    origin.git(&["branch", BRANCH]);
+    let to = Remote { url: &origin.url(), credential: None, access: &anything() };
+    let error = it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap_err();
+    assert!(matches!(&error, GitError::Refused(text) if text.contains("other content")), "{error}");
+    assert_eq!(origin.git(&["rev-parse", BRANCH]), head.as_str());
+}
+
+#[test]
+fn no_other_branch_is_ever_written() {
+    let (origin, head) = shop();
+    let it = mirrored();
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let made = commit(&it.mirror, &head, &[file("deploy.sh", "x\n", true)]).unwrap();
+    let to = Remote { url: &origin.url(), credential: None, access: &anything() };
+    for wrong in
+        ["main", "develop", "berth/", "berth/..", "berth/x.lock", "berth/tracked", "--force", "berth/a:main"]
+    {
+        let error = it.mirror.push_new(&to, &made, wrong, &["main", "berth/tracked"]).unwrap_err();
+        assert!(matches!(error, GitError::Refused(_)), "{wrong}: {error}");
+    }
+    assert_eq!(origin.git(&["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
+}
+
+#[test]
+fn a_commit_that_changes_nothing_or_too_much_is_refused() {
+    let (origin, head) = shop();
+    let it = mirrored();
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let many: Vec<_> = (0..21).map(|n| file(&format!("f{n}"), "x", false)).collect();
+    for changes in [&[][..], &[file("old/gone.txt", "x", false)], &many] {
+        let error = commit(&it.mirror, &head, changes).unwrap_err();
+        assert!(matches!(error, GitError::Refused(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_branch_is_pushed_over_http_with_the_credential_and_one_that_may_not_push_says_so() {
+    let (origin, head) = shop();
+    let it = mirrored();
+    let base = serve(origin.path().to_owned(), "x-access-token:hunter2-token");
+    let url = RemoteUrl::parse(&format!("{base}/.git")).unwrap();
+    let good = Credential::new(Redacted::new("hunter2-token".into()));
+    it.mirror.sync(&url, Some(&good), &anything()).unwrap();
+    let made = commit(&it.mirror, &head, &[file("deploy.sh", "x\n", true)]).unwrap();
+    let bad = Credential::new(Redacted::new("hunter2-wrong".into()));
+    for wrong in [None, Some(&bad)] {
+        let to = Remote { url: &url, credential: wrong, access: &anything() };
+        let error = it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+    let to = Remote { url: &url, credential: Some(&good), access: &anything() };
+    assert!(!it.mirror.push_new(&to, &made, BRANCH, &["main"]).unwrap().was_there);
+    assert_eq!(origin.git(&["rev-parse", BRANCH]), made.as_str());
+}

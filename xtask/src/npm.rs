@@ -1,0 +1,55 @@
+//! Programs from npm that tests use as the other side: forges, and their descriptions.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::tool::{output, run};
+
+/// The tests look here for where they are.
+pub(crate) const VARIABLE: &str = "BERTH_TEST_NPM";
+const NODE_VERSION_MIN: u32 = 20;
+const PACKAGES: &[(&str, &str)] =
+    &[("emulate", "0.11.2"), ("@octokit/openapi", "23.0.2"), ("@stoplight/prism-cli", "5.14.2")];
+
+/// Those that were installed before.
+pub(crate) fn find() -> Option<PathBuf> {
+    let dir = dir()?;
+    PACKAGES.iter().all(|(name, version)| has(&dir, name, version)).then_some(dir)
+}
+
+/// Beside this program, so outside of the sources.
+pub(crate) fn install() -> Result<PathBuf, String> {
+    let dir = dir().ok_or("cannot find my own program")?;
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    let node = output(Command::new("node").arg("--version"));
+    let major = node.as_deref().and_then(|text| text.trim_start_matches('v').split('.').next()?.parse().ok());
+    if major.is_none_or(|major: u32| major < NODE_VERSION_MIN) {
+        return Err(missing(&format!("Node {NODE_VERSION_MIN} or newer is not installed")));
+    }
+    println!("    installing programs from npm into {}", dir.display());
+    std::fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+    let mut command = Command::new("npm");
+    command
+        .args(["install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts", "--prefix"])
+        .arg(&dir);
+    command.args(PACKAGES.iter().map(|(name, version)| format!("{name}@{version}")));
+    run(&mut command).map_err(|why| missing(&why))?;
+    Ok(dir)
+}
+
+pub(crate) fn missing(why: &str) -> String {
+    format!("NO EMULATED GITHUB: {why}; its tests say that they are skipped")
+}
+
+fn dir() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.with_file_name("npm"))
+}
+
+fn has(dir: &Path, name: &str, version: &str) -> bool {
+    let file = dir.join("node_modules").join(name).join("package.json");
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let found = serde_json::from_str::<serde_json::Value>(&text).unwrap_or_default();
+    found["version"] == version
+}
