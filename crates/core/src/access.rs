@@ -120,6 +120,9 @@ actions! {
     WebhooksWrite, "webhooks:write", Admin, "create, change, try and delete webhooks, and deliver again";
     RegistriesRead, "registries:read", Viewer, "see registries, their steps and their builds";
     RegistriesWrite, "registries:write", Admin, "add, change, sync and remove registries";
+    AnalysisRead, "analysis:read", Viewer, "see analyses, what was sent to models, and the settings";
+    AnalysisRun, "analysis:run", Deployer, "have failures analysed, and propose fixes";
+    AnalysisSettings, "analysis:settings", Admin, "choose who analyses failures, and what it may cost";
     EventsRead, "events:read", Viewer, "read the audit history";
 }
 

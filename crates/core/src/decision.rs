@@ -1,5 +1,6 @@
 //! What a rule answers: a decision, or a refusal. Neither has happened yet when the rule returns.
 
+use crate::analysis::{Analysis, FixPullRequest};
 use crate::approval::Approval;
 use crate::deployment::Deployment;
 use crate::environment::fence::Fence;
@@ -48,6 +49,8 @@ pub enum Record {
     Approval(Box<Approval>),
     Stage(Box<Stage>),
     StageEnd(Box<StageEnd>),
+    Analysis(Box<Analysis>),
+    FixPullRequest(Box<FixPullRequest>),
 }
 
 /// Something to do outside the database, kept in the outbox until it is done.

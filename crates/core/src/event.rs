@@ -110,6 +110,15 @@ kinds! {
     RegistrySynced = "registry_synced",
     RegistryBuilt = "registry_built",
     RegistryBuildFailed = "registry_build_failed",
+    AnalysisRequested = "analysis_requested",
+    AnalysisStarted = "analysis_started",
+    AnalysisModelAsked = "analysis_model_asked",
+    AnalysisSucceeded = "analysis_succeeded",
+    AnalysisFailed = "analysis_failed",
+    AnalysisSettingsUpdated = "analysis_settings_updated",
+    FixPullRequestRequested = "fix_pull_request_requested",
+    FixPullRequestOpened = "fix_pull_request_opened",
+    FixPullRequestFailed = "fix_pull_request_failed",
 }
 
 impl fmt::Display for EventKind {

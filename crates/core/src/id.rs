@@ -87,6 +87,8 @@ id! {
     /// A place in line for an environment.
     TicketId = "tkt",
     DeploymentId = "dep",
+    /// One look into why a step failed.
+    AnalysisId = "anl",
     /// Something people are asked to agree to.
     ApprovalId = "apr",
     /// A step of one deployment, in one stage.

@@ -4,6 +4,7 @@
 //! `clippy.toml` bans the calls that would break this, and `Cargo.toml` keeps the dependencies few.
 
 pub mod access;
+pub mod analysis;
 pub mod approval;
 pub mod decision;
 pub mod deployment;

@@ -82,7 +82,9 @@ impl World {
                 | Record::Run(_)
                 | Record::Approval(_)
                 | Record::Stage(_)
-                | Record::StageEnd(_) => {}
+                | Record::StageEnd(_)
+                | Record::Analysis(_)
+                | Record::FixPullRequest(_) => {}
             }
         }
         self.events.extend(decision.events);

@@ -169,6 +169,8 @@ impl<'c> Tx<'c> {
                 Change::Put(Record::Approval(it)) => records::approval::put(self, &it)?,
                 Change::Put(Record::Stage(it)) => records::stage::put(self, &it)?,
                 Change::Put(Record::StageEnd(it)) => records::stage::put_end(self, &it)?,
+                Change::Put(Record::Analysis(it)) => records::analysis::put(self, &it)?,
+                Change::Put(Record::FixPullRequest(it)) => records::fix_pull_request::put(self, &it)?,
             }
         }
         for event in decision.events {

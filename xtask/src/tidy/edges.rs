@@ -3,7 +3,7 @@
 /// A crate, and those of ours it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("crates/berth", &["berth-server", "berth-runner", "berth-store", "berth-api", "berth-core"]),
-    ("crates/server", &["berth-analysis", "berth-store", "berth-api", "berth-core"]),
+    ("crates/server", &["berth-store", "berth-api", "berth-analysis", "berth-core"]),
     ("crates/runner", &["berth-api", "berth-core"]),
     ("crates/store", &["berth-core"]),
     ("crates/api", &["berth-core"]),

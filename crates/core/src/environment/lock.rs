@@ -130,7 +130,9 @@ impl Lock {
                 | Record::Run(_)
                 | Record::Approval(_)
                 | Record::Stage(_)
-                | Record::StageEnd(_) => {}
+                | Record::StageEnd(_)
+                | Record::Analysis(_)
+                | Record::FixPullRequest(_) => {}
             }
         }
         lock.tickets.sort_by_key(|ticket| (ticket.takeover.is_none(), ticket.number));

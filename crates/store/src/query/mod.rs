@@ -1,5 +1,6 @@
 //! Read models: lists and pages.
 
+pub mod analyses;
 pub mod approvals;
 pub mod attempts;
 pub mod deployed;

@@ -1,9 +1,12 @@
 //! Records: for each noun its row, how it is loaded and how it is written.
 
+pub mod analysis;
+pub mod analysis_settings;
 pub mod approval;
 pub mod delivery;
 pub mod deployment;
 pub mod environment;
+pub mod fix_pull_request;
 pub mod instance;
 pub mod key;
 pub mod member;

@@ -47,7 +47,9 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
             | Record::Run(_)
             | Record::Approval(_)
             | Record::Stage(_)
-            | Record::StageEnd(_) => {}
+            | Record::StageEnd(_)
+            | Record::Analysis(_)
+            | Record::FixPullRequest(_) => {}
             Record::Environment(it) => {
                 ensure!(moves.environment.is_none(), "version", "the environment was written twice");
                 moves.environment = Some(it.as_ref());

@@ -164,7 +164,9 @@ impl<'d> Run<'d> {
                 | Record::Run(_)
                 | Record::Approval(_)
                 | Record::Stage(_)
-                | Record::StageEnd(_) => {}
+                | Record::StageEnd(_)
+                | Record::Analysis(_)
+                | Record::FixPullRequest(_) => {}
             }
         }
     }

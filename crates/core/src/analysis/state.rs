@@ -1,0 +1,251 @@
+//! An analysis and how it moves: asked for, begun, answered or given up. What has ended stays as it is.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::decision::{Change, Decision, Record, Refusal};
+use crate::event::{Actor, EventKind, NewEvent, Subject};
+use crate::id::{AnalysisId, DeploymentId, PipelineId, RepositoryId, StepRunId};
+use crate::pipeline::grammar::StepId;
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Analysis {
+    pub id: AnalysisId,
+    pub deployment: DeploymentId,
+    pub pipeline: PipelineId,
+    /// Of which stage.
+    pub stage: String,
+    pub step: StepRunId,
+    /// Its id in the definition.
+    pub step_name: StepId,
+    /// Zero: nothing of it ever ran.
+    pub attempt: u32,
+    /// Where its files come from; none for a pipeline without a repository.
+    pub repository: Option<RepositoryId>,
+    pub commit: Option<String>,
+    pub asked_by: Actor,
+    pub state: State,
+    pub created_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    /// Rises by one with every change.
+    pub version: i64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum State {
+    Queued,
+    Running,
+    Succeeded { at: Timestamp, answer: Box<Answer> },
+    Failed { at: Timestamp, error: String },
+}
+
+impl State {
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            State::Queued => "queued",
+            State::Running => "running",
+            State::Succeeded { .. } => "succeeded",
+            State::Failed { .. } => "failed",
+        }
+    }
+
+    pub const fn is_final(&self) -> bool {
+        matches!(self, State::Succeeded { .. } | State::Failed { .. })
+    }
+}
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// `rules`, or a provider and its model: `anthropic/some-model`.
+    pub analyser: String,
+    /// Equal for failures that are the same.
+    pub fingerprint: String,
+    /// What was found, as the analyser said it.
+    pub result: Value,
+    pub fix: Option<SuggestedFix>,
+    /// Why another analyser answered than the one that was wanted.
+    pub note: Option<String>,
+    /// The same failure was looked into before.
+    pub reused_from: Option<AnalysisId>,
+    /// What a model has counted; none where none was asked.
+    pub usage: Option<Usage>,
+}
+
+/// A change that would mend the failure. It was seen to apply to the failing commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuggestedFix {
+    /// One line, good as the title of a commit.
+    pub summary: String,
+    /// As `git diff` writes it.
+    pub diff: String,
+}
+
+/// Tokens, as the provider counts them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Usage {
+    pub input_tokens: i64,
+    pub output_tokens: i64,
+}
+
+impl Usage {
+    pub const fn total(self) -> i64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+        }
+    }
+}
+
+/// A failure somebody wants to understand.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewAnalysis {
+    pub id: AnalysisId,
+    pub deployment: DeploymentId,
+    pub pipeline: PipelineId,
+    pub stage: String,
+    pub step: StepRunId,
+    pub step_name: StepId,
+    pub attempt: u32,
+    pub repository: Option<RepositoryId>,
+    pub commit: Option<String>,
+    pub asked_by: Actor,
+}
+
+impl Analysis {
+    pub fn request(new: NewAnalysis, now: Timestamp) -> Decision<Analysis> {
+        let made = Analysis {
+            id: new.id,
+            deployment: new.deployment,
+            pipeline: new.pipeline,
+            stage: new.stage,
+            step: new.step,
+            step_name: new.step_name,
+            attempt: new.attempt,
+            repository: new.repository,
+            commit: new.commit,
+            asked_by: new.asked_by,
+            state: State::Queued,
+            created_at: now,
+            started_at: None,
+            version: 1,
+        };
+        let event = made.telling(EventKind::AnalysisRequested);
+        written(made, event)
+    }
+
+    /// `None`: somebody else has begun it, or it has ended.
+    pub fn begin(&self, now: Timestamp) -> Option<Decision<Analysis>> {
+        if self.state != State::Queued {
+            return None;
+        }
+        let next = Analysis { started_at: Some(now), ..self.moved(State::Running) };
+        let event = next.telling(EventKind::AnalysisStarted);
+        Some(written(next, event))
+    }
+
+    pub fn succeed(&self, answer: Answer, now: Timestamp) -> Result<Decision<Analysis>, Refusal> {
+        self.check_running()?;
+        let event = self
+            .telling(EventKind::AnalysisSucceeded)
+            .with("analyser", answer.analyser.as_str())
+            .with("fingerprint", answer.fingerprint.as_str())
+            .with("hasFix", answer.fix.is_some())
+            .with_some("reusedFrom", answer.reused_from);
+        Ok(written(self.moved(State::Succeeded { at: now, answer: Box::new(answer) }), event))
+    }
+
+    pub fn fail(&self, error: String, now: Timestamp) -> Result<Decision<Analysis>, Refusal> {
+        self.check_running()?;
+        let event = self.telling(EventKind::AnalysisFailed).with("error", error.as_str());
+        Ok(written(self.moved(State::Failed { at: now, error }), event))
+    }
+
+    /// What was found, if it has come to that.
+    pub fn answer(&self) -> Option<&Answer> {
+        match &self.state {
+            State::Succeeded { answer, .. } => Some(answer),
+            State::Queued | State::Running | State::Failed { .. } => None,
+        }
+    }
+
+    pub fn finished_at(&self) -> Option<Timestamp> {
+        match &self.state {
+            State::Succeeded { at, .. } | State::Failed { at, .. } => Some(*at),
+            State::Queued | State::Running => None,
+        }
+    }
+
+    /// An event about it, its deployment, its pipeline and its step.
+    pub fn telling(&self, kind: EventKind) -> NewEvent {
+        NewEvent::new(kind, Subject::new("analysis", self.id, None))
+            .about(Subject::new("deployment", self.deployment, None))
+            .about(Subject::new("pipeline", self.pipeline, None))
+            .about(Subject::new("step", self.step, Some(self.step_name.as_str())))
+            .with("stage", self.stage.as_str())
+            .with("attempt", self.attempt)
+    }
+
+    fn check_running(&self) -> Result<(), Refusal> {
+        match self.state {
+            State::Running => Ok(()),
+            _ => Err(Refusal::InvalidState(format!("the analysis is {}", self.state.as_str()))),
+        }
+    }
+
+    fn moved(&self, state: State) -> Self {
+        Self { state, version: self.version + 1, ..self.clone() }
+    }
+}
+
+fn written(analysis: Analysis, event: NewEvent) -> Decision<Analysis> {
+    Decision {
+        changes: vec![Change::Put(Record::Analysis(Box::new(analysis.clone())))],
+        events: vec![event],
+        effects: Vec::new(),
+        answer: analysis,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queued() -> Analysis {
+        let at = |micros| Timestamp::from_micros(micros);
+        let new = NewAnalysis {
+            id: AnalysisId::from_parts(at(1), [1; 10]),
+            deployment: DeploymentId::from_parts(at(1), [2; 10]),
+            pipeline: PipelineId::from_parts(at(1), [3; 10]),
+            stage: "dev".into(),
+            step: StepRunId::from_parts(at(1), [4; 10]),
+            step_name: StepId::parse("build").unwrap(),
+            attempt: 1,
+            repository: None,
+            commit: None,
+            asked_by: Actor::system(),
+        };
+        Analysis::request(new, at(1)).answer
+    }
+
+    #[test]
+    fn it_is_begun_once_and_ended_once() {
+        let now = Timestamp::from_micros(2);
+        let queued = queued();
+        assert!(queued.fail("no".into(), now).is_err(), "what has not begun cannot end");
+        let running = queued.begin(now).unwrap().answer;
+        assert!(running.begin(now).is_none());
+        let decision = running.fail("no log".into(), now).unwrap();
+        assert_eq!(decision.events.len(), 1);
+        let failed = decision.answer;
+        assert_eq!((failed.state.as_str(), failed.version), ("failed", 3));
+        assert!(failed.begin(now).is_none() && failed.fail("again".into(), now).is_err());
+    }
+}
