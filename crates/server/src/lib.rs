@@ -10,6 +10,7 @@ pub mod demo;
 pub mod egress;
 pub mod engine;
 pub mod error;
+mod fixes;
 pub mod forge;
 pub mod gate;
 pub mod git;

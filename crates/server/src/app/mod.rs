@@ -9,6 +9,7 @@ mod deployed;
 mod deployments;
 mod environments;
 mod events;
+mod fixes;
 mod follow;
 mod follow_log;
 mod history;
@@ -72,6 +73,7 @@ use crate::credential::password::Passwords;
 use crate::egress::{self, Egress, Policy};
 use crate::engine::Engine;
 use crate::error::AppError;
+use crate::fixes::Fixes;
 use crate::gate::Gate;
 use crate::git::Mirrors;
 use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
@@ -105,6 +107,8 @@ pub struct App {
     pub(crate) registries: Registries,
     /// The one way out for requests of the server itself.
     pub(crate) egress: Egress,
+    /// Proposes fixes.
+    pub(crate) fixes: Fixes,
     /// Tells webhooks what happened.
     pub(crate) notify: Notify,
     /// How far what is deployed is behind.
@@ -143,6 +147,7 @@ impl App {
             syncs,
             registries,
             egress,
+            fixes: Fixes::default(),
             notify,
             behind: deployed::Behind::default(),
             shutdown,

@@ -55,6 +55,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("deploymentId", "id of the deployment"),
     ("stepId", "id of the step, or its id in the definition"),
     ("approvalId", "id of the approval"),
+    ("analysisId", "id of the analysis"),
     ("stage", "name of the stage, or of the environment"),
     ("userId", "id of the user"),
     ("tokenId", "id of the token"),

@@ -85,8 +85,8 @@ impl Routes {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
-        approvals, auth, deployed, deployments, environments, events, health, logs, members, organizations,
-        pipelines, queue, registries, repositories, secrets, sessions, tokens, webhooks,
+        approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
+        organizations, pipelines, queue, registries, repositories, secrets, sessions, tokens, webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -128,6 +128,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(RepositoriesWrite, routes!(repositories::update_repository))
         .route(RepositoriesWrite, routes!(repositories::delete_repository))
         .route(RepositoriesWrite, routes!(repositories::sync_repository))
+        .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))
         .route(RegistriesWrite, routes!(registries::create_registry))
         .route(RegistriesRead, routes!(registries::view_registry))

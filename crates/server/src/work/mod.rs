@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use crate::app::App;
 use crate::engine;
 use crate::error::AppError;
+use crate::fixes;
 use crate::limits::LOG_FLUSH_EVERY;
 use crate::notify;
 use crate::registries;
@@ -40,6 +41,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("seal logs", &app, seal::seals),
         keep_on("sync", &app, sync::syncs),
         keep_on("registries", &app, registries::looks),
+        keep_on("fixes", &app, fixes::fixes),
         keep_on("notify", &app, notify::notifies),
     );
     // The last of what its steps said.
@@ -51,6 +53,7 @@ pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
     sync::all(app).await?;
     registries::all(app).await?;
+    fixes::all(app).await?;
     stop(app).await?;
     begin(app).await
 }

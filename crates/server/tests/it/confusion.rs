@@ -377,6 +377,7 @@ impl Target {
             .replace("{ticketId}", &self.ticket)
             .replace("{deploymentId}", &self.deployment)
             .replace("{approvalId}", &self.approval)
+            .replace("{analysisId}", "anl_00000000000000000000000000")
             .replace("{stepId}", "deploy")
             .replace("{stage}", "qa-1")
             .replace("{webhookId}", "ops")

@@ -2,8 +2,8 @@
 
 use berth_core::access::Role;
 use berth_core::id::{
-    ApprovalId, DeliveryId, DeploymentId, OrgId, RegistryId, RepositoryId, SessionId, TicketId, TokenId,
-    UserId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, OrgId, RegistryId, RepositoryId, SessionId, TicketId,
+    TokenId, UserId,
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -33,6 +33,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
         .replace("{deploymentId}", &DeploymentId::from_parts(at, [0; 10]).to_string())
         .replace("{approvalId}", &ApprovalId::from_parts(at, [0; 10]).to_string())
+        .replace("{analysisId}", &AnalysisId::from_parts(at, [0; 10]).to_string())
         .replace("{stepId}", "no-such-step")
         .replace("{stage}", "no-such-stage")
         .replace("{eventId}", "evt_00000000000000000000000000")

@@ -52,6 +52,7 @@ fn here(operation: &Operation) -> String {
         .replace("{ticketId}", "unknown")
         .replace("{deploymentId}", "unknown")
         .replace("{approvalId}", "unknown")
+        .replace("{analysisId}", "unknown")
         .replace("{stepId}", "unknown")
         .replace("{stage}", "unknown")
         .replace("{webhookId}", "unknown")

@@ -6,6 +6,7 @@ pub(super) mod deployed;
 pub(super) mod deployments;
 pub(super) mod environments;
 pub(super) mod events;
+pub(super) mod fixes;
 pub(super) mod health;
 pub(super) mod logs;
 pub(super) mod members;

@@ -5,6 +5,7 @@ mod back;
 mod build;
 mod delivery;
 mod fail;
+mod fixes;
 mod gates;
 mod repository;
 mod rollback;

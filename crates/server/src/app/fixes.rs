@@ -1,0 +1,82 @@
+//! Fix pull requests: asked for here, made by `fixes/`.
+
+use berth_api::fix as wire;
+use berth_core::access::permit;
+use berth_core::analysis::{FixPullRequest, NewPullRequest, PullRequestState, pull};
+use berth_store::idempotency::OnceKey;
+use berth_store::records::{analysis, fix_pull_request};
+
+use super::wire::actor;
+use super::{Answer, App, Outcome};
+use crate::access::Authorized;
+use crate::error::AppError;
+use crate::git::BRANCH_PREFIX;
+
+/// Of a fingerprint, in the name of a branch.
+const FINGERPRINT_CHARS: usize = 12;
+
+impl App {
+    /// Asks for a pull request of the fix that an analysis suggests. One for each failure of a repository: who asks
+    /// again gets the one there is.
+    pub async fn create_fix_pull_request(
+        &self,
+        who: &Authorized<permit::AnalysisRun>,
+        key: String,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::FixPullRequest>, AppError> {
+        let (org, asked_by) = (who.org(), who.principal().actor());
+        let asked = self.change(who, once, move |tx, _| {
+            let missing = || AppError::not_found("analysis");
+            let id = key.parse().map_err(|_| missing())?;
+            let found = analysis::by_id(tx, id)?.ok_or_else(missing)?;
+            let earlier = fix_pull_request::of_analysis(tx, id)?;
+            let fingerprint = found.answer().map(|answer| answer.fingerprint.clone()).unwrap_or_default();
+            let open = match found.repository {
+                Some(repository) => fix_pull_request::unfailed(tx, repository, &fingerprint)?,
+                None => None,
+            };
+            if let Some(open) = open {
+                return Ok(answer(&open, &org.to_string()));
+            }
+            let short: String = fingerprint.chars().take(FINGERPRINT_CHARS).collect();
+            let new = NewPullRequest { branch: format!("{BRANCH_PREFIX}fix-{short}"), asked_by };
+            let decision = pull::ask(&found, earlier.as_ref(), None, new, tx.now())?;
+            let asked = tx.commit(decision)?;
+            Ok(answer(&asked, &org.to_string()))
+        });
+        let asked = asked.await;
+        self.fixes.nudge();
+        asked
+    }
+}
+
+/// 202 as long as it is being made.
+fn answer(it: &FixPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
+    let answer = Answer::ok(shown(it));
+    if it.state == PullRequestState::Opening {
+        let location = format!("/api/v1/organizations/{org}/analyses/{}", it.analysis);
+        return Answer { status: 202, location: Some(location), ..answer };
+    }
+    answer
+}
+
+pub(super) fn shown(it: &FixPullRequest) -> wire::FixPullRequest {
+    wire::FixPullRequest {
+        analysis_id: it.analysis.to_string(),
+        repository_id: it.repository.to_string(),
+        state: match it.state {
+            PullRequestState::Opening => wire::FixPullRequestState::Opening,
+            PullRequestState::Open => wire::FixPullRequestState::Open,
+            PullRequestState::Pushed => wire::FixPullRequestState::Pushed,
+            PullRequestState::Failed => wire::FixPullRequestState::Failed,
+        },
+        branch: it.branch.clone(),
+        commit_id: it.commit.clone(),
+        number: it.number,
+        url: it.url.clone(),
+        error: it.error.clone(),
+        asked_by: actor(&it.asked_by),
+        created_at: it.created_at.to_string(),
+        updated_at: it.updated_at.to_string(),
+    }
+}

@@ -1,0 +1,101 @@
+//! Fix pull requests that were asked for are made: one commit on one new branch, and where there is a forge, a pull
+//! request. A person merges it, nobody else.
+//!
+//! What is so stands in the store. A server that is killed in the middle does the same again: the commit is the same,
+//! and a branch or pull request that is there already is taken as it is.
+
+mod evidence;
+mod make;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use berth_core::id::{AnalysisId, OrgId};
+use berth_store::query::analyses;
+use tokio::sync::Notify;
+
+use crate::app::App;
+use crate::error::AppError;
+use crate::limits::FIXES_AT_ONCE;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Looked up at once, more than are made: some are under way already.
+const OPENING_MAX: i64 = 64;
+/// Made in one turn of the crank.
+const TURN_MAX: usize = 1_000;
+
+/// What is known about fixes in this process.
+#[derive(Default)]
+pub(crate) struct Fixes {
+    under_way: Mutex<HashMap<AnalysisId, OrgId>>,
+    asked: Notify,
+}
+
+impl Fixes {
+    /// Somebody wants one now.
+    pub(crate) fn nudge(&self) {
+        self.asked.notify_one();
+    }
+
+    /// One at a time for each organization: a forge that hangs holds up nobody else.
+    fn take(&self, org: OrgId, id: AnalysisId) -> bool {
+        let mut under_way = self.under_way();
+        let is_free = !under_way.values().any(|other| *other == org);
+        if is_free {
+            under_way.insert(id, org);
+        }
+        is_free
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<AnalysisId, OrgId>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A fix nobody else in this process makes meanwhile.
+struct Turn<'a>(&'a Fixes, AnalysisId);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.under_way().remove(&self.1);
+    }
+}
+
+pub(crate) async fn fixes(app: Arc<App>) {
+    let lanes = (0..FIXES_AT_ONCE).map(|_| lane(&app));
+    futures_util::future::join_all(lanes).await;
+}
+
+async fn lane(app: &App) {
+    while !app.shutdown.is_cancelled() {
+        match next(app).await {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(?error, "a fix could not be proposed; it is tried again in a second")
+            }
+        }
+        let nudged = tokio::time::timeout(LOOK_EVERY, app.fixes.asked.notified());
+        app.shutdown.run_until_cancelled(nudged).await;
+    }
+}
+
+/// Everything that was asked for.
+pub(crate) async fn all(app: &App) -> Result<(), AppError> {
+    for _ in 0..TURN_MAX {
+        if !next(app).await? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the one that has waited for longest. `false`: none waits.
+async fn next(app: &App) -> Result<bool, AppError> {
+    let waiting = app.store.read(None, |db| Ok::<_, AppError>(analyses::opening(db, OPENING_MAX)?));
+    let free = waiting.await?.into_iter().find(|(org, id)| app.fixes.take(*org, *id));
+    let Some((org, id)) = free else { return Ok(false) };
+    let _turn = Turn(&app.fixes, id);
+    make::make(app, org, id).await
+}

@@ -1,0 +1,27 @@
+//! Pull requests of suggested fixes.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::fix::FixPullRequest;
+use berth_core::access::permit;
+
+use crate::app::{App, Outcome};
+use crate::error::AppError;
+use crate::http::body::Posted;
+use crate::http::guard::Allowed;
+use crate::http::routes::auth::Nothing;
+
+/// Propose the fix that an analysis suggests: one commit on a new branch, and a pull request where the forge is known. A
+/// person merges it. 202 while it is being made; asked again, the answer is the one there is.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}/pull-request", tag = "analyses",
+    responses((status = 200, body = Data<FixPullRequest>), (status = 202, body = Data<FixPullRequest>)))]
+pub(crate) async fn create_fix_pull_request(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisRun>,
+    Path((_, key)): Path<(String, String)>,
+    posted: Posted<Nothing>,
+) -> Result<Outcome<FixPullRequest>, AppError> {
+    app.create_fix_pull_request(&who, key, posted.once).await
+}

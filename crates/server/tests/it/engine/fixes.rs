@@ -1,0 +1,331 @@
+//! From a failure to a pull request: a real runner, git over HTTP, and an emulated GitHub.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use berth_core::analysis::{Analysis, Answer, NewAnalysis, SuggestedFix};
+use berth_core::event::Actor;
+use berth_core::id::AnalysisId;
+use berth_core::pipeline::grammar::StepId;
+use berth_server::config::Config;
+use berth_store::{Context, StoreError};
+use serde_json::{Value, json};
+
+use super::{Harbour, PATIENCE, data};
+use crate::at_work::AtWork;
+use crate::forge::{Double, TOKEN, asked, github};
+use crate::git::{Origin, serve};
+use crate::history;
+use crate::world::{World, get, post};
+
+const FINGERPRINT: &str = "0123456789abcdef0123456789abcdef";
+const BRANCH: &str = "berth/fix-0123456789ab";
+const EXECUTABLE: &str = "diff --git a/deploy.sh b/deploy.sh\nold mode 100644\nnew mode 100755\n";
+const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  tracks: main
+  stages: [{ name: staging }]
+  steps:
+    - name: Deploy
+      type: script
+      params: { run: './deploy.sh' }
+";
+
+/// Its script has lost its executable bit.
+fn origin() -> Origin {
+    let origin = Origin::new();
+    origin.write(".berth/shop/pipeline.yaml", DEFINITION);
+    origin.write("deploy.sh", "#!/bin/sh\necho hi\n");
+    origin.commit("first");
+    origin
+}
+
+/// A copy of it as a server has one, at `admin/shop.git`.
+fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
+    let root = tempfile::tempdir().unwrap();
+    let bare = root.path().join("admin/shop.git");
+    let cloned =
+        Command::new("git").args(["clone", "--quiet", "--bare"]).arg(origin.path()).arg(&bare).status();
+    assert!(cloned.unwrap().success());
+    (root, bare)
+}
+
+fn git(bare: &Path, args: &[&str]) -> String {
+    let ran = Command::new("git").arg("--git-dir").arg(bare).args(args).output().unwrap();
+    String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+}
+
+impl Harbour {
+    async fn with_config(config: Config) -> Self {
+        let world = World::with(config).await;
+        let at_work = AtWork::begin(&world.app);
+        Self { world, at_work, outside: tempfile::tempdir().unwrap() }
+    }
+
+    /// Registers a repository whose deployment fails; gives its id and the deployment.
+    async fn fails(&self, repository: &Value) -> (String, Value) {
+        let made = data(&self.post("/repositories", repository).await, 201);
+        let deployment = self.first_deployment().await;
+        let ended = self.end_of(&deployment).await;
+        assert_eq!(ended["status"], "failed", "{ended}");
+        (made["id"].as_str().unwrap().to_owned(), ended)
+    }
+
+    /// An analysis of the failure that suggests this diff.
+    async fn analysed(
+        &self,
+        repository: &str,
+        deployment: &Value,
+        attempt: u32,
+        diff: Option<&str>,
+    ) -> String {
+        let step = &deployment["stages"][0]["steps"][0];
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        let (id, pipeline, step_id) =
+            (text(&deployment["id"]), text(&deployment["pipelineId"]), text(&step["id"]));
+        let (commit, repository) = (text(&deployment["resolvedCommitId"]), repository.to_owned());
+        let fix = diff.map(|diff| SuggestedFix {
+            summary: "Make deploy.sh executable @everyone".into(),
+            diff: diff.to_owned(),
+        });
+        // Each attempt is another failure here.
+        let fingerprint = format!("{}{attempt}", &FINGERPRINT[..31]);
+        let fingerprint =
+            if attempt == 1 { FINGERPRINT.to_owned() } else { fingerprint.chars().rev().collect() };
+        let org = history::org(&self.world).await;
+        let made = self.world.app.store().transact(Context::system(Some(org)), move |tx| {
+            let new = NewAnalysis {
+                id: AnalysisId::from_parts(tx.now(), tx.entropy()?),
+                deployment: id.parse().unwrap(),
+                pipeline: pipeline.parse().unwrap(),
+                stage: "staging".into(),
+                step: step_id.parse().unwrap(),
+                step_name: StepId::parse("deploy").unwrap(),
+                attempt,
+                repository: Some(repository.parse().unwrap()),
+                commit: Some(commit),
+                asked_by: Actor::system(),
+            };
+            let now = tx.now();
+            let queued = tx.commit(Analysis::request(new, now))?;
+            let running = tx.commit(queued.begin(now).unwrap())?;
+            let answer = Answer {
+                analyser: "rules".into(),
+                fingerprint,
+                result: json!({
+                    "result": "found",
+                    "rootCause": "`deploy.sh` is not executable. @acme/everyone",
+                    "evidence": [{"first": 1, "last": 1}],
+                }),
+                fix,
+                note: None,
+                reused_from: None,
+                usage: None,
+            };
+            let done = tx.commit(running.succeed(answer, now).unwrap())?;
+            Ok::<_, StoreError>(done.id.to_string())
+        });
+        made.await.unwrap()
+    }
+
+    /// Presses the button until it is made.
+    async fn proposed(&self, analysis: &str) -> Value {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let reply = self.post(&format!("/analyses/{analysis}/pull-request"), &json!({})).await;
+            if reply.status != 202 {
+                return data(&reply, 200);
+            }
+            let events = self.fix_events().await;
+            let has_failed = events.iter().any(|event| event["kind"] == "fix_pull_request_failed");
+            assert!(!has_failed && Instant::now() < deadline, "{} {events:?}", reply.text);
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Why there is no pull request, once that is so.
+    async fn failure_of(&self, analysis: &str) -> String {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let events = self.fix_events().await;
+            let is_it = |event: &&Value| {
+                event["kind"] == "fix_pull_request_failed" && event.to_string().contains(analysis)
+            };
+            if let Some(found) = events.iter().find(is_it) {
+                return found["data"]["error"].as_str().unwrap().to_owned();
+            }
+            assert!(Instant::now() < deadline, "{events:?}");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn fix_events(&self) -> Vec<Value> {
+        let path = format!("{}/events?limit=200", super::ORG);
+        let listed = self.send(get(&path).by(self.ada())).await;
+        let events = listed.body["data"].as_array().cloned().unwrap_or_default();
+        let is_ours =
+            |event: &Value| event["kind"].as_str().is_some_and(|kind| kind.starts_with("fix_pull_request"));
+        events.into_iter().filter(is_ours).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fix_becomes_one_commit_one_branch_and_one_pull_request_on_an_emulated_github() {
+    let Some(github) = github() else { return };
+    let origin = origin();
+    let (root, bare) = shared(&origin);
+    let login: &'static str = Box::leak(format!("x-access-token:{TOKEN}").into_boxed_str());
+    let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), login));
+    let config = Config {
+        forges: vec![format!("127.0.0.1=github={}", github.url).parse().unwrap()],
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let harbour = Harbour::with_config(config).await;
+    let secret = json!({"name": "GIT_TOKEN", "value": TOKEN});
+    assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
+    let (repository, failed) = harbour.fails(&json!({"url": url, "credential": "GIT_TOKEN"})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
+
+    let made = harbour.proposed(&analysis).await;
+    assert_eq!((&made["state"], &made["branch"]), (&json!("open"), &json!(BRANCH)), "{made}");
+    let again = harbour.proposed(&analysis).await;
+    assert_eq!(again, made, "a second call answers the first");
+    let listed = asked(&github.url, "/repos/admin/shop/pulls?state=all", None);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+    let opened = &listed[0];
+    assert_eq!(opened["html_url"], made["url"]);
+    assert_eq!(opened["title"], "Make deploy.sh executable everyone");
+    assert_eq!((&opened["head"]["ref"], &opened["base"]["ref"]), (&json!(BRANCH), &json!("main")));
+    let body = opened["body"].as_str().unwrap();
+    assert!(body.contains("Permission denied") && body.contains("asked for by ada"), "{body}");
+
+    let git = |args: &[&str]| git(&bare, args);
+    let head = failed["resolvedCommitId"].as_str().unwrap();
+    assert_eq!(git(&["rev-parse", BRANCH]), made["commitId"].as_str().unwrap());
+    assert_eq!(git(&["rev-parse", "main"]), head, "the tracked branch is as it was");
+    assert_eq!(
+        git(&["log", "-1", "--format=%an %ae %cn %P", BRANCH]),
+        format!("Berth ada@acme.test Berth {head}")
+    );
+    assert!(git(&["ls-tree", BRANCH, "deploy.sh"]).starts_with("100755 blob"));
+    let events = serde_json::to_string(&harbour.fix_events().await).unwrap();
+    assert!(!events.contains(TOKEN) && events.contains(BRANCH), "{events}");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_remote_gets_the_branch_and_is_told_so() {
+    let origin = origin();
+    let harbour = Harbour::open().await;
+    let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
+    let made = harbour.proposed(&analysis).await;
+    assert_eq!(
+        (&made["state"], &made["url"], &made["number"]),
+        (&json!("pushed"), &Value::Null, &Value::Null)
+    );
+    assert_eq!(origin.git(&["rev-parse", BRANCH]), made["commitId"].as_str().unwrap());
+    assert_eq!(made["askedBy"]["name"], "ada");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_may_not_be_proposed_is_not_pushed() {
+    let origin = origin();
+    origin.write(".github/workflows/ci.yml", "on: push\n");
+    origin.commit("with automation");
+    let harbour = Harbour::open().await;
+    let secret = json!({"name": "API_KEY", "value": "hunter2-hunter2-hunter2"});
+    assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
+    let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
+    let automation = "diff --git a/.github/workflows/ci.yml b/.github/workflows/ci.yml\n--- a/.github/workflows/ci.yml\n+++ b/.github/workflows/ci.yml\n@@ -1 +1 @@\n-on: push\n+on: pull_request_target\n";
+    let owners = "diff --git a/CODEOWNERS b/CODEOWNERS\nnew file mode 100644\n--- /dev/null\n+++ b/CODEOWNERS\n@@ -0,0 +1 @@\n+* @eve\n";
+    let leaking = "diff --git a/key b/key\nnew file mode 100644\n--- /dev/null\n+++ b/key\n@@ -0,0 +1 @@\n+hunter2-hunter2-hunter2\n";
+    let definition = "diff --git a/.berth/shop/pipeline.yaml b/.berth/shop/pipeline.yaml\nold mode 100644\nnew mode 100755\n";
+    let elsewhere = "diff --git a/deploy.sh b/deploy.sh\n--- a/deploy.sh\n+++ b/deploy.sh\n@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo bye\n+echo hi\n";
+    for (attempt, diff, why) in [
+        (1, automation, "continuous integration"),
+        (2, owners, "who owns what"),
+        (3, leaking, "value of a secret"),
+        (4, elsewhere, "does not fit the commit"),
+        (5, definition, "where an admin permits it"),
+    ] {
+        let analysis = harbour.analysed(&repository, &failed, attempt, Some(diff)).await;
+        let asked = harbour.post(&format!("/analyses/{analysis}/pull-request"), &json!({})).await;
+        assert_eq!(asked.status, 202, "{}", asked.text);
+        let error = harbour.failure_of(&analysis).await;
+        assert!(error.contains(why) && !error.contains("hunter2"), "{error}");
+    }
+    assert_eq!(origin.git(&["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_may_not_ask_and_what_has_no_fix_is_refused() {
+    let origin = origin();
+    let harbour = Harbour::open().await;
+    let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, None).await;
+    let path = format!("{}/analyses/{analysis}/pull-request", super::ORG);
+    assert_eq!(harbour.send(post(&path).by(harbour.ada())).await.status, 409);
+    let viewer = harbour.world.member("vera@acme.test", "viewer").await;
+    assert_eq!(harbour.send(post(&path).by(&viewer)).await.status, 403);
+    assert_eq!(harbour.send(post(&path).by(&harbour.world.hank)).await.status, 404);
+    let nothing = harbour.post("/analyses/anl_nothing/pull-request", &json!({})).await;
+    assert_eq!(nothing.status, 404);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forge_that_fails_is_told_and_the_next_request_goes_on_with_the_branch_that_is_there() {
+    let origin = origin();
+    let (root, bare) = shared(&origin);
+    let fails = std::sync::atomic::AtomicBool::new(true);
+    let gitea = Double::start(move |asked| {
+        if fails.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            return (500, json!({"message": "hunter2-token is odd"}).to_string());
+        }
+        match asked.line.starts_with("GET") {
+            true => (404, "{}".into()),
+            false => (201, json!({"number": 5, "html_url": "https://git.acme.test/a/b/pulls/5"}).to_string()),
+        }
+    });
+    let config = Config {
+        forges: vec![format!("127.0.0.1=gitea={}", gitea.url).parse().unwrap()],
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let harbour = Harbour::with_config(config).await;
+    let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-token"});
+    assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
+    let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), "x-access-token:hunter2-token"));
+    let (repository, failed) = harbour.fails(&json!({"url": url, "credential": "GIT_TOKEN"})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
+    let path = format!("/analyses/{analysis}/pull-request");
+    assert_eq!(harbour.post(&path, &json!({})).await.status, 202);
+    let error = harbour.failure_of(&analysis).await;
+    assert!(error.contains("was pushed") && error.contains("500") && !error.contains("hunter2"), "{error}");
+    let there = git(&bare, &["rev-parse", BRANCH]);
+
+    // Somebody else presses the button: what is there is what was asked for.
+    let dora = harbour.world.member("dora@acme.test", "deployer").await;
+    let path = format!("{}{path}", super::ORG);
+    let deadline = Instant::now() + PATIENCE;
+    let made = loop {
+        let reply = harbour.send(post(&path).by(&dora)).await;
+        if reply.status == 200 {
+            break data(&reply, 200);
+        }
+        assert!(reply.status == 202 && Instant::now() < deadline, "{}", reply.text);
+        tokio::task::yield_now().await;
+    };
+    assert_eq!((&made["state"], &made["number"]), (&json!("open"), &json!(5)));
+    assert_eq!(
+        (made["commitId"].as_str(), git(&bare, &["rev-parse", BRANCH])),
+        (Some(there.as_str()), there.clone())
+    );
+    harbour.close().await;
+}
