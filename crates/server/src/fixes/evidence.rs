@@ -45,7 +45,7 @@ pub(super) async fn quoted(app: &App, org: OrgId, analysis: &Analysis) -> Result
 fn ranges(result: &Value) -> Vec<(u64, u64)> {
     let listed = result.get("evidence").and_then(Value::as_array);
     let range = |value: &Value| {
-        let (first, last) = (value.get("first")?.as_u64()?, value.get("last")?.as_u64()?);
+        let (first, last) = (value.get("firstLine")?.as_u64()?, value.get("lastLine")?.as_u64()?);
         (first >= 1 && first <= last).then_some((first, last))
     };
     listed.into_iter().flatten().take(LINES_QUOTED_MAX).filter_map(range).collect()

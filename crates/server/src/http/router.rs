@@ -128,6 +128,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(RepositoriesWrite, routes!(repositories::update_repository))
         .route(RepositoriesWrite, routes!(repositories::delete_repository))
         .route(RepositoriesWrite, routes!(repositories::sync_repository))
+        .route(AnalysisRead, routes!(fixes::view_fix_pull_request))
         .route(AnalysisRun, routes!(fixes::create_fix_pull_request))
         .route(RegistriesRead, routes!(registries::list_registries))
         .route(RegistriesWrite, routes!(registries::create_registry))

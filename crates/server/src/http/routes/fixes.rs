@@ -7,11 +7,22 @@ use berth_api::Data;
 use berth_api::fix::FixPullRequest;
 use berth_core::access::permit;
 
-use crate::app::{App, Outcome};
+use crate::app::{Answer, App, Outcome};
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::guard::Allowed;
 use crate::http::routes::auth::Nothing;
+
+/// View the pull request of an analysis, or of another analysis of the same failure.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}/pull-request", tag = "analyses",
+    responses((status = 200, body = Data<FixPullRequest>)))]
+pub(crate) async fn view_fix_pull_request(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisRead>,
+    Path((_, key)): Path<(String, String)>,
+) -> Result<Answer<FixPullRequest>, AppError> {
+    app.view_fix_pull_request(&who, key).await
+}
 
 /// Propose the fix that an analysis suggests: one commit on a new branch, and a pull request where the forge is known. A
 /// person merges it. 202 while it is being made; asked again, the answer is the one there is.

@@ -115,9 +115,9 @@ impl Harbour {
                 analyser: "rules".into(),
                 fingerprint,
                 result: json!({
-                    "result": "found",
+
                     "rootCause": "`deploy.sh` is not executable. @acme/everyone",
-                    "evidence": [{"first": 1, "last": 1}],
+                    "evidence": [{"firstLine": 1, "lastLine": 1, "text": "not used"}],
                 }),
                 fix,
                 note: None,
@@ -130,33 +130,22 @@ impl Harbour {
         made.await.unwrap()
     }
 
-    /// Presses the button until it is made.
+    /// Presses the button and waits for what comes of it.
     async fn proposed(&self, analysis: &str) -> Value {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let reply = self.post(&format!("/analyses/{analysis}/pull-request"), &json!({})).await;
-            if reply.status != 202 {
-                return data(&reply, 200);
-            }
-            let events = self.fix_events().await;
-            let has_failed = events.iter().any(|event| event["kind"] == "fix_pull_request_failed");
-            assert!(!has_failed && Instant::now() < deadline, "{} {events:?}", reply.text);
-            tokio::task::yield_now().await;
-        }
+        let path = format!("/analyses/{analysis}/pull-request");
+        let asked = self.post(&path, &json!({})).await;
+        assert!([200, 202].contains(&asked.status.as_u16()), "{}", asked.text);
+        self.settled(&path).await
     }
 
-    /// Why there is no pull request, once that is so.
-    async fn failure_of(&self, analysis: &str) -> String {
+    async fn settled(&self, path: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let events = self.fix_events().await;
-            let is_it = |event: &&Value| {
-                event["kind"] == "fix_pull_request_failed" && event.to_string().contains(analysis)
-            };
-            if let Some(found) = events.iter().find(is_it) {
-                return found["data"]["error"].as_str().unwrap().to_owned();
+            let seen = self.see(path).await;
+            if seen["state"] != "opening" {
+                return seen;
             }
-            assert!(Instant::now() < deadline, "{events:?}");
+            assert!(Instant::now() < deadline, "{seen}");
             tokio::task::yield_now().await;
         }
     }
@@ -254,9 +243,9 @@ async fn what_may_not_be_proposed_is_not_pushed() {
         (5, definition, "where an admin permits it"),
     ] {
         let analysis = harbour.analysed(&repository, &failed, attempt, Some(diff)).await;
-        let asked = harbour.post(&format!("/analyses/{analysis}/pull-request"), &json!({})).await;
-        assert_eq!(asked.status, 202, "{}", asked.text);
-        let error = harbour.failure_of(&analysis).await;
+        let made = harbour.proposed(&analysis).await;
+        assert_eq!(made["state"], "failed", "{made}");
+        let error = made["error"].as_str().unwrap();
         assert!(error.contains(why) && !error.contains("hunter2"), "{error}");
     }
     assert_eq!(origin.git(&["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
@@ -276,6 +265,7 @@ async fn who_may_not_ask_and_what_has_no_fix_is_refused() {
     assert_eq!(harbour.send(post(&path).by(&harbour.world.hank)).await.status, 404);
     let nothing = harbour.post("/analyses/anl_nothing/pull-request", &json!({})).await;
     assert_eq!(nothing.status, 404);
+    assert_eq!(harbour.send(get(&path).by(&viewer)).await.status, 404, "nobody has asked for one");
     harbour.close().await;
 }
 
@@ -304,24 +294,17 @@ async fn a_forge_that_fails_is_told_and_the_next_request_goes_on_with_the_branch
     let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), "x-access-token:hunter2-token"));
     let (repository, failed) = harbour.fails(&json!({"url": url, "credential": "GIT_TOKEN"})).await;
     let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
-    let path = format!("/analyses/{analysis}/pull-request");
-    assert_eq!(harbour.post(&path, &json!({})).await.status, 202);
-    let error = harbour.failure_of(&analysis).await;
+    let made = harbour.proposed(&analysis).await;
+    let error = made["error"].as_str().unwrap();
     assert!(error.contains("was pushed") && error.contains("500") && !error.contains("hunter2"), "{error}");
     let there = git(&bare, &["rev-parse", BRANCH]);
 
     // Somebody else presses the button: what is there is what was asked for.
     let dora = harbour.world.member("dora@acme.test", "deployer").await;
-    let path = format!("{}{path}", super::ORG);
-    let deadline = Instant::now() + PATIENCE;
-    let made = loop {
-        let reply = harbour.send(post(&path).by(&dora)).await;
-        if reply.status == 200 {
-            break data(&reply, 200);
-        }
-        assert!(reply.status == 202 && Instant::now() < deadline, "{}", reply.text);
-        tokio::task::yield_now().await;
-    };
+    let path = format!("/analyses/{analysis}/pull-request");
+    let asked = harbour.send(post(&format!("{}{path}", super::ORG)).by(&dora)).await;
+    assert_eq!(asked.status, 202, "{}", asked.text);
+    let made = harbour.settled(&path).await;
     assert_eq!((&made["state"], &made["number"]), (&json!("open"), &json!(5)));
     assert_eq!(
         (made["commitId"].as_str(), git(&bare, &["rev-parse", BRANCH])),
