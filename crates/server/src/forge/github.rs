@@ -28,7 +28,7 @@ impl Forge for GitHub {
 
     fn headers(&self, token: &str) -> Vec<(&'static str, String)> {
         vec![
-            ("accept", "application/vnd.github+json".to_owned()),
+            ("accept", "application/vnd.github+json, application/json".to_owned()),
             ("x-github-api-version", VERSION.to_owned()),
             ("authorization", format!("Bearer {token}")),
         ]

@@ -96,7 +96,6 @@ impl Mirror {
                 "only new branches that begin with {BRANCH_PREFIX} are written"
             )));
         }
-        let _held = self.lock().lock().unwrap_or_else(PoisonError::into_inner);
         let full = format!("refs/heads/{branch}");
         match self.head_of(to, &full)? {
             Some(there) if self.is_same(&there, commit)? => {
@@ -166,7 +165,9 @@ impl Mirror {
     }
 
     fn with(&self, index: &TempDir) -> super::process::Git<'_> {
-        let git = self.git().env("GIT_INDEX_FILE", index.path().join("index"));
+        // Git takes nothing out of an index without a work tree; this one stays empty.
+        let git = self.git().arg("--work-tree").arg(index.path());
+        let git = git.env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&index.path().to_string_lossy())
     }
 }

@@ -8,6 +8,7 @@ use berth_server::http::Access;
 use http::Uri;
 use serde_json::{Value, json};
 
+use super::analysed::{Failure, analysed, proposed_in_vain};
 use super::described::{Operation, operations};
 use super::world::{Call, Reply, World, call, get, post};
 
@@ -311,6 +312,7 @@ struct Target {
     ticket: String,
     deployment: String,
     approval: String,
+    analysis: String,
 }
 
 impl Target {
@@ -346,6 +348,18 @@ impl Target {
         let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);
         let approval = world.approval().await;
+        let failure = Failure {
+            deployment: deployment.clone(),
+            pipeline: pipeline.clone(),
+            repository: repository.clone(),
+            step: format!("stp_{}", "0".repeat(26)),
+            attempt: 1,
+            commit: "9fceb02d0ae598e95dc970b74767f19372d61af8".into(),
+            fingerprint: "0".repeat(32),
+            diff: Some("diff".into()),
+        };
+        let analysis = analysed(&world, failure).await;
+        proposed_in_vain(&world, &analysis).await;
         Self {
             world,
             pipeline,
@@ -358,6 +372,7 @@ impl Target {
             ticket,
             deployment,
             approval,
+            analysis,
         }
     }
 
@@ -377,7 +392,7 @@ impl Target {
             .replace("{ticketId}", &self.ticket)
             .replace("{deploymentId}", &self.deployment)
             .replace("{approvalId}", &self.approval)
-            .replace("{analysisId}", "anl_00000000000000000000000000")
+            .replace("{analysisId}", &self.analysis)
             .replace("{stepId}", "deploy")
             .replace("{stage}", "qa-1")
             .replace("{webhookId}", "ops")

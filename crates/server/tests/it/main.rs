@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod analysed;
 mod at_work;
 mod builder;
 mod canary;

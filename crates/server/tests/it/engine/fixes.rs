@@ -4,19 +4,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-use berth_core::analysis::{Analysis, Answer, NewAnalysis, SuggestedFix};
-use berth_core::event::Actor;
-use berth_core::id::AnalysisId;
-use berth_core::pipeline::grammar::StepId;
 use berth_server::config::Config;
-use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
 
 use super::{Harbour, PATIENCE, data};
+use crate::analysed::{Failure, analysed};
 use crate::at_work::AtWork;
 use crate::forge::{Double, TOKEN, asked, github};
 use crate::git::{Origin, serve};
-use crate::history;
 use crate::world::{World, get, post};
 
 const FINGERPRINT: &str = "0123456789abcdef0123456789abcdef";
@@ -81,53 +76,21 @@ impl Harbour {
         attempt: u32,
         diff: Option<&str>,
     ) -> String {
-        let step = &deployment["stages"][0]["steps"][0];
-        let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let (id, pipeline, step_id) =
-            (text(&deployment["id"]), text(&deployment["pipelineId"]), text(&step["id"]));
-        let (commit, repository) = (text(&deployment["resolvedCommitId"]), repository.to_owned());
-        let fix = diff.map(|diff| SuggestedFix {
-            summary: "Make deploy.sh executable @everyone".into(),
-            diff: diff.to_owned(),
-        });
+        let text = |pointer: &str| deployment.pointer(pointer).and_then(Value::as_str).unwrap().to_owned();
         // Each attempt is another failure here.
-        let fingerprint = format!("{}{attempt}", &FINGERPRINT[..31]);
         let fingerprint =
-            if attempt == 1 { FINGERPRINT.to_owned() } else { fingerprint.chars().rev().collect() };
-        let org = history::org(&self.world).await;
-        let made = self.world.app.store().transact(Context::system(Some(org)), move |tx| {
-            let new = NewAnalysis {
-                id: AnalysisId::from_parts(tx.now(), tx.entropy()?),
-                deployment: id.parse().unwrap(),
-                pipeline: pipeline.parse().unwrap(),
-                stage: "staging".into(),
-                step: step_id.parse().unwrap(),
-                step_name: StepId::parse("deploy").unwrap(),
-                attempt,
-                repository: Some(repository.parse().unwrap()),
-                commit: Some(commit),
-                asked_by: Actor::system(),
-            };
-            let now = tx.now();
-            let queued = tx.commit(Analysis::request(new, now))?;
-            let running = tx.commit(queued.begin(now).unwrap())?;
-            let answer = Answer {
-                analyser: "rules".into(),
-                fingerprint,
-                result: json!({
-
-                    "rootCause": "`deploy.sh` is not executable. @acme/everyone",
-                    "evidence": [{"firstLine": 1, "lastLine": 1, "text": "not used"}],
-                }),
-                fix,
-                note: None,
-                reused_from: None,
-                usage: None,
-            };
-            let done = tx.commit(running.succeed(answer, now).unwrap())?;
-            Ok::<_, StoreError>(done.id.to_string())
-        });
-        made.await.unwrap()
+            if attempt == 1 { FINGERPRINT.to_owned() } else { format!("{attempt}{FINGERPRINT}") };
+        let failure = Failure {
+            deployment: text("/id"),
+            pipeline: text("/pipelineId"),
+            repository: repository.to_owned(),
+            step: text("/stages/0/steps/0/id"),
+            attempt,
+            commit: text("/resolvedCommitId"),
+            fingerprint,
+            diff: diff.map(str::to_owned),
+        };
+        analysed(&self.world, failure).await
     }
 
     /// Presses the button and waits for what comes of it.

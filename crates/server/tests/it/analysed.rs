@@ -1,0 +1,75 @@
+//! Analyses as they are when somebody has found something, decided about through the rules themselves.
+
+use berth_core::analysis::{Analysis, Answer, NewAnalysis, NewPullRequest, SuggestedFix, pull};
+use berth_core::event::Actor;
+use berth_core::id::AnalysisId;
+use berth_core::pipeline::grammar::StepId;
+use berth_store::records::analysis;
+use berth_store::{Context, StoreError};
+use serde_json::json;
+
+use super::history;
+use super::world::World;
+
+/// What failed, and what is suggested.
+#[derive(Clone)]
+pub(crate) struct Failure {
+    pub(crate) deployment: String,
+    pub(crate) pipeline: String,
+    pub(crate) repository: String,
+    pub(crate) step: String,
+    pub(crate) attempt: u32,
+    pub(crate) commit: String,
+    pub(crate) fingerprint: String,
+    pub(crate) diff: Option<String>,
+}
+
+/// The id of an analysis of it that has succeeded.
+pub(crate) async fn analysed(world: &World, failure: Failure) -> String {
+    let org = history::org(world).await;
+    let made = world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let now = tx.now();
+        let new = NewAnalysis {
+            id: AnalysisId::from_parts(now, tx.entropy()?),
+            deployment: failure.deployment.parse().unwrap(),
+            pipeline: failure.pipeline.parse().unwrap(),
+            stage: "staging".into(),
+            step: failure.step.parse().unwrap(),
+            step_name: StepId::parse("deploy").unwrap(),
+            attempt: failure.attempt,
+            repository: Some(failure.repository.parse().unwrap()),
+            commit: Some(failure.commit),
+            asked_by: Actor::system(),
+        };
+        let queued = tx.commit(Analysis::request(new, now))?;
+        let running = tx.commit(queued.begin(now).unwrap())?;
+        let summary = "Make deploy.sh executable @everyone".to_owned();
+        let answer = Answer {
+            analyser: "rules".into(),
+            fingerprint: failure.fingerprint,
+            result: json!({
+                "rootCause": "`deploy.sh` is not executable. @acme/everyone",
+                "evidence": [{"firstLine": 1, "lastLine": 1, "text": "not what is quoted"}],
+            }),
+            fix: failure.diff.map(|diff| SuggestedFix { summary, diff }),
+            note: None,
+            reused_from: None,
+            usage: None,
+        };
+        let done = tx.commit(running.succeed(answer, now).unwrap())?;
+        Ok::<_, StoreError>(done.id.to_string())
+    });
+    made.await.unwrap()
+}
+
+/// A pull request was asked for and came to nothing.
+pub(crate) async fn proposed_in_vain(world: &World, id: &str) {
+    let (org, id) = (history::org(world).await, id.parse().unwrap());
+    let failed = world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let (now, found) = (tx.now(), analysis::by_id(tx, id)?.unwrap());
+        let new = NewPullRequest { branch: "berth/fix-0".into(), asked_by: Actor::system() };
+        let asked = tx.commit(pull::ask(&found, None, None, new, now).unwrap())?;
+        tx.commit(pull::failed(&asked, "the forge was away".into(), now)).map(drop)
+    });
+    failed.await.unwrap();
+}
