@@ -73,7 +73,7 @@ async fn lane(app: &App) {
             Ok(true) => continue,
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(?error, "a fix could not be proposed; it is tried again in a second")
+                tracing::warn!(?error, "a fix could not be proposed; it is tried again in a second");
             }
         }
         let nudged = tokio::time::timeout(LOOK_EVERY, app.fixes.asked.notified());
