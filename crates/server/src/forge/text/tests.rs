@@ -1,3 +1,5 @@
+//! What a pull request says, whoever wrote the words in it.
+
 use proptest::prelude::*;
 
 use super::*;
