@@ -1,5 +1,6 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
+mod analyses;
 mod answer;
 mod approvals;
 mod approvers;
@@ -66,6 +67,7 @@ use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Authorized, Standing};
+use crate::analysis::Analyses;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::credential::password::Passwords;
@@ -107,6 +109,8 @@ pub struct App {
     pub(crate) egress: Egress,
     /// Tells webhooks what happened.
     pub(crate) notify: Notify,
+    /// Looks into failures.
+    pub(crate) analyses: Analyses,
     /// How far what is deployed is behind.
     behind: deployed::Behind,
     /// Cancelled when the server stops: streams and background work end on it.
@@ -144,6 +148,7 @@ impl App {
             registries,
             egress,
             notify,
+            analyses: Analyses::default(),
             behind: deployed::Behind::default(),
             shutdown,
         }

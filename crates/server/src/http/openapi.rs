@@ -54,6 +54,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("ticketId", "id of the ticket"),
     ("deploymentId", "id of the deployment"),
     ("stepId", "id of the step, or its id in the definition"),
+    ("analysisId", "id of the analysis"),
     ("approvalId", "id of the approval"),
     ("stage", "name of the stage, or of the environment"),
     ("userId", "id of the user"),

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::analysis;
 use crate::app::App;
 use crate::engine;
 use crate::error::AppError;
@@ -41,6 +42,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("sync", &app, sync::syncs),
         keep_on("registries", &app, registries::looks),
         keep_on("notify", &app, notify::notifies),
+        keep_on("analyse", &app, analysis::analyses),
     );
     // The last of what its steps said.
     flush_logs(&app).await;
@@ -51,6 +53,7 @@ pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     expire::expire(app).await?;
     sync::all(app).await?;
     registries::all(app).await?;
+    analysis::all(app).await?;
     stop(app).await?;
     begin(app).await
 }

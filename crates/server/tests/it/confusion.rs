@@ -376,6 +376,7 @@ impl Target {
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)
             .replace("{deploymentId}", &self.deployment)
+            .replace("{analysisId}", &format!("anl_{}", "0".repeat(26)))
             .replace("{approvalId}", &self.approval)
             .replace("{stepId}", "deploy")
             .replace("{stage}", "qa-1")

@@ -2,8 +2,8 @@
 
 use berth_core::access::Role;
 use berth_core::id::{
-    ApprovalId, DeliveryId, DeploymentId, OrgId, RegistryId, RepositoryId, SessionId, TicketId, TokenId,
-    UserId,
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, OrgId, RegistryId, RepositoryId, SessionId, TicketId,
+    TokenId, UserId,
 };
 use berth_core::name::DisplayName;
 use berth_core::time::Timestamp;
@@ -32,6 +32,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{sessionId}", &SessionId::from_parts(at, [0; 10]).to_string())
         .replace("{ticketId}", &TicketId::from_parts(at, [0; 10]).to_string())
         .replace("{deploymentId}", &DeploymentId::from_parts(at, [0; 10]).to_string())
+        .replace("{analysisId}", &AnalysisId::from_parts(at, [0; 10]).to_string())
         .replace("{approvalId}", &ApprovalId::from_parts(at, [0; 10]).to_string())
         .replace("{stepId}", "no-such-step")
         .replace("{stage}", "no-such-stage")

@@ -51,6 +51,7 @@ fn here(operation: &Operation) -> String {
         .replace("{sessionId}", "unknown")
         .replace("{ticketId}", "unknown")
         .replace("{deploymentId}", "unknown")
+        .replace("{analysisId}", "unknown")
         .replace("{approvalId}", "unknown")
         .replace("{stepId}", "unknown")
         .replace("{stage}", "unknown")

@@ -1,5 +1,6 @@
 //! Pipelines really run: deployments through stages and in environments, seen through HTTP.
 
+mod analysis;
 mod approvals;
 mod back;
 mod build;

@@ -1,0 +1,124 @@
+//! Analyses: why a step failed, and what would mend it.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Replay;
+use crate::event::Actor;
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Analysis {
+    #[schema(example = "anl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    pub status: AnalysisStatus,
+    pub deployment_id: String,
+    pub pipeline_id: String,
+    pub stage: String,
+    pub step_id: String,
+    /// The step's id in the definition.
+    pub step: String,
+    /// Zero: nothing of the step ever ran.
+    pub attempt: u32,
+    /// The commit whose files were looked at; null for a pipeline without a repository.
+    pub commit_id: Option<String>,
+    /// Who asked; the system, where the definition did.
+    pub actor: Actor,
+    /// Who answered: `rules`.
+    #[schema(example = "rules")]
+    pub analyser: Option<String>,
+    /// Equal for failures that are the same.
+    pub fingerprint: Option<String>,
+    /// The same failure was looked into before: by this analysis.
+    pub reused_from: Option<String>,
+    /// In plain words. Null while nothing is known, and when there is not enough evidence.
+    pub root_cause: Option<String>,
+    #[schema(example = "dependency")]
+    pub category: Option<String>,
+    pub confidence: Option<AnalysisConfidence>,
+    /// Lines of the log that show it, the most telling first; without a root cause those that are worth a look.
+    pub evidence: Vec<AnalysisEvidence>,
+    /// What to do.
+    pub advice: Option<String>,
+    /// The rule that says so.
+    pub rule: Option<String>,
+    /// Lines of a kind that the last good run of the step did not print.
+    pub new_lines: Vec<AnalysisLines>,
+    /// A change that would mend it; it applies to the commit.
+    pub suggested_fix: Option<AnalysisFix>,
+    /// Why the analysis itself failed.
+    pub error: Option<String>,
+    pub created_at: String,
+    pub started_at: Option<String>,
+    pub finished_at: Option<String>,
+}
+
+impl Replay for Analysis {}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnalysisStatus {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnalysisConfidence {
+    Low,
+    Medium,
+    High,
+}
+
+/// Lines of a log, counted from 1, both included.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalysisLines {
+    pub first_line: usize,
+    pub last_line: usize,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalysisEvidence {
+    pub first_line: usize,
+    pub last_line: usize,
+    /// What stands there, without colours and control characters, and not all of a long line.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalysisFix {
+    /// One line, good as the title of a commit.
+    pub summary: String,
+    /// A unified diff as git writes it, file modes included.
+    pub diff: String,
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct AnalysisNew {
+    /// Id of the step, or its id in the definition. Absent: the step that failed first.
+    #[schema(example = "deploy")]
+    pub step_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnalysisSettings {
+    /// Suggested fixes may change pipeline definitions, below `.berth/`.
+    pub permit_definition: bool,
+    /// Null: nobody has changed them yet.
+    pub updated_at: Option<String>,
+}
+
+impl Replay for AnalysisSettings {}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct AnalysisSettingsPut {
+    pub permit_definition: bool,
+}

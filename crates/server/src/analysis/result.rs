@@ -1,0 +1,82 @@
+//! What an analysis found, as it is kept: lines with their text, so that it can be read without the log.
+
+use berth_analysis::{Analysis, LineRange, clean};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Of one piece of evidence.
+const EVIDENCE_CHARS_MAX: usize = 4_000;
+
+/// Without a root cause there was not enough evidence.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Found {
+    pub(crate) root_cause: Option<String>,
+    pub(crate) category: Option<String>,
+    pub(crate) confidence: Option<String>,
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) advice: Option<String>,
+    pub(crate) rule: Option<String>,
+    pub(crate) new_lines: Vec<Lines>,
+}
+
+/// Counted from 1, both included.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Lines {
+    pub(crate) first_line: usize,
+    pub(crate) last_line: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Evidence {
+    #[serde(flatten)]
+    pub(crate) lines: Lines,
+    pub(crate) text: String,
+}
+
+impl Found {
+    /// As it was kept. What cannot be read is shown as nothing found.
+    pub(crate) fn read(kept: &Value) -> Self {
+        Self::deserialize(kept).unwrap_or_default()
+    }
+
+    /// What the rules say about a log whose line `first_line` is the first of `lines`.
+    pub(super) fn of(analysis: &Analysis, lines: &[String], first_line: usize) -> Self {
+        let shown = |ranges: &[LineRange]| {
+            ranges.iter().map(|range| evidence(*range, lines, first_line)).collect::<Vec<_>>()
+        };
+        let places = |ranges: &[LineRange]| ranges.iter().copied().map(Lines::from).collect();
+        match analysis {
+            Analysis::Found(found) => Self {
+                root_cause: Some(found.root_cause.clone()),
+                category: Some(found.category.as_str().to_owned()),
+                confidence: Some(found.confidence.as_str().to_owned()),
+                evidence: shown(&found.evidence),
+                advice: Some(found.advice.clone()),
+                rule: found.rule.clone(),
+                new_lines: places(&found.new_lines),
+            },
+            Analysis::NotEnoughEvidence(unexplained) => Self {
+                evidence: shown(&unexplained.worth_a_look),
+                new_lines: places(&unexplained.new_lines),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl From<LineRange> for Lines {
+    fn from(range: LineRange) -> Self {
+        Self { first_line: range.first, last_line: range.last }
+    }
+}
+
+fn evidence(range: LineRange, lines: &[String], first_line: usize) -> Evidence {
+    let from = range.first.saturating_sub(first_line).min(lines.len());
+    let to = (range.last + 1).saturating_sub(first_line).clamp(from, lines.len());
+    let text: Vec<String> = lines[from..to].iter().map(|line| clean(line)).collect();
+    let text = text.join("\n").chars().take(EVIDENCE_CHARS_MAX).collect();
+    Evidence { lines: range.into(), text }
+}
