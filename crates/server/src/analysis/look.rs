@@ -2,7 +2,7 @@
 
 use berth_analysis::diff::Permit;
 use berth_analysis::{Ending, Input, LINES_MAX, fingerprint, fix};
-use berth_core::analysis::{Analysis, Answer, SuggestedFix};
+use berth_core::analysis::{Analysis, Answer, Settings, SuggestedFix};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::OrgId;
 use berth_core::pipeline::model::StepType;
@@ -12,6 +12,7 @@ use berth_store::query::analyses as listed;
 use berth_store::records::{analysis_settings, plan, run};
 
 use super::files::CommitFiles;
+use super::model::{self, Facts, Preview};
 use super::result::Found;
 use crate::app::App;
 use crate::error::AppError;
@@ -28,7 +29,7 @@ struct Known {
     failure: Failure,
     exit_code: Option<i32>,
     last_good: Option<LogKey>,
-    permit: Permit,
+    settings: Settings,
 }
 
 /// The last lines of a log, and the number of the first of them.
@@ -38,6 +39,43 @@ struct Tail {
 }
 
 pub(super) async fn look(app: &App, org: OrgId, it: &Analysis) -> Result<Answer, AppError> {
+    let (known, log, good) = gathered(app, org, it).await?;
+    let (facts, settings) = (facts(&known, &log), known.settings.clone());
+    let commit = it.commit.as_deref().and_then(Sha::parse);
+    let files = it
+        .repository
+        .zip(commit)
+        .map(|(repository, commit)| CommitFiles::new(app.git.mirror(org, repository), commit));
+    // Looking for a fix may run git.
+    let ruled = app.git.run(move || by_rules(&known, &log, good.as_ref(), files.as_ref())).await?;
+    let Some(model) = &settings.model else {
+        let same = same(app, org, it, &ruled.fingerprint, RULES).await?;
+        return Ok(Answer { reused_from: same.map(|found| found.id), ..ruled });
+    };
+    let analyser = model.analyser();
+    if let Some(earlier) = same(app, org, it, &ruled.fingerprint, &analyser).await?
+        && let Some(said) = earlier.answer()
+    {
+        let result = Found::read(&said.result).seen_again(&facts.lines, facts.first_line).kept();
+        return Ok(Answer { analyser, result, reused_from: Some(earlier.id), ..ruled });
+    }
+    match model::ask(app, org, it, (model, settings.limits), &facts).await? {
+        Ok((found, usage)) => Ok(Answer { analyser, result: found.kept(), usage: Some(usage), ..ruled }),
+        Err(why) => {
+            let note = format!("{analyser} did not answer: {why}. The rules did.");
+            Ok(Answer { note: Some(note), ..ruled })
+        }
+    }
+}
+
+/// What a model would be sent about a failure. Nothing is sent.
+pub(crate) async fn preview(app: &App, org: OrgId, it: &Analysis) -> Result<Option<Preview>, AppError> {
+    let (known, log, _) = gathered(app, org, it).await?;
+    let settings = &known.settings;
+    Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts(&known, &log))))
+}
+
+async fn gathered(app: &App, org: OrgId, it: &Analysis) -> Result<(Known, Tail, Option<Tail>), AppError> {
     let asked = it.clone();
     let known = app.store.read(Some(org), move |db| known(db, org, &asked)).await?;
     let own = LogKey {
@@ -54,18 +92,34 @@ pub(super) async fn look(app: &App, org: OrgId, it: &Analysis) -> Result<Answer,
     });
     let read = read.await.map_err(|_| AppError::bug("reading a log for an analysis broke"))?;
     let (log, good) = read.map_err(|error| AppError::bug(error.to_string()))?;
-    let commit = it.commit.as_deref().and_then(Sha::parse);
-    let files = it
-        .repository
-        .zip(commit)
-        .map(|(repository, commit)| CommitFiles::new(app.git.mirror(org, repository), commit));
-    // Looking for a fix may run git.
-    let looked = app.git.run(move || by_rules(&known, &log, good.as_ref(), files.as_ref())).await?;
-    let (pipeline, print) = (it.pipeline, looked.fingerprint.clone());
-    let same = app.store.read(Some(org), move |db| {
-        Ok::<_, AppError>(listed::same(db, &print, pipeline, RULES)?.map(|found| found.id))
-    });
-    Ok(Answer { reused_from: same.await?.filter(|id| *id != it.id), ..looked })
+    Ok((known, log, good))
+}
+
+/// What this analyser said about the same failure before.
+async fn same(
+    app: &App,
+    org: OrgId,
+    it: &Analysis,
+    fingerprint: &str,
+    analyser: &str,
+) -> Result<Option<Analysis>, AppError> {
+    let (pipeline, print, analyser) = (it.pipeline, fingerprint.to_owned(), analyser.to_owned());
+    let found = app
+        .store
+        .read(Some(org), move |db| Ok::<_, AppError>(listed::same(db, &print, pipeline, &analyser)?));
+    Ok(found.await?.filter(|found| found.id != it.id))
+}
+
+fn facts(known: &Known, log: &Tail) -> Facts {
+    Facts {
+        step_type: known.step_type.clone(),
+        script: known.run.clone(),
+        cause: known.failure.cause.as_str(),
+        exit_code: known.exit_code,
+        detail: known.failure.detail.clone(),
+        lines: log.lines.clone(),
+        first_line: log.first_line,
+    }
 }
 
 fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppError> {
@@ -99,8 +153,8 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
         StepType::Custom(text) => text.clone(),
     };
     let script = planned.params.get("run").and_then(serde_json::Value::as_str);
-    let permit = Permit { definitions: analysis_settings::load(db)?.permits_definition };
-    Ok(Known { step_type, run: script.map(str::to_owned), failure, exit_code, last_good, permit })
+    let settings = analysis_settings::load(db)?;
+    Ok(Known { step_type, run: script.map(str::to_owned), failure, exit_code, last_good, settings })
 }
 
 fn tail(logs: &LogStore, key: &LogKey) -> Result<Tail, LogError> {
@@ -120,9 +174,10 @@ fn by_rules(known: &Known, log: &Tail, good: Option<&Tail>, files: Option<&Commi
         last_good: good.map(|good| good.lines.as_slice()),
     };
     let analysis = berth_analysis::analyse(&input);
+    let permit = Permit { definitions: known.settings.permits_definition };
     let suggested = match (&analysis, files) {
         (berth_analysis::Analysis::Found(finding), Some(files)) => {
-            fix::suggest(&input, finding, files, known.permit)
+            fix::suggest(&input, finding, files, permit)
         }
         _ => None,
     };
@@ -130,7 +185,7 @@ fn by_rules(known: &Known, log: &Tail, good: Option<&Tail>, files: Option<&Commi
     Answer {
         analyser: RULES.to_owned(),
         fingerprint: fingerprint(&input, &analysis).to_string(),
-        result: serde_json::to_value(&found).unwrap_or_default(),
+        result: found.kept(),
         fix: suggested.map(|fix| SuggestedFix { summary: fix.summary, diff: fix.diff }),
         note: None,
         reused_from: None,

@@ -4,8 +4,10 @@
 
 mod files;
 mod look;
+mod model;
 mod result;
 
+pub(crate) use look::preview;
 pub(crate) use result::{Found, Lines};
 
 use std::collections::HashMap;
@@ -81,8 +83,21 @@ pub(crate) fn request(
     if let Some(found) = analysis::of_attempt(tx, failed.id, failed.tries)? {
         return Ok(found);
     }
-    let new = NewAnalysis {
-        id: AnalysisId::from_parts(tx.now(), tx.entropy()?),
+    let id = AnalysisId::from_parts(tx.now(), tx.entropy()?);
+    let now = tx.now();
+    Ok(tx.commit(Analysis::request(wanted(id, run, plan, failed, asked_by), now))?)
+}
+
+/// What is to be looked into.
+pub(crate) fn wanted(
+    id: AnalysisId,
+    run: &Run,
+    plan: &Plan,
+    failed: &StepRun,
+    asked_by: Actor,
+) -> NewAnalysis {
+    NewAnalysis {
+        id,
         deployment: run.deployment,
         pipeline: run.pipeline,
         stage: run.stages.get(failed.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
@@ -92,9 +107,7 @@ pub(crate) fn request(
         repository: plan.source.as_ref().map(|source| source.repository),
         commit: plan.source.as_ref().map(|source| source.commit.clone()),
         asked_by,
-    };
-    let now = tx.now();
-    Ok(tx.commit(Analysis::request(new, now))?)
+    }
 }
 
 /// An analysis that the definition asks for, in the transaction of the failure itself. Too many are no reason that a

@@ -1,6 +1,6 @@
 //! What an analysis found, as it is kept: lines with their text, so that it can be read without the log.
 
-use berth_analysis::{Analysis, LineRange, clean};
+use berth_analysis::{Analysis, LineRange, clean, template};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -34,12 +34,36 @@ pub(crate) struct Evidence {
     #[serde(flatten)]
     pub(crate) lines: Lines,
     pub(crate) text: String,
+    /// The log has these lines. Rules name no others; a model may.
+    #[serde(default = "yes")]
+    pub(crate) supported: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl Found {
     /// As it was kept. What cannot be read is shown as nothing found.
     pub(crate) fn read(kept: &Value) -> Self {
         Self::deserialize(kept).unwrap_or_default()
+    }
+
+    /// As it is kept.
+    pub(super) fn kept(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// What was found in another log of the same failure: its evidence is looked for in this one.
+    pub(super) fn seen_again(mut self, lines: &[String], first_line: usize) -> Self {
+        let kinds: Vec<String> = lines.iter().map(|line| template(&clean(line))).collect();
+        let found = |evidence: &Evidence| {
+            let kind = template(evidence.text.lines().next()?);
+            let at = kinds.iter().rposition(|other| *other == kind)?;
+            Some(self::evidence(LineRange::one(at + first_line), lines, first_line))
+        };
+        self.evidence = self.evidence.iter().filter_map(found).collect();
+        self
     }
 
     /// What the rules say about a log whose line `first_line` is the first of `lines`.
@@ -78,5 +102,13 @@ fn evidence(range: LineRange, lines: &[String], first_line: usize) -> Evidence {
     let to = (range.last + 1).saturating_sub(first_line).clamp(from, lines.len());
     let text: Vec<String> = lines[from..to].iter().map(|line| clean(line)).collect();
     let text = text.join("\n").chars().take(EVIDENCE_CHARS_MAX).collect();
-    Evidence { lines: range.into(), text }
+    Evidence { lines: range.into(), text, supported: true }
+}
+
+/// Lines that somebody else named; what is not there shows nothing.
+pub(super) fn supported(range: LineRange, exists: bool, lines: &[String], first_line: usize) -> Evidence {
+    if exists {
+        return evidence(range, lines, first_line);
+    }
+    Evidence { lines: range.into(), text: String::new(), supported: false }
 }

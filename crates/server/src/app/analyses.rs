@@ -3,21 +3,30 @@
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
 use berth_core::access::permit;
-use berth_core::analysis::{Analysis, Settings, State};
+use berth_core::analysis::{Analysis, Limits, Model, NewAnalysis, Provider, Settings, State, Usage};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
 use berth_core::run::{Run, StepRun, StepStatus};
+use berth_core::secret::Scope;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, analyses, deployments};
-use berth_store::records::{analysis, analysis_settings, organization, plan, run};
+use berth_store::records::analysis::Sent;
+use berth_store::records::{analysis, analysis_settings, organization, plan, run, secret};
 
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page, organization_subject};
 use crate::access::Authorized;
-use crate::analysis::{Found, Lines, request};
+use crate::analysis::{Found, Lines, preview, request, wanted};
 use crate::error::AppError;
 use crate::limits::ANALYSES_WAITING_MAX;
+
+pub struct NewSettings {
+    /// `None`: the rules alone.
+    pub model: Option<Model>,
+    pub limits: Limits,
+    pub permits_definition: bool,
+}
 
 impl App {
     /// One for each attempt: asked for again, the one there is.
@@ -27,7 +36,7 @@ impl App {
         deployment: String,
         step: Option<String>,
         once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Analysis>, AppError> {
+    ) -> Result<Outcome<wire::AnalysisAsked>, AppError> {
         let org = who.org();
         let asked = self.change(who, once, move |tx, _| {
             let id = find_deployment(tx, &deployment)?;
@@ -40,11 +49,41 @@ impl App {
             let by = tx.actor().clone();
             let found = request(tx, &run, &plan, failed, by)?;
             let location = format!("/api/v1/organizations/{org}/analyses/{}", found.id);
-            Ok(Answer { status: 202, location: Some(location), ..answer(&found) })
+            let body = wire::AnalysisAsked::Analysis(Box::new(shown(&found)));
+            Ok(Answer::accepted(location, body).at_version(found.version))
         });
         let asked = asked.await;
         self.analyses.nudge();
         asked
+    }
+
+    /// What would be sent to a model. Nothing is.
+    pub async fn preview_analysis(
+        &self,
+        who: &Authorized<permit::AnalysisRun>,
+        deployment: String,
+        step: Option<String>,
+    ) -> Result<Answer<wire::AnalysisAsked>, AppError> {
+        let asked_by = who.context().actor;
+        let meant = self.read(who, move |db| {
+            let id = find_deployment(db, &deployment)?;
+            let run = run::by_id(db, id)?.ok_or_else(nothing_failed)?;
+            let plan = plan::by_id(db, id)?.ok_or_else(nothing_failed)?;
+            let failed = failed_step(&run, step.as_deref())?;
+            let new: NewAnalysis =
+                wanted(AnalysisId::from_parts(db.now(), [0; 10]), &run, &plan, failed, asked_by);
+            Ok(Analysis::request(new, db.now()).answer)
+        });
+        let would = preview(self, who.org(), &meant.await?).await?;
+        let body = match would {
+            None => wire::AnalysisPreview { analyser: "rules".into(), url: None, body: None },
+            Some(would) => wire::AnalysisPreview {
+                analyser: would.analyser,
+                url: Some(would.url),
+                body: Some(would.body),
+            },
+        };
+        Ok(Answer::ok(wire::AnalysisAsked::Preview(body)))
     }
 
     pub async fn list_analyses(
@@ -70,7 +109,10 @@ impl App {
         self.read(who, move |db| {
             let missing = || AppError::not_found("analysis");
             let id: AnalysisId = id.parse().map_err(|_| missing())?;
-            Ok(answer(&analysis::by_id(db, id)?.ok_or_else(missing)?))
+            let found = analysis::by_id(db, id)?.ok_or_else(missing)?;
+            let requests = analysis::requests(db, id)?;
+            let body = wire::Analysis { requests: requests.iter().map(sent).collect(), ..shown(&found) };
+            Ok(Answer::ok(body).at_version(found.version).varying_by(requests.len()))
         })
         .await
     }
@@ -85,27 +127,39 @@ impl App {
     pub async fn change_analysis_settings(
         &self,
         who: &Authorized<permit::AnalysisSettings>,
-        permits_definition: bool,
+        new: NewSettings,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::AnalysisSettings>, AppError> {
+        if let Some(base) = new.model.as_ref().and_then(|model| model.base_url.as_deref()) {
+            let allowed = self.egress.policy().check(base);
+            allowed.map_err(|why| AppError::invalid_member("/baseUrl", why.to_string()))?;
+        }
         self.change(who, None, move |tx, _| {
             let before = analysis_settings::load(tx)?;
             super::check_version(before.version, expected)?;
-            if before.permits_definition == permits_definition {
+            let next = Settings {
+                model: new.model,
+                limits: new.limits,
+                permits_definition: new.permits_definition,
+                ..before.clone()
+            };
+            if next == before {
                 return Ok(settings_answer(&before));
             }
-            let next = Settings {
-                permits_definition,
-                version: before.version + 1,
-                updated_at: Some(tx.now()),
-                ..before
-            };
+            if let Some(name) = next.model.as_ref().and_then(|model| model.api_key.as_ref())
+                && secret::by_name(tx, name, &Scope::Organization)?.is_none()
+            {
+                return Err(AppError::invalid_member("/apiKeySecret", "is not a secret of the organization"));
+            }
+            let next = Settings { version: before.version + 1, updated_at: Some(tx.now()), ..next };
             analysis_settings::put(tx, &next)?;
             let org = tx.org()?;
             let organization =
                 organization::by_id(tx, org)?.ok_or_else(|| AppError::not_found("organization"))?;
             let event =
                 NewEvent::new(EventKind::AnalysisSettingsUpdated, organization_subject(&organization));
+            let event = event.with_some("analyser", next.model.as_ref().map(Model::analyser));
+            let event = event.with_some("baseUrl", next.model.as_ref().and_then(|it| it.base_url.as_ref()));
             tx.record(event.with("permitDefinition", next.permits_definition))?;
             Ok(settings_answer(&next))
         })
@@ -141,12 +195,39 @@ fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, App
     })
 }
 
-fn answer(found: &Analysis) -> Answer<wire::Analysis> {
-    Answer::ok(shown(found)).at_version(found.version)
+fn sent(it: &Sent) -> wire::AnalysisRequest {
+    wire::AnalysisRequest {
+        number: it.number,
+        analyser: it.analyser.clone(),
+        url: it.url.clone(),
+        body: it.body.clone(),
+        hash: it.hash.clone(),
+        status: it.status,
+        error: it.error.clone(),
+        usage: usage(it.usage),
+        sent_at: it.sent_at.to_string(),
+    }
+}
+
+fn usage(it: Usage) -> wire::AnalysisUsage {
+    wire::AnalysisUsage { input_tokens: it.input_tokens, output_tokens: it.output_tokens }
 }
 
 fn settings_answer(settings: &Settings) -> Answer<wire::AnalysisSettings> {
+    let model = settings.model.as_ref();
+    let provider = match model.map(|model| model.provider) {
+        None => wire::AnalysisProvider::None,
+        Some(Provider::Anthropic) => wire::AnalysisProvider::Anthropic,
+        Some(Provider::Openai) => wire::AnalysisProvider::Openai,
+    };
     let body = wire::AnalysisSettings {
+        provider,
+        base_url: model.and_then(|model| model.base_url.clone()),
+        model: model.map(|model| model.name.clone()),
+        api_key_secret: model.and_then(|model| model.api_key.as_ref()).map(ToString::to_string),
+        output_tokens_max: settings.limits.output_tokens_max,
+        monthly_tokens_max: settings.limits.monthly_tokens_max,
+        timeout_seconds: settings.limits.timeout_s,
         permit_definition: settings.permits_definition,
         updated_at: settings.updated_at.map(|at| at.to_string()),
     };
@@ -187,6 +268,7 @@ fn shown(it: &Analysis) -> wire::Analysis {
                 first_line: it.lines.first_line,
                 last_line: it.lines.last_line,
                 text: it.text,
+                supported: it.supported,
             })
             .collect(),
         advice: found.advice,
@@ -195,6 +277,9 @@ fn shown(it: &Analysis) -> wire::Analysis {
         suggested_fix: answer
             .and_then(|answer| answer.fix.as_ref())
             .map(|fix| wire::AnalysisFix { summary: fix.summary.clone(), diff: fix.diff.clone() }),
+        note: answer.and_then(|answer| answer.note.clone()),
+        usage: answer.and_then(|answer| answer.usage).map(usage),
+        requests: Vec::new(),
         error,
         created_at: it.created_at.to_string(),
         started_at: it.started_at.map(|at| at.to_string()),

@@ -30,6 +30,7 @@ mod wait;
 mod webhooks;
 mod wire;
 
+pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
 pub use approvals::ApprovalFilter;
 pub(crate) use declared::{adopt, declare as declare_environments};

@@ -92,47 +92,53 @@ impl Egress {
 
     /// Blocks for as long as it takes, and that is bounded.
     pub fn post(&self, post: &Post) -> Result<Answered, Failed> {
+        self.post_within(post, self.limit, ANSWER_BYTES_MAX)
+    }
+
+    /// As [`Egress::post`], for those who are answered at length, or late.
+    pub fn post_within(&self, post: &Post, limit: Duration, bytes_max: u64) -> Result<Answered, Failed> {
         let began = Instant::now();
         let failed = |why: String| Failed { why, took: began.elapsed() };
         let url = self.policy.check(&post.url).map_err(|why| failed(format!("the address {why}")))?;
-        let mut request = self.agent.post(url.as_str());
+        let request = self.agent.post(url.as_str());
+        let mut request = request.config().timeout_global(Some(limit)).build();
         for (name, value) in &post.headers {
             request = request.header(*name, value);
         }
         let mut answer = match request.send(post.body.as_str()) {
             Ok(answer) => answer,
-            Err(error) => return Err(failed(self.explained(error))),
+            Err(error) => return Err(failed(explained(error, limit))),
         };
         let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
         let status = answer.status().as_u16();
         let mut body = Vec::new();
         // A status is an answer: what it says besides may be cut off.
-        let _ = answer.body_mut().as_reader().take(ANSWER_BYTES_MAX).read_to_end(&mut body);
+        let _ = answer.body_mut().as_reader().take(bytes_max).read_to_end(&mut body);
         Ok(Answered { status, retry_after_s, body, took: began.elapsed() })
     }
+}
 
-    /// In words for whoever looks into the log of deliveries; nothing of the machine's own network.
-    fn explained(&self, error: ureq::Error) -> String {
-        match error {
-            ureq::Error::Timeout(_) => format!("no answer within {} s", self.limit.as_secs_f32()),
-            ureq::Error::HostNotFound => "the host was not found".to_owned(),
-            ureq::Error::ConnectionFailed => "cannot be connected to".to_owned(),
-            ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                "the connection was refused".to_owned()
-            }
-            ureq::Error::Io(_) => "the connection broke".to_owned(),
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
-                "no trusted https connection could be made".to_owned()
-            }
-            ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => {
-                "it answered with a redirect, and those are not followed".to_owned()
-            }
-            ureq::Error::Other(inner) => match inner.downcast::<RefusedAddress>() {
-                Ok(refused) => format!("the address {refused}"),
-                Err(_) => "the request could not be made".to_owned(),
-            },
-            _ => "the answer is not http as it should be".to_owned(),
+/// In words for whoever looks into the log of deliveries; nothing of the machine's own network.
+fn explained(error: ureq::Error, limit: Duration) -> String {
+    match error {
+        ureq::Error::Timeout(_) => format!("no answer within {} s", limit.as_secs_f32()),
+        ureq::Error::HostNotFound => "the host was not found".to_owned(),
+        ureq::Error::ConnectionFailed => "cannot be connected to".to_owned(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            "the connection was refused".to_owned()
         }
+        ureq::Error::Io(_) => "the connection broke".to_owned(),
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+            "no trusted https connection could be made".to_owned()
+        }
+        ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => {
+            "it answered with a redirect, and those are not followed".to_owned()
+        }
+        ureq::Error::Other(inner) => match inner.downcast::<RefusedAddress>() {
+            Ok(refused) => format!("the address {refused}"),
+            Err(_) => "the request could not be made".to_owned(),
+        },
+        _ => "the answer is not http as it should be".to_owned(),
     }
 }

@@ -12,18 +12,18 @@ const ORG: &str = super::ORG;
 
 impl Harbour {
     /// A pipeline of one stage and one step that runs this.
-    async fn failing(&self, extra: &str, run: &str) {
+    pub(super) async fn failing(&self, extra: &str, run: &str) {
         let run = serde_json::to_string(run).unwrap();
         let step = format!("    - {{ name: Deploy, type: script, params: {{ run: {run} }} }}\n");
         self.pipeline(&format!("{extra}  stages: [{{ name: staging }}]\n  steps:\n{step}")).await;
     }
 
-    async fn ask(&self, deployment: &str) -> Value {
+    pub(super) async fn ask(&self, deployment: &str) -> Value {
         data(&self.post(&format!("/deployments/{deployment}/analyses"), &json!({})).await, 202)
     }
 
     /// The analysis, once it has ended.
-    async fn looked_into(&self, id: &str) -> Value {
+    pub(super) async fn looked_into(&self, id: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let seen = self.see(&format!("/analyses/{id}")).await;
@@ -35,7 +35,7 @@ impl Harbour {
         }
     }
 
-    async fn analyses_of(&self, deployment: &str, count: usize) -> Vec<Value> {
+    pub(super) async fn analyses_of(&self, deployment: &str, count: usize) -> Vec<Value> {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let path = format!("{ORG}/deployments/{deployment}/analyses");
@@ -166,9 +166,9 @@ async fn settings_are_for_admins_and_have_versions() {
     let path = format!("{ORG}/analysis-settings");
     let put = |body: Value| call("PUT", &path).by(harbour.ada()).json(&body);
     assert_eq!(harbour.see("/analysis-settings").await["permitDefinition"], false);
-    let changed = harbour.send(put(json!({"permitDefinition": true}))).await;
+    let changed = harbour.send(put(json!({"provider": "none", "permitDefinition": true}))).await;
     assert_eq!(data(&changed, 200)["permitDefinition"], true);
-    let old = harbour.send(put(json!({"permitDefinition": false})).header("if-match", "\"0\"")).await;
+    let old = harbour.send(put(json!({"provider": "none"})).header("if-match", "\"0\"")).await;
     assert_eq!(old.status, 412, "{}", old.text);
     let events = harbour.send(get(&format!("{ORG}/events?kind=analysis_settings_updated")).by(harbour.ada()));
     assert_eq!(events.await.body["data"].as_array().unwrap().len(), 1);

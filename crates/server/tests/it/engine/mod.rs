@@ -7,6 +7,7 @@ mod build;
 mod delivery;
 mod fail;
 mod gates;
+mod model;
 mod repository;
 mod rollback;
 mod stages;
