@@ -106,8 +106,8 @@ pub const BUILD_LOG_LINES_MAX: usize = 5_000;
 /// Builds of one registry that are kept, with their logs. Versions are kept for ever.
 pub const BUILDS_KEPT_MAX: i64 = 50;
 
-/// Failures looked into at once; one of an organization.
-pub const ANALYSES_AT_ONCE: usize = 2;
+/// Failures looked into at once; one of an organization. Most of that time a model is waited for.
+pub const ANALYSES_AT_ONCE: usize = 8;
 /// Analyses of one organization that wait. With so many nobody can ask for more, and failures are not looked into by
 /// themselves.
 pub const ANALYSES_WAITING_MAX: i64 = 1_000;

@@ -17,7 +17,7 @@ use std::time::Duration;
 use berth_core::analysis::{Analysis, NewAnalysis};
 use berth_core::event::Actor;
 use berth_core::id::{AnalysisId, OrgId};
-use berth_core::run::{Plan, Run, StepRun};
+use berth_core::run::{Plan, Run, StepRun, StepStatus};
 use berth_store::query::analyses as listed;
 use berth_store::records::analysis;
 use berth_store::{Context, Tx};
@@ -110,14 +110,22 @@ pub(crate) fn wanted(
     }
 }
 
-/// An analysis that the definition asks for, in the transaction of the failure itself. Too many are no reason that a
-/// failure is not written down.
-pub(crate) fn request_unasked(
-    tx: &mut Tx<'_>,
-    run: &Run,
-    plan: &Plan,
-    failed: &StepRun,
-) -> Result<(), AppError> {
+/// Steps that have just failed are looked into, if the definition wants that, in the transaction of the failure itself.
+pub(crate) fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> Result<(), AppError> {
+    if !plan.analyses_failures {
+        return Ok(());
+    }
+    let has_failed = |step: &StepRun| step.status == StepStatus::Failed;
+    for (was, is) in before.steps.iter().zip(&now.steps) {
+        if has_failed(is) && !has_failed(was) {
+            request_unasked(tx, now, plan, is)?;
+        }
+    }
+    Ok(())
+}
+
+/// Too many are no reason that a failure is not written down.
+fn request_unasked(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), AppError> {
     if listed::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
         tracing::warn!(deployment = %run.deployment, "too many analyses wait; this failure is not looked into");
         return Ok(());

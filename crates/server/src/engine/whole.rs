@@ -122,7 +122,7 @@ impl Whole {
         if let Some(next) = next {
             let before = std::mem::replace(&mut self.run, next);
             self.note_build(tx, &before)?;
-            self.note_failures(tx, &before)?;
+            analysis::note_failures(tx, &before, &self.run, &self.plan)?;
             let back = self.note_stages(tx, &before)?;
             self.follow(tx)?;
             gates::settle(tx, self)?;
@@ -206,21 +206,6 @@ impl Whole {
         self.put(tx, decision)?;
         self.run = next.unwrap_or_else(|| self.run.clone());
         Ok(None)
-    }
-
-    /// Steps that have just failed are looked into, if the definition wants that.
-    fn note_failures(&self, tx: &mut Tx<'_>, before: &Run) -> Result<(), AppError> {
-        if !self.plan.analyses_failures {
-            return Ok(());
-        }
-        let pairs = before.steps.iter().zip(&self.run.steps);
-        let has_failed = |(was, is): &(&Arc<StepRun>, &Arc<StepRun>)| {
-            is.status == StepStatus::Failed && was.status != StepStatus::Failed
-        };
-        for (_, step) in pairs.filter(has_failed) {
-            analysis::request_unasked(tx, &self.run, &self.plan, step)?;
-        }
-        Ok(())
     }
 
     /// The head was told to stop: so is the run. Nothing if that has happened already.

@@ -108,6 +108,9 @@ impl Harbour {
     }
 }
 
+/// A name, what is said, how the mock misbehaves, and what else is set.
+type Case<'a> = (&'a str, &'a [(&'a str, String)], &'a [&'a str], Value);
+
 fn said(root_cause: &str, line: usize) -> String {
     json!({
         "rootCause": root_cause, "category": "command", "confidence": "high",
@@ -183,7 +186,7 @@ async fn an_answer_that_is_none_is_repaired_once() {
 async fn whatever_goes_wrong_the_rules_have_answered() {
     let good = [("It ended as", said("The tool is not installed.", 1))];
     let never = [("It ended as", "no".to_owned()), ("That is not valid", "still no".to_owned())];
-    let cases: [(&str, &[(&str, String)], &[&str], Value); 6] = [
+    let cases: [Case<'_>; 6] = [
         ("429", &good, &["--chaos-ratelimit", "1"], json!({})),
         ("500", &good, &["--chaos-drop", "1"], json!({})),
         ("malformed", &good, &["--chaos-malformed", "1"], json!({})),
