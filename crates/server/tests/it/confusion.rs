@@ -3,12 +3,18 @@
 
 use std::collections::BTreeSet;
 
+use berth_core::analysis::{Analysis, NewAnalysis};
+use berth_core::event::Actor;
+use berth_core::id::{AnalysisId, StepRunId};
+use berth_core::pipeline::grammar::StepId;
 use berth_server::config::Config;
 use berth_server::http::Access;
+use berth_store::Context;
 use http::Uri;
 use serde_json::{Value, json};
 
 use super::described::{Operation, operations};
+use super::history;
 use super::world::{Call, Reply, World, call, get, post};
 
 const VARIANTS_MIN: usize = 500;
@@ -311,6 +317,30 @@ struct Target {
     ticket: String,
     deployment: String,
     approval: String,
+    analysis: String,
+}
+
+/// An analysis of the deployment, as if one of its steps had failed.
+async fn analysis(world: &World, deployment: &str, pipeline: &str) -> String {
+    let (deployment, pipeline) = (deployment.parse().unwrap(), pipeline.parse().unwrap());
+    let context = Context::system(Some(history::org(world).await));
+    let made = world.app.store().transact(context, move |tx| {
+        let new = NewAnalysis {
+            id: AnalysisId::from_parts(tx.now(), tx.entropy()?),
+            deployment,
+            pipeline,
+            stage: "qa-1".into(),
+            step: StepRunId::from_parts(tx.now(), tx.entropy()?),
+            step_name: StepId::parse("deploy").unwrap(),
+            attempt: 1,
+            repository: None,
+            commit: None,
+            asked_by: Actor::system(),
+        };
+        let now = tx.now();
+        tx.commit(Analysis::request(new, now))
+    });
+    made.await.unwrap().id.to_string()
 }
 
 impl Target {
@@ -346,6 +376,7 @@ impl Target {
         let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);
         let approval = world.approval().await;
+        let analysis = analysis(&world, &deployment, &pipeline).await;
         Self {
             world,
             pipeline,
@@ -358,6 +389,7 @@ impl Target {
             ticket,
             deployment,
             approval,
+            analysis,
         }
     }
 
@@ -376,7 +408,7 @@ impl Target {
             .replace("{sessionId}", &self.session)
             .replace("{ticketId}", &self.ticket)
             .replace("{deploymentId}", &self.deployment)
-            .replace("{analysisId}", &format!("anl_{}", "0".repeat(26)))
+            .replace("{analysisId}", &self.analysis)
             .replace("{approvalId}", &self.approval)
             .replace("{stepId}", "deploy")
             .replace("{stage}", "qa-1")
