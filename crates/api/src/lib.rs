@@ -2,6 +2,7 @@
 //!
 //! Wire types are copies of domain types on purpose. A field reaches clients only when somebody writes it here.
 
+pub mod analysis;
 pub mod approval;
 pub mod auth;
 pub mod deployed;

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod admin;
+mod analysis;
 pub mod app;
 pub mod artifacts;
 pub mod config;

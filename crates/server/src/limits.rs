@@ -109,6 +109,14 @@ pub const BUILD_LOG_LINES_MAX: usize = 5_000;
 /// Builds of one registry that are kept, with their logs. Versions are kept for ever.
 pub const BUILDS_KEPT_MAX: i64 = 50;
 
+/// Failures looked into at once; one of an organization. Most of that time a model is waited for.
+pub const ANALYSES_AT_ONCE: usize = 8;
+/// Analyses of one organization that wait. With so many nobody can ask for more, and failures are not looked into by
+/// themselves.
+pub const ANALYSES_WAITING_MAX: i64 = 1_000;
+/// Lookups in a commit for one suggested fix.
+pub const FIX_LOOKUPS_MAX: usize = 100;
+
 pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
 /// Deliveries of one webhook that wait to be sent. With so many it reads no further events until some are through.
 pub const DELIVERIES_PENDING_MAX: i64 = 1_000;

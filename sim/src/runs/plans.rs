@@ -106,7 +106,7 @@ pub fn plan(shape: &Shape) -> Plan {
         on_failure: OnFailure::None,
         secrets: BTreeMap::new(),
     });
-    Plan { source: None, stages: stages.collect() }
+    Plan { source: None, stages: stages.collect(), analyses_failures: false }
 }
 
 fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {

@@ -26,7 +26,8 @@ impl Plan {
             }
         }
         let build = self.stages.iter().find(|it| it.kind == StageKind::Build).cloned();
-        Some(Self { source: self.source.clone(), stages: build.into_iter().chain([found]).collect() })
+        let stages = build.into_iter().chain([found]).collect();
+        Some(Self { source: self.source.clone(), stages, analyses_failures: self.analyses_failures })
     }
 }
 
@@ -96,7 +97,8 @@ mod tests {
     fn a_plan_is_cut_down_to_its_build_and_one_stage_that_nothing_holds_and_nothing_follows() {
         let stages =
             [("build", StageKind::Build), ("staging", StageKind::Stage), ("production", StageKind::Stage)];
-        let plan = Plan { source: None, stages: stages.map(|(name, kind)| stage(name, kind)).to_vec() };
+        let stages = stages.map(|(name, kind)| stage(name, kind)).to_vec();
+        let plan = Plan { source: None, stages, analyses_failures: false };
         let cut = plan.only("production", Vec::new(), |_| true).expect("a stage");
         let names: Vec<_> = cut.stages.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["build", "production"]);

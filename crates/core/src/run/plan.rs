@@ -20,6 +20,9 @@ pub struct Plan {
     pub source: Option<Source>,
     /// The build, if there is one, then every stage in order; or the build and the one environment.
     pub stages: Vec<PlannedStage>,
+    /// Steps that fail are looked into without anybody asking.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub analyses_failures: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -85,7 +85,7 @@ pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> R
     for place in &places {
         stages.push(planning.stage(place, &definition.steps)?);
     }
-    Ok(Plan { source: facts.source.clone(), stages })
+    Ok(Plan { source: facts.source.clone(), stages, analyses_failures: definition.analysis.on_failure })
 }
 
 /// What in the plan cannot be run, in sentences.

@@ -1,5 +1,6 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
+mod analyses;
 mod answer;
 mod approvals;
 mod approvers;
@@ -30,6 +31,7 @@ mod wait;
 mod webhooks;
 mod wire;
 
+pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
 pub use approvals::ApprovalFilter;
 pub(crate) use declared::{adopt, declare as declare_environments};
@@ -67,6 +69,7 @@ use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::{self, Authorized, Standing};
+use crate::analysis::Analyses;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
 use crate::credential::password::Passwords;
@@ -111,6 +114,8 @@ pub struct App {
     pub(crate) fixes: Fixes,
     /// Tells webhooks what happened.
     pub(crate) notify: Notify,
+    /// Looks into failures.
+    pub(crate) analyses: Analyses,
     /// How far what is deployed is behind.
     behind: deployed::Behind,
     /// Cancelled when the server stops: streams and background work end on it.
@@ -149,6 +154,7 @@ impl App {
             egress,
             fixes: Fixes::default(),
             notify,
+            analyses: Analyses::default(),
             behind: deployed::Behind::default(),
             shutdown,
         }

@@ -101,12 +101,17 @@ impl Egress {
 
     /// Blocks for as long as it takes, and that is bounded.
     pub fn post(&self, post: &Post) -> Result<Answered, Failed> {
-        self.request(&post.url, &post.headers, Some(&post.body), ANSWER_BYTES_MAX)
+        self.post_within(post, self.limit, ANSWER_BYTES_MAX)
+    }
+
+    /// As [`Egress::post`], for those who are answered at length, or late.
+    pub fn post_within(&self, post: &Post, limit: Duration, bytes_max: u64) -> Result<Answered, Failed> {
+        self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
     }
 
     /// As [`Egress::post`], for whoever reads the answer.
     pub fn ask(&self, ask: &Ask) -> Result<Answered, Failed> {
-        self.request(&ask.url, &ask.headers, ask.body.as_deref(), ask.answer_bytes_max)
+        self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
     }
 
     fn request(
@@ -114,6 +119,7 @@ impl Egress {
         url: &str,
         headers: &[(&'static str, String)],
         body: Option<&str>,
+        limit: Duration,
         answer_bytes_max: u64,
     ) -> Result<Answered, Failed> {
         let began = Instant::now();
@@ -121,17 +127,17 @@ impl Egress {
         let url = self.policy.check(url).map_err(|why| failed(format!("the address {why}")))?;
         let sent = match body {
             Some(body) => {
-                let request = self.agent.post(url.as_str());
+                let request = self.agent.post(url.as_str()).config().timeout_global(Some(limit)).build();
                 headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send(body)
             }
             None => {
-                let request = self.agent.get(url.as_str());
+                let request = self.agent.get(url.as_str()).config().timeout_global(Some(limit)).build();
                 headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).call()
             }
         };
         let mut answer = match sent {
             Ok(answer) => answer,
-            Err(error) => return Err(failed(self.explained(error))),
+            Err(error) => return Err(failed(explained(error, limit))),
         };
         let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
         let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
@@ -141,28 +147,28 @@ impl Egress {
         let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
         Ok(Answered { status, retry_after_s, body, took: began.elapsed() })
     }
+}
 
-    /// In words for whoever looks into the log of deliveries; nothing of the machine's own network.
-    fn explained(&self, error: ureq::Error) -> String {
-        match error {
-            ureq::Error::Timeout(_) => format!("no answer within {} s", self.limit.as_secs_f32()),
-            ureq::Error::HostNotFound => "the host was not found".to_owned(),
-            ureq::Error::ConnectionFailed => "cannot be connected to".to_owned(),
-            ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                "the connection was refused".to_owned()
-            }
-            ureq::Error::Io(_) => "the connection broke".to_owned(),
-            ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
-                "no trusted https connection could be made".to_owned()
-            }
-            ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => {
-                "it answered with a redirect, and those are not followed".to_owned()
-            }
-            ureq::Error::Other(inner) => match inner.downcast::<RefusedAddress>() {
-                Ok(refused) => format!("the address {refused}"),
-                Err(_) => "the request could not be made".to_owned(),
-            },
-            _ => "the answer is not http as it should be".to_owned(),
+/// In words for whoever looks into the log of deliveries; nothing of the machine's own network.
+fn explained(error: ureq::Error, limit: Duration) -> String {
+    match error {
+        ureq::Error::Timeout(_) => format!("no answer within {} s", limit.as_secs_f32()),
+        ureq::Error::HostNotFound => "the host was not found".to_owned(),
+        ureq::Error::ConnectionFailed => "cannot be connected to".to_owned(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            "the connection was refused".to_owned()
         }
+        ureq::Error::Io(_) => "the connection broke".to_owned(),
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+            "no trusted https connection could be made".to_owned()
+        }
+        ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => {
+            "it answered with a redirect, and those are not followed".to_owned()
+        }
+        ureq::Error::Other(inner) => match inner.downcast::<RefusedAddress>() {
+            Ok(refused) => format!("the address {refused}"),
+            Err(_) => "the request could not be made".to_owned(),
+        },
+        _ => "the answer is not http as it should be".to_owned(),
     }
 }

@@ -26,6 +26,7 @@ use berth_store::{Read, StoreError, Tx};
 use super::gates;
 use super::plans::Plans;
 use super::rollback::{Asked, WayBack, note_end};
+use crate::analysis;
 use crate::error::AppError;
 
 pub(crate) struct Whole {
@@ -121,6 +122,7 @@ impl Whole {
         if let Some(next) = next {
             let before = std::mem::replace(&mut self.run, next);
             self.note_build(tx, &before)?;
+            analysis::note_failures(tx, &before, &self.run, &self.plan)?;
             let back = self.note_stages(tx, &before)?;
             self.follow(tx)?;
             gates::settle(tx, self)?;

@@ -84,17 +84,25 @@ impl Mirror {
         Ok(text.lines().filter(|name| is_branch(name)).map(str::to_owned).collect())
     }
 
+    /// What stands at a path of a commit.
+    pub fn entry(&self, commit: &Sha, path: &str) -> Result<Option<Entry>, GitError> {
+        Ok(self.entries(commit, Some(path), &[])?.into_iter().find(|entry| entry.path == path))
+    }
+
+    /// What is in a file. Whoever asks has looked at its size.
+    pub fn content(&self, file: &Entry) -> Result<Vec<u8>, GitError> {
+        Ok(self.git().args(["cat-file", "blob", &file.sha]).run()?.ok()?.stdout)
+    }
+
     /// A file of a commit. A symlink is not one, and one that is too large is an error.
     pub fn read(&self, commit: &Sha, path: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, GitError> {
-        let found = self.entries(commit, Some(path), &[])?;
-        let is_file =
-            |entry: &Entry| matches!(entry.kind, Kind::File | Kind::Executable) && entry.path == path;
-        let Some(entry) = found.into_iter().find(is_file) else { return Ok(None) };
+        let is_file = |entry: &Entry| matches!(entry.kind, Kind::File | Kind::Executable);
+        let Some(entry) = self.entry(commit, path)?.filter(is_file) else { return Ok(None) };
         if entry.bytes > bytes_max {
             let text = format!("{path} has {} bytes; at most {bytes_max} are read", entry.bytes);
             return Err(GitError::TooLarge(text));
         }
-        Ok(Some(self.git().args(["cat-file", "blob", &entry.sha]).run()?.ok()?.stdout))
+        self.content(&entry).map(Some)
     }
 
     /// What is in a directory; nothing, if there is no such directory.

@@ -85,7 +85,7 @@ impl Routes {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
-        approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
+        analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
         organizations, pipelines, queue, registries, repositories, secrets, sessions, tokens, webhooks,
     };
 
@@ -172,6 +172,11 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(ApprovalsDecide, routes!(approvals::reject))
         .route(DeploymentsRead, routes!(deployed::list_deployed))
         .route(DeploymentsRead, routes!(deployed::view_delivery))
+        .route(AnalysisRun, routes!(analyses::request_analysis))
+        .route(AnalysisRead, routes!(analyses::list_analyses))
+        .route(AnalysisRead, routes!(analyses::view_analysis))
+        .route(AnalysisRead, routes!(analyses::view_analysis_settings))
+        .route(AnalysisSettings, routes!(analyses::put_analysis_settings))
         .route(SecretsRead, routes!(secrets::list_secrets))
         .route(SecretsWrite, routes!(secrets::create_secret))
         .route(SecretsRead, routes!(secrets::view_secret))

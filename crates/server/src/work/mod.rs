@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use crate::analysis;
 use crate::app::App;
 use crate::engine;
 use crate::error::AppError;
@@ -43,6 +44,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("registries", &app, registries::looks),
         keep_on("fixes", &app, fixes::fixes),
         keep_on("notify", &app, notify::notifies),
+        keep_on("analyse", &app, analysis::analyses),
     );
     // The last of what its steps said.
     flush_logs(&app).await;
@@ -54,6 +56,7 @@ pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     sync::all(app).await?;
     registries::all(app).await?;
     fixes::all(app).await?;
+    analysis::all(app).await?;
     stop(app).await?;
     begin(app).await
 }

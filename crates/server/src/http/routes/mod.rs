@@ -1,5 +1,6 @@
 //! Handlers, a file per noun: extract, call the use case, convert.
 
+pub(super) mod analyses;
 pub(super) mod approvals;
 pub(super) mod auth;
 pub(super) mod deployed;

@@ -360,6 +360,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
         ("{sessionId}", id(&held["sessionId"])),
         ("{ticketId}", id(&waits["ticketId"])),
         ("{deploymentId}", deployment),
+        ("{analysisId}", format!("anl_{}", "0".repeat(26))),
         ("{approvalId}", approval),
         ("{stepId}", "deploy".to_owned()),
         ("{stage}", "qa-1".to_owned()),

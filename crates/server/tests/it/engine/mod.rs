@@ -1,5 +1,6 @@
 //! Pipelines really run: deployments through stages and in environments, seen through HTTP.
 
+mod analysis;
 mod approvals;
 mod back;
 mod build;
@@ -7,6 +8,7 @@ mod delivery;
 mod fail;
 mod fixes;
 mod gates;
+mod model;
 mod repository;
 mod rollback;
 mod stages;

@@ -1,0 +1,114 @@
+//! What an analysis found, as it is kept: lines with their text, so that it can be read without the log.
+
+use berth_analysis::{Analysis, LineRange, clean, template};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Of one piece of evidence.
+const EVIDENCE_CHARS_MAX: usize = 4_000;
+
+/// Without a root cause there was not enough evidence.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Found {
+    pub(crate) root_cause: Option<String>,
+    pub(crate) category: Option<String>,
+    pub(crate) confidence: Option<String>,
+    pub(crate) evidence: Vec<Evidence>,
+    pub(crate) advice: Option<String>,
+    pub(crate) rule: Option<String>,
+    pub(crate) new_lines: Vec<Lines>,
+}
+
+/// Counted from 1, both included.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Lines {
+    pub(crate) first_line: usize,
+    pub(crate) last_line: usize,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Evidence {
+    #[serde(flatten)]
+    pub(crate) lines: Lines,
+    pub(crate) text: String,
+    /// The log has these lines. Rules name no others; a model may.
+    #[serde(default = "yes")]
+    pub(crate) supported: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Found {
+    /// As it was kept. What cannot be read is shown as nothing found.
+    pub(crate) fn read(kept: &Value) -> Self {
+        Self::deserialize(kept).unwrap_or_default()
+    }
+
+    /// As it is kept.
+    pub(super) fn kept(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// What was found in another log of the same failure: its evidence is looked for in this one.
+    pub(super) fn seen_again(mut self, lines: &[String], first_line: usize) -> Self {
+        let kinds: Vec<String> = lines.iter().map(|line| template(&clean(line))).collect();
+        let found = |evidence: &Evidence| {
+            let kind = template(evidence.text.lines().next()?);
+            let at = kinds.iter().rposition(|other| *other == kind)?;
+            Some(self::evidence(LineRange::one(at + first_line), lines, first_line))
+        };
+        self.evidence = self.evidence.iter().filter_map(found).collect();
+        self
+    }
+
+    /// What the rules say about a log whose line `first_line` is the first of `lines`.
+    pub(super) fn of(analysis: &Analysis, lines: &[String], first_line: usize) -> Self {
+        let shown = |ranges: &[LineRange]| {
+            ranges.iter().map(|range| evidence(*range, lines, first_line)).collect::<Vec<_>>()
+        };
+        let places = |ranges: &[LineRange]| ranges.iter().copied().map(Lines::from).collect();
+        match analysis {
+            Analysis::Found(found) => Self {
+                root_cause: Some(found.root_cause.clone()),
+                category: Some(found.category.as_str().to_owned()),
+                confidence: Some(found.confidence.as_str().to_owned()),
+                evidence: shown(&found.evidence),
+                advice: Some(found.advice.clone()),
+                rule: found.rule.clone(),
+                new_lines: places(&found.new_lines),
+            },
+            Analysis::NotEnoughEvidence(unexplained) => Self {
+                evidence: shown(&unexplained.worth_a_look),
+                new_lines: places(&unexplained.new_lines),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl From<LineRange> for Lines {
+    fn from(range: LineRange) -> Self {
+        Self { first_line: range.first, last_line: range.last }
+    }
+}
+
+fn evidence(range: LineRange, lines: &[String], first_line: usize) -> Evidence {
+    let from = range.first.saturating_sub(first_line).min(lines.len());
+    let to = (range.last + 1).saturating_sub(first_line).clamp(from, lines.len());
+    let text: Vec<String> = lines[from..to].iter().map(|line| clean(line)).collect();
+    let text = text.join("\n").chars().take(EVIDENCE_CHARS_MAX).collect();
+    Evidence { lines: range.into(), text, supported: true }
+}
+
+/// Lines that somebody else named; what is not there shows nothing.
+pub(super) fn supported(range: LineRange, exists: bool, lines: &[String], first_line: usize) -> Evidence {
+    if exists {
+        return evidence(range, lines, first_line);
+    }
+    Evidence { lines: range.into(), text: String::new(), supported: false }
+}

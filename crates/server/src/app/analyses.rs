@@ -1,0 +1,297 @@
+//! Analyses: asked for, listed, viewed; and how they are made. Making them is the work of `analysis/`.
+
+use berth_api::analysis as wire;
+use berth_api::problem::Code;
+use berth_core::access::permit;
+use berth_core::analysis::{Analysis, Limits, Model, NewAnalysis, Provider, Settings, State, Usage};
+use berth_core::event::{EventKind, NewEvent};
+use berth_core::id::{AnalysisId, DeploymentId};
+use berth_core::run::{Run, StepRun, StepStatus};
+use berth_core::secret::Scope;
+use berth_store::Read;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, analyses, deployments};
+use berth_store::records::analysis::Sent;
+use berth_store::records::{analysis, analysis_settings, organization, plan, run, secret};
+
+use super::wire::actor;
+use super::{Answer, App, Outcome, Page, organization_subject};
+use crate::access::Authorized;
+use crate::analysis::{Found, Lines, preview, request, wanted};
+use crate::error::AppError;
+use crate::limits::ANALYSES_WAITING_MAX;
+
+pub struct NewSettings {
+    /// `None`: the rules alone.
+    pub model: Option<Model>,
+    pub limits: Limits,
+    pub permits_definition: bool,
+}
+
+impl App {
+    /// One for each attempt: asked for again, the one there is.
+    pub async fn request_analysis(
+        &self,
+        who: &Authorized<permit::AnalysisRun>,
+        deployment: String,
+        step: Option<String>,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::AnalysisAsked>, AppError> {
+        let org = who.org();
+        let asked = self.change(who, once, move |tx, _| {
+            let id = find_deployment(tx, &deployment)?;
+            let run = run::by_id(tx, id)?.ok_or_else(nothing_failed)?;
+            let plan = plan::by_id(tx, id)?.ok_or_else(nothing_failed)?;
+            let failed = failed_step(&run, step.as_deref())?;
+            if analyses::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+                return Err(AppError::busy("too many analyses of the organization wait; ask again later"));
+            }
+            let by = tx.actor().clone();
+            let found = request(tx, &run, &plan, failed, by)?;
+            let location = format!("/api/v1/organizations/{org}/analyses/{}", found.id);
+            let body = wire::AnalysisAsked::Analysis(Box::new(shown(&found)));
+            Ok(Answer::accepted(location, body).at_version(found.version))
+        });
+        let asked = asked.await;
+        self.analyses.nudge();
+        asked
+    }
+
+    /// What would be sent to a model. Nothing is.
+    pub async fn preview_analysis(
+        &self,
+        who: &Authorized<permit::AnalysisRun>,
+        deployment: String,
+        step: Option<String>,
+    ) -> Result<Answer<wire::AnalysisAsked>, AppError> {
+        let asked_by = who.context().actor;
+        let meant = self.read(who, move |db| {
+            let id = find_deployment(db, &deployment)?;
+            let run = run::by_id(db, id)?.ok_or_else(nothing_failed)?;
+            let plan = plan::by_id(db, id)?.ok_or_else(nothing_failed)?;
+            let failed = failed_step(&run, step.as_deref())?;
+            let new: NewAnalysis =
+                wanted(AnalysisId::from_parts(db.now(), [0; 10]), &run, &plan, failed, asked_by);
+            Ok(Analysis::request(new, db.now()).answer)
+        });
+        let would = preview(self, who.org(), &meant.await?).await?;
+        let body = match would {
+            None => wire::AnalysisPreview { analyser: "rules".into(), url: None, body: None },
+            Some(would) => wire::AnalysisPreview {
+                analyser: would.analyser,
+                url: Some(would.url),
+                body: Some(would.body),
+            },
+        };
+        Ok(Answer::ok(wire::AnalysisAsked::Preview(body)))
+    }
+
+    pub async fn list_analyses(
+        &self,
+        who: &Authorized<permit::AnalysisRead>,
+        deployment: String,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Analysis>, AppError> {
+        self.read(who, move |db| {
+            let id = find_deployment(db, &deployment)?;
+            let slice = analyses::of_deployment(db, id, &from, limit)?;
+            Ok(Page::of(&slice, |found: &Analysis| found.id.to_string(), shown))
+        })
+        .await
+    }
+
+    pub async fn view_analysis(
+        &self,
+        who: &Authorized<permit::AnalysisRead>,
+        id: String,
+    ) -> Result<Answer<wire::Analysis>, AppError> {
+        self.read(who, move |db| {
+            let missing = || AppError::not_found("analysis");
+            let id: AnalysisId = id.parse().map_err(|_| missing())?;
+            let found = analysis::by_id(db, id)?.ok_or_else(missing)?;
+            let requests = analysis::requests(db, id)?;
+            let body = wire::Analysis { requests: requests.iter().map(sent).collect(), ..shown(&found) };
+            Ok(Answer::ok(body).at_version(found.version).varying_by(requests.len()))
+        })
+        .await
+    }
+
+    pub async fn view_analysis_settings(
+        &self,
+        who: &Authorized<permit::AnalysisRead>,
+    ) -> Result<Answer<wire::AnalysisSettings>, AppError> {
+        self.read(who, |db| Ok(settings_answer(&analysis_settings::load(db)?))).await
+    }
+
+    pub async fn change_analysis_settings(
+        &self,
+        who: &Authorized<permit::AnalysisSettings>,
+        new: NewSettings,
+        expected: Option<i64>,
+    ) -> Result<Outcome<wire::AnalysisSettings>, AppError> {
+        if let Some(base) = new.model.as_ref().and_then(|model| model.base_url.as_deref()) {
+            let allowed = self.egress.policy().check(base);
+            allowed.map_err(|why| AppError::invalid_member("/baseUrl", why.to_string()))?;
+        }
+        self.change(who, None, move |tx, _| {
+            let before = analysis_settings::load(tx)?;
+            super::check_version(before.version, expected)?;
+            let next = Settings {
+                model: new.model,
+                limits: new.limits,
+                permits_definition: new.permits_definition,
+                ..before.clone()
+            };
+            if next == before {
+                return Ok(settings_answer(&before));
+            }
+            if let Some(name) = next.model.as_ref().and_then(|model| model.api_key.as_ref())
+                && secret::by_name(tx, name, &Scope::Organization)?.is_none()
+            {
+                return Err(AppError::invalid_member("/apiKeySecret", "is not a secret of the organization"));
+            }
+            let next = Settings { version: before.version + 1, updated_at: Some(tx.now()), ..next };
+            analysis_settings::put(tx, &next)?;
+            let org = tx.org()?;
+            let organization =
+                organization::by_id(tx, org)?.ok_or_else(|| AppError::not_found("organization"))?;
+            let event =
+                NewEvent::new(EventKind::AnalysisSettingsUpdated, organization_subject(&organization));
+            let event = event.with_some("analyser", next.model.as_ref().map(Model::analyser));
+            let event = event.with_some("baseUrl", next.model.as_ref().and_then(|it| it.base_url.as_ref()));
+            tx.record(event.with("permitDefinition", next.permits_definition))?;
+            Ok(settings_answer(&next))
+        })
+        .await
+    }
+}
+
+fn find_deployment(db: &mut impl Read, id: &str) -> Result<DeploymentId, AppError> {
+    let missing = || AppError::not_found("deployment");
+    let id: DeploymentId = id.parse().map_err(|_| missing())?;
+    deployments::by_id(db, id)?.map(|_| id).ok_or_else(missing)
+}
+
+fn nothing_failed() -> AppError {
+    AppError::new(Code::InvalidState, "no step of this deployment has failed: there is nothing to look into")
+}
+
+/// The one that is meant, or the one that failed first: others may have failed because of it.
+fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, AppError> {
+    let steps = || run.steps.iter().map(AsRef::as_ref);
+    let is_meant = |step: &&StepRun| {
+        meant.is_none_or(|meant| step.id.to_string() == meant || step.step.as_str() == meant)
+    };
+    if !steps().any(|step| is_meant(&step)) {
+        return Err(if meant.is_some() { AppError::not_found("step") } else { nothing_failed() });
+    }
+    let failed = steps().filter(is_meant).filter(|step| step.status == StepStatus::Failed);
+    failed.min_by_key(|step| step.finished_at).ok_or_else(|| match meant {
+        None => nothing_failed(),
+        Some(_) => {
+            AppError::new(Code::InvalidState, "this step has not failed: there is nothing to look into")
+        }
+    })
+}
+
+fn sent(it: &Sent) -> wire::AnalysisRequest {
+    wire::AnalysisRequest {
+        number: it.number,
+        analyser: it.analyser.clone(),
+        url: it.url.clone(),
+        body: it.body.clone(),
+        hash: it.hash.clone(),
+        status: it.status,
+        error: it.error.clone(),
+        usage: usage(it.usage),
+        sent_at: it.sent_at.to_string(),
+    }
+}
+
+fn usage(it: Usage) -> wire::AnalysisUsage {
+    wire::AnalysisUsage { input_tokens: it.input_tokens, output_tokens: it.output_tokens }
+}
+
+fn settings_answer(settings: &Settings) -> Answer<wire::AnalysisSettings> {
+    let model = settings.model.as_ref();
+    let provider = match model.map(|model| model.provider) {
+        None => wire::AnalysisProvider::None,
+        Some(Provider::Anthropic) => wire::AnalysisProvider::Anthropic,
+        Some(Provider::Openai) => wire::AnalysisProvider::Openai,
+    };
+    let body = wire::AnalysisSettings {
+        provider,
+        base_url: model.and_then(|model| model.base_url.clone()),
+        model: model.map(|model| model.name.clone()),
+        api_key_secret: model.and_then(|model| model.api_key.as_ref()).map(ToString::to_string),
+        output_tokens_max: settings.limits.output_tokens_max,
+        monthly_tokens_max: settings.limits.monthly_tokens_max,
+        timeout_seconds: settings.limits.timeout_s,
+        permit_definition: settings.permits_definition,
+        updated_at: settings.updated_at.map(|at| at.to_string()),
+    };
+    Answer::ok(body).at_version(settings.version)
+}
+
+fn shown(it: &Analysis) -> wire::Analysis {
+    let (status, error) = match &it.state {
+        State::Queued => (wire::AnalysisStatus::Queued, None),
+        State::Running => (wire::AnalysisStatus::Running, None),
+        State::Succeeded { .. } => (wire::AnalysisStatus::Succeeded, None),
+        State::Failed { error, .. } => (wire::AnalysisStatus::Failed, Some(error.clone())),
+    };
+    let answer = it.answer();
+    let found = answer.map(|answer| Found::read(&answer.result)).unwrap_or_default();
+    let lines = |it: &Lines| wire::AnalysisLines { first_line: it.first_line, last_line: it.last_line };
+    wire::Analysis {
+        id: it.id.to_string(),
+        status,
+        deployment_id: it.deployment.to_string(),
+        pipeline_id: it.pipeline.to_string(),
+        stage: it.stage.clone(),
+        step_id: it.step.to_string(),
+        step: it.step_name.to_string(),
+        attempt: it.attempt,
+        commit_id: it.commit.clone(),
+        actor: actor(&it.asked_by),
+        analyser: answer.map(|answer| answer.analyser.clone()),
+        fingerprint: answer.map(|answer| answer.fingerprint.clone()),
+        reused_from: answer.and_then(|answer| answer.reused_from).map(|id| id.to_string()),
+        root_cause: found.root_cause,
+        category: found.category,
+        confidence: found.confidence.as_deref().and_then(confidence),
+        evidence: found
+            .evidence
+            .into_iter()
+            .map(|it| wire::AnalysisEvidence {
+                first_line: it.lines.first_line,
+                last_line: it.lines.last_line,
+                text: it.text,
+                supported: it.supported,
+            })
+            .collect(),
+        advice: found.advice,
+        rule: found.rule,
+        new_lines: found.new_lines.iter().map(lines).collect(),
+        suggested_fix: answer
+            .and_then(|answer| answer.fix.as_ref())
+            .map(|fix| wire::AnalysisFix { summary: fix.summary.clone(), diff: fix.diff.clone() }),
+        note: answer.and_then(|answer| answer.note.clone()),
+        usage: answer.and_then(|answer| answer.usage).map(usage),
+        requests: Vec::new(),
+        error,
+        created_at: it.created_at.to_string(),
+        started_at: it.started_at.map(|at| at.to_string()),
+        finished_at: it.finished_at().map(|at| at.to_string()),
+    }
+}
+
+fn confidence(word: &str) -> Option<wire::AnalysisConfidence> {
+    match word {
+        "low" => Some(wire::AnalysisConfidence::Low),
+        "medium" => Some(wire::AnalysisConfidence::Medium),
+        "high" => Some(wire::AnalysisConfidence::High),
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! Analyses of failed steps, and their settings.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use berth_api::Data;
+use berth_api::analysis::{
+    Analysis, AnalysisAsked, AnalysisNew, AnalysisPreview, AnalysisProvider, AnalysisSettings,
+    AnalysisSettingsPut,
+};
+use berth_api::page::List;
+use berth_core::access::permit;
+use berth_core::analysis::{Limits, Model, Provider};
+use berth_core::id::AnalysisId;
+use berth_core::pipeline::grammar::SecretName;
+
+use crate::app::{Answer, App, NewSettings, Outcome};
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::guard::Allowed;
+use crate::http::query::{IfMatch, Listed, Paging};
+
+/// Have a failed step looked into. Asked for again, the answer is the analysis there is.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses", tag = "analyses",
+    request_body = Option<AnalysisNew>,
+    responses((status = 202, body = Data<Analysis>), (status = 200, body = Data<AnalysisPreview>)))]
+pub(crate) async fn request_analysis(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisRun>,
+    Path((_, deployment)): Path<(String, String)>,
+    posted: Posted<AnalysisNew>,
+) -> Result<Outcome<AnalysisAsked>, AppError> {
+    let AnalysisNew { step_id, preview } = posted.body;
+    if preview.unwrap_or(false) {
+        return app.preview_analysis(&who, deployment, step_id).await.map(Outcome::Fresh);
+    }
+    app.request_analysis(&who, deployment, step_id, posted.once).await
+}
+
+/// List the analyses of a deployment, newest first.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses", tag = "analyses",
+    responses((status = 200, body = List<Analysis>)))]
+pub(crate) async fn list_analyses(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisRead>,
+    Path((_, deployment)): Path<(String, String)>,
+    paging: Paging,
+) -> Result<Listed<Analysis>, AppError> {
+    let page = app.list_analyses(&who, deployment, paging.start::<AnalysisId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// View an analysis.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analyses/{analysisId}", tag = "analyses",
+    responses((status = 200, body = Data<Analysis>)))]
+pub(crate) async fn view_analysis(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisRead>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Answer<Analysis>, AppError> {
+    app.view_analysis(&who, id).await
+}
+
+/// View how failures are analysed.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/analysis-settings", tag = "analyses",
+    responses((status = 200, body = Data<AnalysisSettings>)))]
+pub(crate) async fn view_analysis_settings(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisRead>,
+) -> Result<Answer<AnalysisSettings>, AppError> {
+    app.view_analysis_settings(&who).await
+}
+
+/// Choose how failures are analysed.
+#[utoipa::path(put, path = "/api/v1/organizations/{orgId}/analysis-settings", tag = "analyses",
+    request_body = AnalysisSettingsPut, responses((status = 200, body = Data<AnalysisSettings>)))]
+pub(crate) async fn put_analysis_settings(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::AnalysisSettings>,
+    IfMatch(expected): IfMatch,
+    Sent(body): Sent<AnalysisSettingsPut>,
+) -> Result<Outcome<AnalysisSettings>, AppError> {
+    let mut check = Check::default();
+    let secret = check.optional("/apiKeySecret", body.api_key_secret.as_deref(), SecretName::parse);
+    let provider = match body.provider {
+        AnalysisProvider::None => None,
+        AnalysisProvider::Anthropic => Some(Provider::Anthropic),
+        AnalysisProvider::Openai => Some(Provider::Openai),
+    };
+    let (base_url, name) = (body.base_url, body.model);
+    let model = provider.and_then(|provider| {
+        let name = check.required("/model", model_name(name))?;
+        Some(Model { provider, base_url, name, api_key: secret })
+    });
+    let usual = Limits::default();
+    let mut limit = |pointer: &str, sent: Option<i64>, usual: i64, (least, most): (i64, i64)| {
+        let number = sent.unwrap_or(usual);
+        let fits = (least..=most).contains(&number).then_some(number);
+        check
+            .required(pointer, fits.ok_or_else(|| format!("must be from {least} to {most}")))
+            .unwrap_or(usual)
+    };
+    let limits = Limits {
+        output_tokens_max: limit(
+            "/outputTokensMax",
+            body.output_tokens_max,
+            usual.output_tokens_max,
+            Limits::OUTPUT_TOKENS,
+        ),
+        monthly_tokens_max: limit(
+            "/monthlyTokensMax",
+            body.monthly_tokens_max,
+            usual.monthly_tokens_max,
+            Limits::MONTHLY_TOKENS,
+        ),
+        timeout_s: limit("/timeoutSeconds", body.timeout_seconds, usual.timeout_s, Limits::TIMEOUT_S),
+    };
+    check.done(Some(()))?;
+    let new = NewSettings { model, limits, permits_definition: body.permit_definition.unwrap_or(false) };
+    app.change_analysis_settings(&who, new, expected).await
+}
+
+/// As a provider names a model.
+fn model_name(sent: Option<String>) -> Result<String, &'static str> {
+    const NAME_CHARS_MAX: usize = 200;
+    let is_plain = |name: &String| {
+        (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && name.chars().all(|c| c.is_ascii_graphic())
+    };
+    sent.filter(is_plain).ok_or("must be the name of a model, 1 to 200 characters without spaces")
+}

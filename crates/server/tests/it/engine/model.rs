@@ -1,0 +1,236 @@
+//! A model is asked: by a real mock of providers (`@copilotkit/aimock`), which answers well, badly, late or not at all.
+
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+use berth_server::config::Config;
+use serde_json::{Value, json};
+
+use super::{AtWork, Harbour, World, data};
+use crate::world::{call, get};
+
+const ORG: &str = super::ORG;
+const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
+const KEY: &str = "sk-test-0123456789abcdef";
+const STARTS_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
+
+/// A mock of model providers, for as long as it lives.
+struct Mock {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Mock {
+    /// `answers`: what it says to a message that holds these words. `flags` make it misbehave.
+    /// Nothing where npm cannot fetch it.
+    fn start(answers: &[(&str, String)], flags: &[&str]) -> Option<Self> {
+        let package = format!("--package={AIMOCK}");
+        let tried = Command::new("npm").args(["exec", "--yes", &package, "--", "llmock", "--help"]).output();
+        if !tried.is_ok_and(|tried| tried.status.success()) {
+            eprintln!("NOT TESTED: npm cannot fetch {AIMOCK} from here");
+            return None;
+        }
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let dir = tempfile::tempdir().unwrap();
+        let fixtures: Vec<Value> = answers
+            .iter()
+            .map(|(words, said)| json!({"match": {"userMessage": words}, "response": {"content": said}}))
+            .collect();
+        std::fs::write(dir.path().join("said.json"), json!({"fixtures": fixtures}).to_string()).unwrap();
+        let child = Command::new("npm")
+            .args(["exec", "--yes", &package, "--", "node", "-e", RUN, "--"])
+            .args(["-p", &port.to_string(), "-f"])
+            .arg(dir.path())
+            .args(flags)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mock = Self { child, port, _dir: dir };
+        let deadline = Instant::now() + STARTS_WITHIN;
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(Instant::now() < deadline, "the mock of providers does not start");
+            std::thread::yield_now();
+        }
+        Some(mock)
+    }
+}
+
+/// Ends when nobody holds its input any more: npm does not pass its own end on.
+const RUN: &str = "const c = require('child_process').spawn('llmock', process.argv.slice(1), {stdio: 'ignore'}); \
+    process.stdin.resume(); \
+    process.stdin.on('end', () => { c.kill(); process.exit(); }); \
+    c.on('exit', () => process.exit());";
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+async fn harbour() -> Harbour {
+    let config = Config {
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let world = World::with(config).await;
+    let at_work = AtWork::begin(&world.app);
+    Harbour { world, at_work, outside: tempfile::tempdir().unwrap() }
+}
+
+impl Harbour {
+    async fn uses(&self, mock: &Mock, provider: &str, more: Value) {
+        let secret = json!({"name": "MODEL_KEY", "value": KEY});
+        self.post("/secrets", &secret).await;
+        let base = match provider {
+            "openai" => format!("http://127.0.0.1:{}/v1", mock.port),
+            _ => format!("http://127.0.0.1:{}", mock.port),
+        };
+        let mut body = json!({
+            "provider": provider, "baseUrl": base, "model": "test-model", "apiKeySecret": "MODEL_KEY",
+        });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let put = call("PUT", &format!("{ORG}/analysis-settings")).by(self.ada()).json(&body);
+        let put = self.send(put).await;
+        assert_eq!(put.status, 200, "{}", put.text);
+    }
+
+    /// A failure, and what came of looking into it.
+    async fn failure(&self) -> Value {
+        let failed = self.start("4f2a1c9").await;
+        self.end_of(&failed).await;
+        let asked = self.ask(&failed).await;
+        self.looked_into(asked["id"].as_str().unwrap()).await
+    }
+}
+
+/// A name, what is said, how the mock misbehaves, and what else is set.
+type Case<'a> = (&'a str, &'a [(&'a str, String)], &'a [&'a str], Value);
+
+fn said(root_cause: &str, line: usize) -> String {
+    json!({
+        "rootCause": root_cause, "category": "command", "confidence": "high",
+        "evidence": [{"firstLine": line, "lastLine": line}], "advice": "Install it.",
+    })
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_answers_and_what_was_sent_is_kept() {
+    let Some(mock) = Mock::start(&[("It ended as", said("The tool is not installed.", 1))], &[]) else {
+        return;
+    };
+    for provider in ["openai", "anthropic"] {
+        let harbour = harbour().await;
+        harbour.uses(&mock, provider, json!({})).await;
+        harbour.failing("", "no-such-tool-at-all").await;
+        let seen = harbour.failure().await;
+        assert_eq!(seen["analyser"], format!("{provider}/test-model"), "{seen}");
+        assert_eq!(seen["rootCause"], "The tool is not installed.");
+        assert_eq!(seen["evidence"][0]["supported"], true, "{seen}");
+        assert!(seen["evidence"][0]["text"].as_str().unwrap().contains("no-such-tool-at-all"), "{seen}");
+        let sent = &seen["requests"][0];
+        assert!(sent["body"].as_str().unwrap().contains("no-such-tool-at-all"), "{sent}");
+        assert!(!seen.to_string().contains(KEY), "the key is in no answer");
+        let events = harbour.send(get(&format!("{ORG}/events?kind=analysis_model_asked")).by(harbour.ada()));
+        let events = events.await;
+        assert_eq!(events.body["data"][0]["data"]["promptHash"], sent["hash"], "{}", events.text);
+
+        let again = harbour.failure().await;
+        assert_eq!(again["reusedFrom"], seen["id"], "{again}");
+        assert_eq!(
+            (&again["rootCause"], again["requests"].as_array().unwrap().len()),
+            (&seen["rootCause"], 0)
+        );
+        harbour.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hostile_answer_is_text_and_what_it_claims_is_checked() {
+    let hostile = said("See [here](https://evil.test/) ![x](https://evil.test/x.png)\u{202e}", 9_999);
+    let Some(mock) = Mock::start(&[("It ended as", hostile)], &[]) else { return };
+    let harbour = harbour().await;
+    harbour.uses(&mock, "openai", json!({})).await;
+    harbour.failing("", "no-such-tool-at-all").await;
+    let seen = harbour.failure().await;
+    assert_eq!((&seen["rootCause"], &seen["confidence"]), (&json!("See here"), &json!("low")), "{seen}");
+    assert_eq!(
+        (&seen["evidence"][0]["supported"], &seen["evidence"][0]["text"]),
+        (&json!(false), &json!(""))
+    );
+    assert!(seen["suggestedFix"].is_null());
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_is_none_is_repaired_once() {
+    let good = said("The tool is not installed.", 1);
+    let answers =
+        [("That is not valid by the schema", good), ("It ended as", "I think it broke.".to_owned())];
+    let Some(mock) = Mock::start(&answers, &[]) else { return };
+    let harbour = harbour().await;
+    harbour.uses(&mock, "anthropic", json!({})).await;
+    harbour.failing("", "no-such-tool-at-all").await;
+    let seen = harbour.failure().await;
+    assert_eq!(seen["analyser"], "anthropic/test-model", "{seen}");
+    assert_eq!(seen["requests"].as_array().unwrap().len(), 2, "{seen}");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whatever_goes_wrong_the_rules_have_answered() {
+    let good = [("It ended as", said("The tool is not installed.", 1))];
+    let never = [("It ended as", "no".to_owned()), ("That is not valid", "still no".to_owned())];
+    let cases: [Case<'_>; 6] = [
+        ("429", &good, &["--chaos-ratelimit", "1"], json!({})),
+        ("500", &good, &["--chaos-drop", "1"], json!({})),
+        ("malformed", &good, &["--chaos-malformed", "1"], json!({})),
+        ("slow", &good, &["--chaos-latency", "20000"], json!({"timeoutSeconds": 1})),
+        ("never what was asked for", &never, &[], json!({})),
+        ("no budget", &good, &[], json!({"monthlyTokensMax": 0})),
+    ];
+    for (name, answers, flags, more) in cases {
+        let Some(mock) = Mock::start(answers, flags) else { return };
+        let harbour = harbour().await;
+        harbour.uses(&mock, "openai", more).await;
+        harbour.failing("", "no-such-tool-at-all").await;
+        let seen = harbour.failure().await;
+        assert_eq!(
+            (&seen["analyser"], &seen["category"]),
+            (&json!("rules"), &json!("command")),
+            "{name}: {seen}"
+        );
+        assert!(seen["note"].as_str().is_some_and(|note| note.contains("The rules did")), "{name}: {seen}");
+        let sent = seen["requests"].as_array().unwrap().len();
+        assert_eq!(sent == 0, name == "no budget", "{name}: {seen}");
+        assert!(sent <= 4, "{name}: {seen}");
+        harbour.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_preview_shows_what_would_be_sent_and_sends_nothing() {
+    let Some(mock) = Mock::start(&[("It ended as", said("Never asked.", 1))], &[]) else { return };
+    let harbour = harbour().await;
+    harbour.failing("", "no-such-tool-at-all").await;
+    let failed = harbour.start("4f2a1c9").await;
+    harbour.end_of(&failed).await;
+    let path = format!("/deployments/{failed}/analyses");
+    let preview = async || data(&harbour.post(&path, &json!({"preview": true})).await, 200);
+    assert_eq!(preview().await, json!({"analyser": "rules", "url": null, "body": null}));
+    harbour.uses(&mock, "openai", json!({})).await;
+    let would = preview().await;
+    assert_eq!(would["analyser"], "openai/test-model");
+    assert!(would["body"].as_str().unwrap().contains("no-such-tool-at-all"), "{would}");
+    assert!(!would.to_string().contains(KEY));
+    assert!(harbour.analyses_of(&failed, 0).await.is_empty());
+    let events =
+        harbour.send(get(&format!("{ORG}/events?kind=analysis_model_asked")).by(harbour.ada())).await;
+    assert_eq!(events.body["data"].as_array().unwrap().len(), 0, "{}", events.text);
+    harbour.close().await;
+}
