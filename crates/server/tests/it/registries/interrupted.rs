@@ -118,7 +118,8 @@ impl Builder for Refusing {
 #[tokio::test]
 async fn of_many_builds_the_newest_are_kept_with_their_logs() {
     let world = opened_again(World::new().await, Refusing).await;
-    added(&world, "tools", &origin(&["deploy"])).await;
+    let origin = origin(&["deploy"]);
+    added(&world, "tools", &origin).await;
     let kept = berth_server::limits::BUILDS_KEPT_MAX;
     for _ in 0..=kept {
         sync(&world, "tools").await;
