@@ -1,0 +1,5 @@
+import { Page } from "@/ui/Page";
+
+export function Approvals() {
+  return <Page title="Approvals">{null}</Page>;
+}

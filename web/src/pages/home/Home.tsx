@@ -1,0 +1,5 @@
+import { Page } from "@/ui/Page";
+
+export function Home() {
+  return <Page title="Home">{null}</Page>;
+}

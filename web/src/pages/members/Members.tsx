@@ -1,0 +1,5 @@
+import { Page } from "@/ui/Page";
+
+export function Members() {
+  return <Page title="Members">{null}</Page>;
+}
