@@ -4,7 +4,9 @@ import { defineConfig } from "vite";
 
 const server = process.env.BERTH_URL ?? "http://127.0.0.1:8080";
 // The host stays as the browser sent it: the server compares it with the origin of every change.
-const proxy = Object.fromEntries(["/api", "/docs"].map(path => [path, { target: server, changeOrigin: false }]));
+const proxy = Object.fromEntries(
+  ["/api", "/docs"].map(path => [path, { target: server, changeOrigin: false }]),
+);
 
 export default defineConfig({
   plugins: [react()],

@@ -11,7 +11,7 @@ import {
 } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { createLink, useLocation } from "@tanstack/react-router";
+import { createLink } from "@tanstack/react-router";
 import { forwardRef } from "react";
 import { pendingApprovalsQuery } from "@/data/approvals";
 import { useOrg } from "@/data/me";
@@ -28,12 +28,7 @@ type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void;
 
 export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const org = useOrg();
-  const { pathname } = useLocation();
   const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
-  const isHere = (to: string, exact: boolean) => {
-    const path = to.replace("$org", org);
-    return pathname === path || pathname === `${path}/` || (!exact && pathname.startsWith(`${path}/`));
-  };
   return (
     <Stack h="100%" gap="xs" p="sm">
       <OrgSwitcher />
@@ -55,34 +50,30 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
       </UnstyledButton>
       <Box style={{ flex: 1, overflowY: "auto" }}>
         <Stack gap={2} component="nav" aria-label="Main">
-          {PLACES.map(place => {
-            const active = isHere(place.to, "exact" in place);
-            return (
-              <PlaceLink
-                key={place.to}
-                to={place.to}
-                params={{ org }}
-                active={active}
-                aria-current={active ? "page" : undefined}
-                label={place.label}
-                leftSection={<place.icon size={18} stroke={1.7} aria-hidden />}
-                rightSection={
-                  place.label === "Approvals" && waiting > 0 ? (
-                    <Badge
-                      size="sm"
-                      variant="filled"
-                      color="lantern.4"
-                      circle
-                      aria-label={`${waiting} waiting`}
-                    >
-                      {waiting}
-                    </Badge>
-                  ) : null
-                }
-                onClick={onNavigate}
-              />
-            );
-          })}
+          {PLACES.map(place => (
+            <PlaceLink
+              key={place.to}
+              to={place.to}
+              params={{ org }}
+              activeOptions={{ exact: "exact" in place, includeSearch: false }}
+              label={place.label}
+              leftSection={<place.icon size={18} stroke={1.7} aria-hidden />}
+              rightSection={
+                place.label === "Approvals" && waiting > 0 ? (
+                  <Badge
+                    size="sm"
+                    variant="filled"
+                    color="lantern.4"
+                    circle
+                    aria-label={`${waiting} waiting`}
+                  >
+                    {waiting}
+                  </Badge>
+                ) : null
+              }
+              onClick={onNavigate}
+            />
+          ))}
         </Stack>
       </Box>
       <LiveDot />
