@@ -16,6 +16,20 @@ export default defineConfig({
     // Fonts and icons stay files: the policy of the server allows data: for images only.
     assetsInlineLimit: 0,
     chunkSizeWarningLimit: 700,
+    rolldownOptions: {
+      output: {
+        // What every page needs is one file: many small ones compress badly.
+        codeSplitting: {
+          groups: [
+            {
+              name: "vendor",
+              test: /node_modules[\\/](react|react-dom|scheduler|@tanstack|openapi-fetch)[\\/]/,
+            },
+            { name: "shared", test: /src[\\/](api|data|ui|theme|words)[\\/].*\.tsx?$/, minShareCount: 3 },
+          ],
+        },
+      },
+    },
   },
   server: { proxy },
   preview: { proxy },

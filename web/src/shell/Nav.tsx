@@ -12,13 +12,17 @@ import {
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { createLink } from "@tanstack/react-router";
-import { forwardRef } from "react";
+import { forwardRef, lazy, Suspense } from "react";
 import { pendingApprovalsQuery } from "@/data/approvals";
 import { useOrg } from "@/data/me";
 import { LiveDot } from "./LiveDot";
-import { OrgSwitcher } from "./OrgSwitcher";
-import { ProfileMenu } from "./ProfileMenu";
+import { OrgButton } from "./OrgButton";
+import { ProfileButton } from "./ProfileButton";
 import { PLACES } from "./places";
+
+// Menus come a moment later than the buttons that open them.
+const OrgSwitcher = lazy(() => import("./OrgSwitcher"));
+const ProfileMenu = lazy(() => import("./ProfileMenu"));
 
 const PlaceLink = createLink(
   forwardRef<HTMLAnchorElement, NavLinkProps>((props, ref) => <NavLink component="a" ref={ref} {...props} />),
@@ -31,7 +35,9 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
   return (
     <Stack h="100%" gap="xs" p="sm">
-      <OrgSwitcher />
+      <Suspense fallback={<OrgButton />}>
+        <OrgSwitcher />
+      </Suspense>
       <UnstyledButton
         onClick={find}
         px={10}
@@ -77,7 +83,9 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
         </Stack>
       </Box>
       <LiveDot />
-      <ProfileMenu showKeys={showKeys} toggleScheme={toggleScheme} />
+      <Suspense fallback={<ProfileButton />}>
+        <ProfileMenu showKeys={showKeys} toggleScheme={toggleScheme} />
+      </Suspense>
     </Stack>
   );
 }

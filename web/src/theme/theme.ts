@@ -100,7 +100,6 @@ export const theme = createTheme({
     Modal: {
       defaultProps: { centered: true, radius: "lg", overlayProps: { backgroundOpacity: 0.45, blur: 2 } },
     },
-    Tooltip: { defaultProps: { openDelay: 250, withArrow: true } },
   },
 });
 

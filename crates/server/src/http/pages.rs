@@ -10,7 +10,7 @@ use http::HeaderMap;
 use super::dashboard;
 use crate::error::AppError;
 
-/// The dashboard.
+/// The front page.
 #[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String)))]
 pub(super) async fn index(headers: HeaderMap) -> Response {
     dashboard::front(&headers)
