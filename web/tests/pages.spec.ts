@@ -41,11 +41,14 @@ for (const { look, colorScheme, viewport } of LOOKS) {
       const broken: string[] = [];
       ada.on("pageerror", error => broken.push(error.message));
       for (const [name, path, title] of PAGES) {
+        await ada.setViewportSize(viewport);
         await ada.goto(path);
         await ada.getByRole("heading", { level: 1, name: title }).waitFor();
         await expect(ada.locator("[aria-busy=true]")).toHaveCount(0);
         await ada.evaluate(() => document.fonts.ready);
-        await ada.screenshot({ path: `screenshots/${name}-${look}.png`, fullPage: true });
+        const height = await ada.evaluate(() => document.documentElement.scrollHeight);
+        await ada.setViewportSize({ width: viewport.width, height: Math.max(height, viewport.height) });
+        await ada.screenshot({ path: `screenshots/${name}-${look}.png` });
         const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         expect(overflow, `${name} is wider than the window`).toBeLessThanOrEqual(0);
         await isAccessible(ada, `${name} in ${look}`);

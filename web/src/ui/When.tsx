@@ -1,6 +1,6 @@
 import { Text, type TextProps } from "@mantine/core";
 import { useNow } from "@/data/now";
-import { absolute, clock, relative } from "@/words/time";
+import { absolute, clock, relative, sinceWhen } from "@/words/time";
 
 /** From here on an end is near. */
 const SOON_S = 600;
@@ -11,6 +11,16 @@ export function When({ at, ...rest }: { at: string } & TextProps) {
   return (
     <Text component="time" span inherit dateTime={at} title={absolute(at)} {...rest}>
       {relative(at, now)}
+    </Text>
+  );
+}
+
+/** "since 14:02", with how long that is on hover. */
+export function Since({ at, ...rest }: { at: string } & TextProps) {
+  const now = useNow();
+  return (
+    <Text component="time" span inherit dateTime={at} title={relative(at, now)} {...rest}>
+      since {sinceWhen(at, now)}
     </Text>
   );
 }

@@ -38,8 +38,7 @@ pipeline:
   steps:
     - name: Deploy
       type: script
-      env: { COMMIT: "\${{ commit.id }}" }
-      params: { run: 'echo "indexing"; case "$COMMIT" in broken*) echo "no such index: products" >&2; exit 3;; esac' }
+      params: { run: 'echo "indexing"; case "$BERTH_COMMIT" in broken*) echo "no such index: products" >&2; exit 3;; esac' }
   ephemeral_environments:
     perf:
       ttl: 4h
@@ -79,7 +78,7 @@ export async function fill(world: World) {
   const ada = withToken(world);
   world.grace = await person(ada, "grace@acme.test", "Grace Hopper", "deployer");
   world.linus = await person(ada, "linus@acme.test", "Linus", "deployer");
-  await person(ada, "vera@acme.test", "Vera", "viewer");
+  world.vera = await person(ada, "vera@acme.test", "Vera", "viewer");
   await ada("POST", "/ORG/members", { email: "ci@acme.test", name: "ci", role: "deployer", kind: "service" });
   for (const [slug, definition] of Object.entries({ checkout: CHECKOUT, search: SEARCH, warehouse: SLOW })) {
     await ada("POST", "/ORG/pipelines", { slug, definition });

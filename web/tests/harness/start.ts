@@ -18,14 +18,20 @@ export default async function start() {
       stdio: ["ignore", "pipe", "ignore"],
     },
   );
-  const world = await ready(server);
-  await fill(world);
-  writeFileSync(WORLD_FILE, JSON.stringify(world));
-  return async () => {
+  const stop = async () => {
     const ended = once(server, "exit");
     server.kill("SIGTERM");
     await ended;
   };
+  try {
+    const world = await ready(server);
+    await fill(world);
+    writeFileSync(WORLD_FILE, JSON.stringify(world));
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return stop;
 }
 
 async function ready(server: ChildProcess): Promise<World> {
@@ -44,5 +50,6 @@ async function ready(server: ChildProcess): Promise<World> {
     ada: { email: acme.email, password: acme.password },
     grace: { email: "grace@acme.test", password: "" },
     linus: { email: "linus@acme.test", password: "" },
+    vera: { email: "vera@acme.test", password: "" },
   };
 }

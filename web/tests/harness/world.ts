@@ -3,7 +3,15 @@ import { readFileSync } from "node:fs";
 
 export type Person = { email: string; password: string };
 
-export type World = { base: string; org: string; token: string; ada: Person; grace: Person; linus: Person };
+export type World = {
+  base: string;
+  org: string;
+  token: string;
+  ada: Person;
+  grace: Person;
+  linus: Person;
+  vera: Person;
+};
 
 export const WORLD_FILE = "test-results-world.json";
 

@@ -41,6 +41,7 @@ export function ApprovalCard({ approval, isMeant }: Props) {
                 params={{ org, deploymentId: approval.deploymentId }}
                 inherit
                 c="inherit"
+                underline="hover"
               >
                 {title}
               </Link>

@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { lineQuery, type Where } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { Commit } from "@/ui/Commit";
-import { When } from "@/ui/When";
+import { Since } from "@/ui/When";
 import { roughly } from "@/words/time";
 
 /** Who waits, in order. */
@@ -24,7 +24,7 @@ export function Line({ where }: { where: Where }) {
               {each.commitId && <Commit id={each.commitId} />}
               {each.context && <Text size="sm">“{each.context}”</Text>}
               <Text size="sm" c="dimmed">
-                since <When at={each.createdAt} />
+                <Since at={each.createdAt} />
                 {each.etaSeconds ? `, in about ${roughly(each.etaSeconds)}` : ""}
                 {each.takeoverAt ? ", takes over" : ""}
               </Text>

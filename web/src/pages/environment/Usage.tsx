@@ -35,7 +35,11 @@ export function Usage({ where }: { where: Where }) {
           return (
             <Stack>
               <SimpleGrid cols={{ base: 2, md: 4 }}>
-                <Stat label="In use" value={percent(found.utilisation)} note={`${found.sessions} holds`} />
+                <Stat
+                  label="In use"
+                  value={percent(found.utilisation)}
+                  note={found.sessions === 1 ? "1 hold" : `${found.sessions} holds`}
+                />
                 <Stat
                   label="Wait, median"
                   value={wait.median == null ? "–" : roughly(wait.median)}

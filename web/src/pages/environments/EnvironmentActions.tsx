@@ -48,7 +48,7 @@ export function EnvironmentActions({ where, environment }: Props) {
         <>
           <PlaceInLine where={where} isLine={environment.queueLength > 0} wait={() => setDoing("wait")} />
           {mayTake && (
-            <Button variant="light" color="buoy" onClick={() => setDoing("take-over")} c="var(--berth-bad)">
+            <Button variant="default" c="var(--berth-bad)" onClick={() => setDoing("take-over")}>
               Take over
             </Button>
           )}

@@ -23,6 +23,7 @@ export function EnvironmentCard({ pipelineId, environment }: Props) {
                 params={{ org, pipelineId, envName }}
                 inherit
                 c="inherit"
+                underline="hover"
               >
                 {envName}
               </Link>

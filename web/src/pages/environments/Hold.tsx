@@ -5,7 +5,7 @@ import type { Environment } from "@/api/types";
 import { lineQuery, type Where } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { Commit } from "@/ui/Commit";
-import { Countdown, When } from "@/ui/When";
+import { Countdown, Since } from "@/ui/When";
 
 const NAMED_MAX = 3;
 
@@ -24,7 +24,7 @@ export function Hold({ where, environment }: { where: Where; environment: Enviro
                 Held by {lock.holder.id === me ? "you" : lock.holder.name}
               </Text>
               <Text size="sm" c="dimmed">
-                since <When at={lock.claimedAt} />
+                <Since at={lock.claimedAt} />
                 {" · "}
                 {lock.expiresAt ? (
                   <>

@@ -29,6 +29,7 @@ export function PipelineBerths({ pipeline, show }: { pipeline: Pipeline; show: S
           params={{ org, pipelineId: pipeline.slug }}
           inherit
           c="inherit"
+          underline="hover"
         >
           {pipeline.name}
         </Link>

@@ -5,13 +5,13 @@ import type { Event } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { Link } from "@/ui/Link";
 import { When } from "@/ui/When";
-import { about, said } from "@/words/event";
+import { type Names, sentence } from "@/words/event";
 import classes from "./events.module.css";
 
 const ROUTE = "/o/$org/events";
 
 /** One event as a sentence; opened, everything that is known about it. */
-export function EventRow({ event }: { event: Event }) {
+export function EventRow({ event, names }: { event: Event; names: Names }) {
   const navigate = useNavigate({ from: ROUTE });
   const isOpen = useSearch({ from: ROUTE }).event === event.id;
   const toggle = () =>
@@ -25,13 +25,7 @@ export function EventRow({ event }: { event: Event }) {
       <UnstyledButton onClick={toggle} aria-expanded={isOpen} className={classes.head}>
         <IconChevronRight size={16} aria-hidden className={isOpen ? classes.opened : undefined} />
         <Text span className={classes.sentence}>
-          <Text span fw={600}>
-            {event.actor.name}
-          </Text>{" "}
-          {said(event.kind)}{" "}
-          <Text span className="wrap">
-            {about(event)}
-          </Text>
+          {sentence(event, names)}
         </Text>
         <Text span size="sm" c="dimmed" className={classes.when}>
           <When at={event.occurredAt} />

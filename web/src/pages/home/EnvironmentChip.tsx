@@ -5,7 +5,7 @@ import { useMe, useOrg } from "@/data/me";
 import { LOCK_LOOK } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
 import { StatusText } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { Since } from "@/ui/When";
 import classes from "./home.module.css";
 
 type Props = { pipelineId: string; environment: DeployedEnvironment };
@@ -33,9 +33,7 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       </Text>
       <Text span size="sm" c="dimmed">
         {holder && heldSince ? (
-          <>
-            since <When at={heldSince} />
-          </>
+          <Since at={heldSince} />
         ) : current ? (
           <>
             has <Commit id={current.commitId} />

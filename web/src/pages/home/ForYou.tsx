@@ -6,7 +6,7 @@ import { pendingApprovalsQuery } from "@/data/approvals";
 import { useMay, useMe, useOrg } from "@/data/me";
 import { Commit } from "@/ui/Commit";
 import { Link } from "@/ui/Link";
-import { When } from "@/ui/When";
+import { Since, When } from "@/ui/When";
 
 const SHOWN_MAX = 5;
 
@@ -65,7 +65,7 @@ export function ForYou({ pipelines }: { pipelines: Deployed[] }) {
                 of {pipeline.name}
                 {each.heldSince && (
                   <>
-                    , since <When at={each.heldSince} />
+                    , <Since at={each.heldSince} />
                   </>
                 )}
               </Text>

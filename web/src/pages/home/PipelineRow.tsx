@@ -21,6 +21,7 @@ export function PipelineRow({ pipeline }: { pipeline: Deployed }) {
             params={{ org, pipelineId: pipeline.slug }}
             inherit
             c="inherit"
+            underline="hover"
           >
             {pipeline.name}
           </Link>

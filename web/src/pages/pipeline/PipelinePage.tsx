@@ -6,7 +6,7 @@ import { Commit } from "@/ui/Commit";
 import { Link } from "@/ui/Link";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
-import { When } from "@/ui/When";
+import { Since } from "@/ui/When";
 
 export function PipelinePage() {
   const { org, pipelineId } = useParams({ from: "/o/$org/pipelines/$pipelineId" });
@@ -25,7 +25,7 @@ export function PipelinePage() {
                       to="/o/$org/deployments/$deploymentId"
                       params={{ org, deploymentId: current.deploymentId }}
                     >
-                      <Commit id={current.commitId} /> since <When at={current.at} />
+                      <Commit id={current.commitId} /> <Since at={current.at} />
                     </Link>
                   ) : (
                     <Text c="dimmed">nothing yet</Text>

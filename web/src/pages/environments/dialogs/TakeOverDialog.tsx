@@ -8,7 +8,7 @@ import { RUN_LOOK } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
 import { Confirm } from "@/ui/Confirm";
 import { tell } from "@/ui/notify";
-import { When } from "@/ui/When";
+import { Since } from "@/ui/When";
 import { ClaimFields, type ClaimValues } from "./ClaimFields";
 import type { HoldDialogProps } from "./Dialogs";
 import { ttlSeconds } from "./ttl";
@@ -62,7 +62,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
     >
       <Stack gap={4}>
         <Text size="sm">
-          {lock.holder.name} holds it since <When at={lock.claimedAt} />
+          {lock.holder.name} holds it <Since at={lock.claimedAt} />
           {lock.context ? `: “${lock.context}”.` : ", without a reason."} They are told that it was you, and
           why.
         </Text>
