@@ -46,6 +46,7 @@ for (const { look, colorScheme, viewport } of LOOKS) {
         await ada.getByRole("heading", { level: 1, name: title }).waitFor();
         await expect(ada.locator("[aria-busy=true]")).toHaveCount(0);
         await ada.evaluate(() => document.fonts.ready);
+        await ada.screenshot({ path: `screenshots/${name}-${look}-window.png` });
         const height = await ada.evaluate(() => document.documentElement.scrollHeight);
         await ada.setViewportSize({ width: viewport.width, height: Math.max(height, viewport.height) });
         await ada.screenshot({ path: `screenshots/${name}-${look}.png` });
