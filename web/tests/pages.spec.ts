@@ -6,6 +6,7 @@ const PAGES: [string, string, string][] = [
   ["welcome", "/o/acme/welcome", "Welcome aboard"],
   ["environments", "/o/acme/environments", "Shared environments"],
   ["environment", "/o/acme/environments/checkout/qa-1", "qa-1"],
+  ["environment-past", "/o/acme/environments/checkout/demo", "demo"],
   ["pipelines", "/o/acme/pipelines", "Pipelines"],
   ["pipeline", "/o/acme/pipelines/checkout", "Checkout"],
   ["approvals", "/o/acme/approvals", "Approvals"],
