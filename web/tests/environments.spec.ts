@@ -64,7 +64,6 @@ test("contention: one waits in line, another takes over, and the loser sees it h
   await expect(dialog).toContainText("load test");
   await expect(dialog.getByRole("button", { name: "Take over" })).toBeDisabled();
   await dialog.getByLabel("Why you take over").fill("hotfix for a customer");
-  await ada.screenshot({ path: "screenshots/take-over-light.png" });
   await isAccessible(ada, "the take-over dialog");
   await dialog.getByRole("button", { name: "Take over" }).click();
 
@@ -83,6 +82,8 @@ test("the dialog names what will stop", async ({ ada }) => {
   await ada.getByRole("button", { name: "Take over" }).click();
   await expect(ada.getByRole("dialog")).toContainText("This stops:");
   await expect(ada.getByRole("dialog")).toContainText("crane");
+  await ada.getByLabel("Why you take over").fill("hotfix for a customer");
+  await ada.screenshot({ path: "screenshots/take-over-light.png" });
 });
 
 test("extend and hand over", async ({ ada }) => {

@@ -38,7 +38,7 @@ for (const { look, colorScheme, viewport } of LOOKS) {
     });
 
     test("all pages", async ({ ada }) => {
-      test.setTimeout(120_000);
+      test.setTimeout(240_000);
       const broken: string[] = [];
       ada.on("pageerror", error => broken.push(error.message));
       for (const [name, path, title] of PAGES) {

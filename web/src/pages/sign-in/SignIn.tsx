@@ -17,13 +17,8 @@ import { useSignIn } from "@/data/me";
 import { Logo } from "@/shell/Logo";
 import { ProblemPanel } from "@/ui/Problem";
 import { Harbour } from "./Harbour";
+import { ownPath } from "./ownPath";
 import classes from "./sign-in.module.css";
-
-/** Only our own pages are returned to: whatever else stands in the address is not followed. */
-export function ownPath(next: string | undefined): string {
-  const isOwn = next?.startsWith("/") && !next.startsWith("//") && !next.includes("\\");
-  return isOwn && next ? next : "/";
-}
 
 const CAN_KEEP_COOKIE = window.isSecureContext;
 
