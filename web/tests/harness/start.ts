@@ -1,7 +1,7 @@
 /** Starts the real server with throw-away data, fills it, and stops it after the last test. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fill } from "./fill";
 import { WORLD_FILE, type World } from "./world";
@@ -22,6 +22,7 @@ export default async function start() {
     const ended = once(server, "exit");
     server.kill("SIGTERM");
     await ended;
+    rmSync(WORLD_FILE, { force: true });
   };
   try {
     const world = await ready(server);
