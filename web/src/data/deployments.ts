@@ -67,8 +67,7 @@ function useChange<Input>(org: string, change: (input: Input) => Promise<Deploym
   const queries = useQueryClient();
   return useMutation({
     mutationFn: change,
-    onSuccess: deployment =>
-      queries.setQueryData(deploymentQuery(org, deployment.id).queryKey, deployment),
+    onSuccess: deployment => queries.setQueryData(deploymentQuery(org, deployment.id).queryKey, deployment),
     onSettled: () =>
       Promise.all([
         queries.invalidateQueries({ queryKey: key(org, "deployments") }),

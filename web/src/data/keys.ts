@@ -45,6 +45,8 @@ const MADE_OLD: Record<string, Noun[]> = {
   promotion: ["deployments", "deployed", "pipelines"],
   approval: ["approvals", "deployments"],
   bypass: ["deployments"],
+  soak: ["deployments"],
+  rollback: ["deployments"],
   secret: ["secrets"],
   webhook: ["webhooks", "deliveries"],
 };

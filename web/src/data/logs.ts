@@ -15,7 +15,14 @@ export type LogSource = {
   stream: LogStream;
 };
 
-type Part = { fromLine?: number; toLine?: number; tail?: number; q?: string; limit?: number; offset?: number };
+type Part = {
+  fromLine?: number;
+  toLine?: number;
+  tail?: number;
+  q?: string;
+  limit?: number;
+  offset?: number;
+};
 
 function get(source: LogSource, part: Part): Promise<Log> {
   const { org, deploymentId, stepId, attempt, stream } = source;

@@ -1,6 +1,13 @@
 import "@xyflow/react/dist/base.css";
 import { Box } from "@mantine/core";
-import { type Edge, type Node, type NodeTypes, ReactFlow, ReactFlowProvider, useReactFlow } from "@xyflow/react";
+import {
+  type Edge,
+  type Node,
+  type NodeTypes,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+} from "@xyflow/react";
 import { useEffect } from "react";
 import "./canvas.css";
 

@@ -31,7 +31,10 @@ function blocked(kind: BlockedBy["kind"], detail: string, clearedBy?: string): B
 test.each([
   [blocked("pipeline_stopped", "the pipeline is stopped"), "new deployments of this pipeline are paused"],
   [blocked("earlier_stage", 'another deployment is in stage "staging"'), "another deployment is in staging"],
-  [blocked("window", 'the window of stage "production" is shut'), "the window of production does not open again"],
+  [
+    blocked("window", 'the window of stage "production" is shut'),
+    "the window of production does not open again",
+  ],
   [
     blocked(
       "promotion_paused",

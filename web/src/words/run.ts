@@ -1,16 +1,20 @@
 /** Deployments, their steps and attempts, as people say it. */
 import type { Deployment, DeploymentStage, DeploymentStep } from "@/api/types";
 
-const TRIGGERS: Record<Deployment["trigger"], string> = {
-  push: "a push",
-  api: "by hand",
-  session: "in a hold",
-  reset: "a reset",
-  rollback: "a rollback",
-};
-
-export function triggerWords(trigger: Deployment["trigger"]): string {
-  return TRIGGERS[trigger] ?? trigger;
+/** "started by ada", "from a push": how it came about. */
+export function startedWords({ trigger, actor }: Pick<Deployment, "trigger" | "actor">): string {
+  switch (trigger) {
+    case "push":
+      return "from a push";
+    case "session":
+      return `in the hold of ${actor.name}`;
+    case "reset":
+      return "to reset the environment";
+    case "rollback":
+      return actor.type === "user" ? `rolled back by ${actor.name}` : "rolled back by itself";
+    default:
+      return `started by ${actor.name}`;
+  }
 }
 
 const CAUSES: Record<string, string> = {
@@ -44,7 +48,8 @@ const ATTEMPTS: Record<DeploymentStep["attempts"][number]["status"], string> = {
 };
 
 export function attemptWords(attempt: DeploymentStep["attempts"][number]): string {
-  const code = attempt.exitCode != null && attempt.exitCode !== 0 ? ` with exit code ${attempt.exitCode}` : "";
+  const code =
+    attempt.exitCode != null && attempt.exitCode !== 0 ? ` with exit code ${attempt.exitCode}` : "";
   return `${ATTEMPTS[attempt.status]}${code}`;
 }
 

@@ -1,5 +1,11 @@
 import { Alert, Stack, Text } from "@mantine/core";
-import { IconAlertTriangle, IconArrowBackUp, IconBan, IconPlayerTrackNext, IconUrgent } from "@tabler/icons-react";
+import {
+  IconAlertTriangle,
+  IconArrowBackUp,
+  IconBan,
+  IconPlayerTrackNext,
+  IconUrgent,
+} from "@tabler/icons-react";
 import type { Deployment } from "@/api/types";
 import { Link } from "@/ui/Link";
 import { causeWords } from "@/words/run";
@@ -14,6 +20,9 @@ export function Banners({ org, deployment }: Props) {
       {words}
     </Link>
   );
+  const isQuiet =
+    !bypass && !rollback && !supersededBy && !["failed", "cancelled", "cancelling"].includes(status);
+  if (isQuiet) return null;
   return (
     <Stack gap="xs">
       {bypass && (
@@ -39,7 +48,9 @@ export function Banners({ org, deployment }: Props) {
       )}
       {supersededBy && (
         <Alert color="gray" radius="lg" icon={<IconPlayerTrackNext />} title="Replaced by a newer one">
-          <Text size="sm">Only the newest of those that wait is needed: {to(supersededBy, "look at it")}.</Text>
+          <Text size="sm">
+            Only the newest of those that wait is needed: {to(supersededBy, "look at it")}.
+          </Text>
         </Alert>
       )}
       {status === "failed" && (

@@ -17,7 +17,7 @@ import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { Status } from "@/ui/Status";
 import { When } from "@/ui/When";
-import { isOver, places, seconds, triggerWords, worthALook } from "@/words/run";
+import { isOver, places, seconds, startedWords, worthALook } from "@/words/run";
 import { duration } from "@/words/time";
 import { Banners } from "./Banners";
 import { CancelDialog } from "./dialogs/CancelDialog";
@@ -115,7 +115,7 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
         <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit>
           {name ?? "its pipeline"}
         </Link>
-        , {triggerWords(deployment.trigger)}, by {deployment.actor.name} <When at={deployment.createdAt} />
+        , {startedWords(deployment)} <When at={deployment.createdAt} />
         {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
       </div>
       {deployment.reason && <div className="wrap">“{deployment.reason}”</div>}

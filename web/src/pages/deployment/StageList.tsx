@@ -25,7 +25,7 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
         const took = seconds(stage, now);
         return (
           <Card key={stage.name} padding="sm">
-            <Group justify="space-between" mb={stage.steps?.length ? "xs" : 0}>
+            <Group justify="space-between" mb={stage.steps?.length && stage.status !== "skipped" ? "xs" : 0}>
               <Group gap="xs">
                 <Text fw={650}>{stage.name}</Text>
                 {stage.tries > 1 && (
@@ -62,7 +62,7 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
               </Text>
             )}
             <Stack gap={6}>
-              {(stage.steps ?? []).map(step => (
+              {(stage.status === "skipped" ? [] : (stage.steps ?? [])).map(step => (
                 <StepRow
                   key={step.id}
                   step={step}

@@ -48,7 +48,10 @@ export function StepPanel(props: Props) {
             aria-label="Attempt"
             value={String(shown.number)}
             onChange={value => props.onAttempt(Number(value))}
-            data={step.attempts.map(each => ({ value: String(each.number), label: `Attempt ${each.number}` }))}
+            data={step.attempts.map(each => ({
+              value: String(each.number),
+              label: `Attempt ${each.number}`,
+            }))}
           />
         )}
       </Group>
@@ -59,7 +62,7 @@ export function StepPanel(props: Props) {
             {attemptWords(shown)}
             {took !== null && `, ${duration(took)}`}, began <When at={shown.startedAt} />
             {shown.isolation && shown.isolation !== "none" && `, kept apart by ${shown.isolation}`}
-            {shown.detail && <div>{shown.detail}</div>}
+            {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
         ) : (
           <NoAttempt step={step} />
@@ -75,7 +78,13 @@ export function StepPanel(props: Props) {
       {shown && (
         <Printed
           key={`${step.id}/${shown.number}`}
-          source={{ org, deploymentId: deployment.id, stepId: step.id, attempt: shown.number, stream: "step" }}
+          source={{
+            org,
+            deploymentId: deployment.id,
+            stepId: step.id,
+            attempt: shown.number,
+            stream: "step",
+          }}
           name={step.name}
           hasFailed={shown.status === "failed"}
           mayBeTakenOver={deployment.environmentId != null}

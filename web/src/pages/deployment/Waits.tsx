@@ -38,6 +38,7 @@ type Props = { org: string; pipelineId: string; deployment: Deployment; approval
 
 /** What it waits for, and what whoever looks can do about it. */
 export function Waits({ org, pipelineId, deployment, approvals }: Props) {
+  if (deployment.blockedBy.length === 0) return null;
   return (
     <Stack gap="xs">
       {deployment.blockedBy.map(blocked => (

@@ -39,7 +39,8 @@ export function CancelDialog({ org, deployment, onClose }: Props) {
       }
     >
       <Text size="sm">
-        What has not started never will. What runs is told to stop, and killed after ten seconds if it does not.
+        What has not started never will. What runs is told to stop, and killed after ten seconds if it does
+        not.
         {isHeld && " The environment stays with whoever holds it."}
       </Text>
       {open.length > 1 && (

@@ -32,8 +32,8 @@ export function RetryDialog({ org, deployment, stage, onClose }: Props) {
       }
     >
       <Text size="sm">
-        With the same commit, definition and versions of secrets as before. Earlier attempts stay to be read, and
-        the stages after it follow.
+        With the same commit, definition and versions of secrets as before. Earlier attempts stay to be read,
+        and the stages after it follow.
       </Text>
       {deployment.bypass && (
         <Text size="sm" c="var(--berth-warn)">

@@ -24,7 +24,9 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
   const good = (recent.data?.data ?? []).filter(
     each =>
       each.id !== deployment.id &&
-      each.stages.some(other => other.name === stage && other.kind === "stage" && other.status === "succeeded"),
+      each.stages.some(
+        other => other.name === stage && other.kind === "stage" && other.status === "succeeded",
+      ),
   );
   return (
     <Confirm
@@ -43,7 +45,10 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
             onSuccess: started => {
               tell(`Deployment #${started.number} takes ${stage} back.`);
               onClose();
-              navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId: started.id } });
+              navigate({
+                to: "/o/$org/deployments/$deploymentId",
+                params: { org, deploymentId: started.id },
+              });
             },
           },
         )
@@ -73,10 +78,12 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
       />
       <List size="sm" spacing={4}>
         <List.Item>
-          {stage} gets {to ? "that deployment’s" : "the last good"} commit again, with the artifacts, definition and
-          secrets of then. Nothing is built.
+          {stage} gets {to ? "that deployment’s" : "the last good"} commit again, with the artifacts,
+          definition and secrets of then. Nothing is built.
         </List.Item>
-        <List.Item>What is inside {stage} now ends first. No window holds it, and approvals of then count.</List.Item>
+        <List.Item>
+          What is inside {stage} now ends first. No window holds it, and approvals of then count.
+        </List.Item>
         <List.Item>
           Nothing newer comes into {stage} until somebody resumes the pipeline. Earlier stages go on.
         </List.Item>

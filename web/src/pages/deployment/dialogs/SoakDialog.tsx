@@ -41,7 +41,9 @@ export function SoakDialog({ org, deploymentId, stepId, choice, onClose }: Props
       }
     >
       <Text size="sm">
-        {isEnd ? "The deployment goes on at once, before its time." : "The step fails, and the stage with it."}
+        {isEnd
+          ? "The deployment goes on at once, before its time."
+          : "The step fails, and the stage with it."}
       </Text>
       <Textarea
         label="Why"

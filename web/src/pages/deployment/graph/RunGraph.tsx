@@ -8,8 +8,8 @@ import { Canvas } from "@/ui/Canvas";
 import { StatusText } from "@/ui/Status";
 import { seconds } from "@/words/run";
 import { duration } from "@/words/time";
-import { layout } from "./layout";
 import styles from "./graph.module.css";
+import { layout } from "./layout";
 
 type Props = { stages: DeploymentStage[]; chosen: string | undefined; onChoose: (stepId: string) => void };
 
@@ -88,10 +88,7 @@ function StageNode({ data }: NodeProps) {
           {stage.name}
         </Text>
         <Text size="xs" span style={{ flex: "none" }}>
-          <StatusText
-            look={RUN_LOOK[stage.status]}
-            word={stage.reusedFrom ? "built before" : undefined}
-          />
+          <StatusText look={RUN_LOOK[stage.status]} word={stage.reusedFrom ? "built before" : undefined} />
         </Text>
       </div>
       {(stage.steps?.length ?? 0) === 0 && (

@@ -49,8 +49,7 @@ export function LogLines(props: Props) {
   useEffect(() => () => clearTimeout(settle.current), []);
 
   useEffect(() => {
-    if (isFollowing && rows.count > 0)
-      handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
+    if (isFollowing && rows.count > 0) handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
   }, [isFollowing, rows.count, handle]);
 
   const { onFollow } = props;
@@ -70,7 +69,11 @@ export function LogLines(props: Props) {
     settle.current = setTimeout(() => {
       const [from, to] = seen.current;
       const lines: number[] = [];
-      for (let row = Math.max(0, from - AHEAD_LINES); row <= Math.min(rows.count - 1, to + AHEAD_LINES); row++)
+      for (
+        let row = Math.max(0, from - AHEAD_LINES);
+        row <= Math.min(rows.count - 1, to + AHEAD_LINES);
+        row++
+      )
         lines.push(rows.lineAt(row));
       book.want(lines);
     }, SETTLE_MS);

@@ -38,7 +38,9 @@ export function groupAt(groups: Group[], line: number): Group | undefined {
 /** Closed and quiet ones are folded, but never the one to look at: what runs, what failed, what a link leads to. */
 export function foldedAtFirst(groups: Group[], lookAt: number[]): Set<number> {
   const looked = new Set(lookAt.map(line => groupAt(groups, line)?.line));
-  return new Set(groups.filter(each => each.state !== "open" && !looked.has(each.line)).map(each => each.line));
+  return new Set(
+    groups.filter(each => each.state !== "open" && !looked.has(each.line)).map(each => each.line),
+  );
 }
 
 type Run = { row: number; line: number; count: number };

@@ -20,7 +20,8 @@ export function highlight(pieces: Piece[], q: string): Marked[] {
       const from = Math.max(hit, at);
       const to = Math.min(hit + q.length, end);
       if (from >= to) continue;
-      if (from > at) marked.push({ ...piece, text: piece.text.slice(at - start, from - start), isHit: false });
+      if (from > at)
+        marked.push({ ...piece, text: piece.text.slice(at - start, from - start), isHit: false });
       marked.push({ ...piece, text: piece.text.slice(from - start, to - start), isHit: true });
       at = to;
     }
