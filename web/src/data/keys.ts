@@ -45,8 +45,10 @@ const MADE_OLD: Record<string, Noun[]> = {
   promotion: ["deployments", "deployed", "pipelines"],
   approval: ["approvals", "deployments"],
   bypass: ["deployments"],
-  soak: ["deployments"],
+  drain: ["environments", "deployments"],
+  finished: ["deployments"],
   rollback: ["deployments"],
+  soak: ["deployments"],
   secret: ["secrets"],
   webhook: ["webhooks", "deliveries"],
 };

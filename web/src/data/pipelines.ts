@@ -74,18 +74,6 @@ export function originQuery(org: string, repositoryId: string) {
   });
 }
 
-export function pipelineEnvironmentsQuery(org: string, pipelineId: string) {
-  return queryOptions({
-    queryKey: key(org, "environments", "of", pipelineId),
-    queryFn: () =>
-      data(
-        api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments", {
-          params: { path: { orgId: org, pipelineId } },
-        }),
-      ),
-  });
-}
-
 /** Pauses new deployments, or lets them go on. */
 export function usePause(org: string, pipelineId: string) {
   const queries = useQueryClient();

@@ -11,14 +11,18 @@ import {
 } from "@mantine/core";
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { createLink, useLocation } from "@tanstack/react-router";
-import { forwardRef } from "react";
+import { createLink } from "@tanstack/react-router";
+import { forwardRef, lazy, Suspense } from "react";
 import { pendingApprovalsQuery } from "@/data/approvals";
 import { useOrg } from "@/data/me";
 import { LiveDot } from "./LiveDot";
-import { OrgSwitcher } from "./OrgSwitcher";
-import { ProfileMenu } from "./ProfileMenu";
+import { OrgButton } from "./OrgButton";
+import { ProfileButton } from "./ProfileButton";
 import { PLACES } from "./places";
+
+// Menus come a moment later than the buttons that open them.
+const OrgSwitcher = lazy(() => import("./OrgSwitcher"));
+const ProfileMenu = lazy(() => import("./ProfileMenu"));
 
 const PlaceLink = createLink(
   forwardRef<HTMLAnchorElement, NavLinkProps>((props, ref) => <NavLink component="a" ref={ref} {...props} />),
@@ -28,15 +32,12 @@ type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void;
 
 export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const org = useOrg();
-  const { pathname } = useLocation();
   const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
-  const isHere = (to: string, exact: boolean) => {
-    const path = to.replace("$org", org);
-    return pathname === path || pathname === `${path}/` || (!exact && pathname.startsWith(`${path}/`));
-  };
   return (
     <Stack h="100%" gap="xs" p="sm">
-      <OrgSwitcher />
+      <Suspense fallback={<OrgButton />}>
+        <OrgSwitcher />
+      </Suspense>
       <UnstyledButton
         onClick={find}
         px={10}
@@ -55,38 +56,36 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
       </UnstyledButton>
       <Box style={{ flex: 1, overflowY: "auto" }}>
         <Stack gap={2} component="nav" aria-label="Main">
-          {PLACES.map(place => {
-            const active = isHere(place.to, "exact" in place);
-            return (
-              <PlaceLink
-                key={place.to}
-                to={place.to}
-                params={{ org }}
-                active={active}
-                aria-current={active ? "page" : undefined}
-                label={place.label}
-                leftSection={<place.icon size={18} stroke={1.7} aria-hidden />}
-                rightSection={
-                  place.label === "Approvals" && waiting > 0 ? (
-                    <Badge
-                      size="sm"
-                      variant="filled"
-                      color="lantern.4"
-                      circle
-                      aria-label={`${waiting} waiting`}
-                    >
-                      {waiting}
-                    </Badge>
-                  ) : null
-                }
-                onClick={onNavigate}
-              />
-            );
-          })}
+          {PLACES.map(place => (
+            <PlaceLink
+              key={place.to}
+              to={place.to}
+              params={{ org }}
+              activeOptions={{ exact: "exact" in place, includeSearch: false }}
+              label={place.label}
+              leftSection={<place.icon size={18} stroke={1.7} aria-hidden />}
+              rightSection={
+                place.label === "Approvals" && waiting > 0 ? (
+                  <Badge
+                    size="sm"
+                    variant="filled"
+                    color="lantern.4"
+                    circle
+                    aria-label={`${waiting} waiting`}
+                  >
+                    {waiting}
+                  </Badge>
+                ) : null
+              }
+              onClick={onNavigate}
+            />
+          ))}
         </Stack>
       </Box>
       <LiveDot />
-      <ProfileMenu showKeys={showKeys} toggleScheme={toggleScheme} />
+      <Suspense fallback={<ProfileButton />}>
+        <ProfileMenu showKeys={showKeys} toggleScheme={toggleScheme} />
+      </Suspense>
     </Stack>
   );
 }

@@ -57,7 +57,6 @@ import "@mantine/core/styles/Text.css";
 import "@mantine/core/styles/ThemeIcon.css";
 import "@mantine/core/styles/Timeline.css";
 import "@mantine/core/styles/Title.css";
-import "@mantine/core/styles/Tooltip.css";
 import "@mantine/notifications/styles.css";
 import "@mantine/spotlight/styles.css";
 import "./berth.css";

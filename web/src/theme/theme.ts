@@ -81,7 +81,7 @@ const night: MantineColorsTuple = [
 
 export const theme = createTheme({
   primaryColor: "tide",
-  primaryShade: { light: 8, dark: 5 },
+  primaryShade: { light: 8, dark: 7 },
   colors: { tide, kelp, buoy, lantern, gray: slate, dark: night },
   autoContrast: true,
   luminanceThreshold: 0.36,
@@ -94,13 +94,13 @@ export const theme = createTheme({
   respectReducedMotion: true,
   // As plain objects: naming a component here would load it at the start.
   components: {
+    Anchor: { defaultProps: { underline: "always" } },
     Badge: { defaultProps: { variant: "light", tt: "none", fw: 550, radius: "sm" } },
     Button: { defaultProps: { fw: 550 } },
     Card: { defaultProps: { withBorder: true, padding: "lg", radius: "lg" } },
     Modal: {
       defaultProps: { centered: true, radius: "lg", overlayProps: { backgroundOpacity: 0.45, blur: 2 } },
     },
-    Tooltip: { defaultProps: { openDelay: 250, withArrow: true } },
   },
 });
 

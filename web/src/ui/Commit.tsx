@@ -1,12 +1,12 @@
-import { Text, Tooltip } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { shortCommit } from "@/words/commit";
 
+/** A commit, short, with the whole of it on hover. */
 export function Commit({ id }: { id: string }) {
   const short = shortCommit(id);
-  const text = (
-    <Text span className="commit">
+  return (
+    <Text span className="commit" title={short === id ? undefined : id}>
       {short}
     </Text>
   );
-  return short === id ? text : <Tooltip label={id}>{text}</Tooltip>;
 }

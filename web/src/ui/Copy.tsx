@@ -1,4 +1,4 @@
-import { ActionIcon, Box, Button, Code, CopyButton, Tooltip } from "@mantine/core";
+import { ActionIcon, Box, Button, Code, CopyButton } from "@mantine/core";
 import { IconCheck, IconCopy } from "@tabler/icons-react";
 
 /** Copies with one press, and says so. */
@@ -6,11 +6,15 @@ export function CopyIcon({ value, label }: { value: string; label: string }) {
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
-        <Tooltip label={copied ? "Copied" : label}>
-          <ActionIcon variant="subtle" color="gray" onClick={copy} aria-label={copied ? "Copied" : label}>
-            {copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
-          </ActionIcon>
-        </Tooltip>
+        <ActionIcon
+          variant="subtle"
+          color="gray"
+          onClick={copy}
+          aria-label={copied ? "Copied" : label}
+          title={copied ? "Copied" : label}
+        >
+          {copied ? <IconCheck size={16} /> : <IconCopy size={16} />}
+        </ActionIcon>
       )}
     </CopyButton>
   );

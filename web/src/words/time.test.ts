@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clock, duration, relative, roughly } from "./time";
+import { clock, duration, relative, roughly, sinceWhen } from "./time";
 
 test.each([
   [0, "0 s"],
@@ -32,4 +32,10 @@ test.each([
   [-5, "0:00"],
 ])("%s seconds are left as %s", (seconds, text) => {
   expect(clock(seconds)).toBe(text);
+});
+
+test("since when is a time today, and has its day before", () => {
+  const now = new Date(2026, 10, 15, 18, 0).getTime();
+  expect(sinceWhen(new Date(2026, 10, 15, 14, 2).toISOString(), now)).toBe("14:02");
+  expect(sinceWhen(new Date(2026, 10, 12, 9, 30).toISOString(), now)).toBe("12 Nov, 09:30");
 });

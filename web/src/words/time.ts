@@ -42,3 +42,11 @@ export function clock(seconds: number): string {
   if (h >= 24) return `${Math.floor(h / 24)} d ${h % 24} h`;
   return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
+
+/** "14:02" today, "12 Nov, 14:02" before, in the reader's own time zone. */
+export function sinceWhen(then: string, now: number): string {
+  const date = new Date(then);
+  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const isToday = date.toDateString() === new Date(now).toDateString();
+  return isToday ? time : `${date.toLocaleDateString("en-GB", { day: "numeric", month: "short" })}, ${time}`;
+}

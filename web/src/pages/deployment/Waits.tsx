@@ -12,11 +12,11 @@ import { useState } from "react";
 import type { Approval, BlockedBy, Deployment } from "@/api/types";
 import { useMay } from "@/data/me";
 import { useNow } from "@/data/now";
+import { AnswerDialog } from "@/pages/approvals/AnswerDialog";
 import { Link } from "@/ui/Link";
 import { Countdown, When } from "@/ui/When";
 import { approvalMeant, blockedWords, inTheWay, stepMeant } from "@/words/blocked";
 import { places } from "@/words/run";
-import { AnswerDialog } from "./dialogs/AnswerDialog";
 import { ResolveDialog } from "./dialogs/ResolveDialog";
 import { SoakDialog } from "./dialogs/SoakDialog";
 
@@ -139,7 +139,7 @@ function Act({ org, deployment, blocked, approval }: WaitProps) {
           Reject
         </Button>
         {(open === "approve" || open === "reject") && (
-          <AnswerDialog org={org} approval={approval} choice={open} onClose={close} />
+          <AnswerDialog approval={approval} title={approval.stage} choice={open} onClose={close} />
         )}
       </Group>
     );

@@ -73,8 +73,7 @@ function Row({ org, deployment }: { org: string; deployment: Deployment }) {
               {deployment.reason && ` ${deployment.reason}`}
             </Text>
             <Text size="xs" c="dimmed" className="clamp" component="div">
-              {startedWords(deployment)}{" "}
-              <When at={deployment.createdAt} />
+              {startedWords(deployment)} <When at={deployment.createdAt} />
               {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
               {deployment.bypass && ", past every gate"}
             </Text>

@@ -2,7 +2,7 @@ import { Card, Group, SimpleGrid, Text } from "@mantine/core";
 import { IconAnchor } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import type { Environment, Pipeline } from "@/api/types";
-import { pipelineEnvironmentsQuery } from "@/data/pipelines";
+import { environmentsQuery } from "@/data/environments";
 import { ENVIRONMENT_LOOK, LOCK_LOOK } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
 import { Snippet } from "@/ui/Copy";
@@ -10,7 +10,7 @@ import { Empty } from "@/ui/Empty";
 import { Link } from "@/ui/Link";
 import { Query } from "@/ui/Query";
 import { Status } from "@/ui/Status";
-import { When } from "@/ui/When";
+import { Since } from "@/ui/When";
 
 const YAML = `  ephemeral_environments:
     qa-1:
@@ -21,7 +21,7 @@ type Props = { org: string; pipeline: Pipeline };
 
 /** The shared environments of a pipeline: who holds which. */
 export function Environments({ org, pipeline }: Props) {
-  const environments = useQuery(pipelineEnvironmentsQuery(org, pipeline.slug));
+  const environments = useQuery(environmentsQuery(org, pipeline.slug));
   return (
     <Query of={environments}>
       {all =>
@@ -70,7 +70,7 @@ function Berth({
       <Text size="sm" c="dimmed" component="div" mt={4} className="wrap">
         {lock ? (
           <>
-            held by {lock.holder.name} since <When at={lock.claimedAt} />
+            held by {lock.holder.name} <Since at={lock.claimedAt} />
             {lock.context && `: “${lock.context}”`}
           </>
         ) : (

@@ -50,6 +50,11 @@ export function StageContent({ org, stage, inside }: ContentProps) {
           nothing yet
         </Text>
       )}
+      {!inside && (
+        <Text size="sm" c="dimmed">
+          nothing on its way
+        </Text>
+      )}
       {inside && (
         <Text size="sm" component="div">
           <Link

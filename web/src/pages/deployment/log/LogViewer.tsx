@@ -1,4 +1,4 @@
-import { ActionIcon, Box, Group, Skeleton, Stack, Text, Tooltip } from "@mantine/core";
+import { ActionIcon, Box, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { IconDownload, IconLink, IconTextWrap } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
@@ -153,41 +153,38 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
             {state.lines.toLocaleString()} {state.lines === 1 ? "line" : "lines"}
             {state.isComplete ? "" : isFollowing ? ", following" : ", running"}
           </Text>
-          <Tooltip label="Wrap long lines">
-            <ActionIcon
-              variant={wrap ? "light" : "subtle"}
-              color="gray"
-              aria-label="Wrap long lines"
-              aria-pressed={wrap}
-              onClick={() => setWrap(!wrap)}
-            >
-              <IconTextWrap size={16} />
-            </ActionIcon>
-          </Tooltip>
-          <Tooltip label={chosen ? "Copy a link to these lines" : "Copy a link to this log"}>
-            <ActionIcon
-              variant="subtle"
-              color="gray"
-              aria-label={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
-              onClick={() =>
-                navigator.clipboard.writeText(window.location.href).then(() => tell("The link is copied."))
-              }
-            >
-              <IconLink size={16} />
-            </ActionIcon>
-          </Tooltip>
-          <Tooltip label="Download the raw log">
-            <ActionIcon
-              component="a"
-              variant="subtle"
-              color="gray"
-              href={logAddress(source, { raw: "true" })}
-              download
-              aria-label="Download the raw log"
-            >
-              <IconDownload size={16} />
-            </ActionIcon>
-          </Tooltip>
+          <ActionIcon
+            title="Wrap long lines"
+            variant={wrap ? "light" : "subtle"}
+            color="gray"
+            aria-label="Wrap long lines"
+            aria-pressed={wrap}
+            onClick={() => setWrap(!wrap)}
+          >
+            <IconTextWrap size={16} />
+          </ActionIcon>
+          <ActionIcon
+            title={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
+            variant="subtle"
+            color="gray"
+            aria-label={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
+            onClick={() =>
+              navigator.clipboard.writeText(window.location.href).then(() => tell("The link is copied."))
+            }
+          >
+            <IconLink size={16} />
+          </ActionIcon>
+          <ActionIcon
+            title="Download the raw log"
+            component="a"
+            variant="subtle"
+            color="gray"
+            href={logAddress(source, { raw: "true" })}
+            download
+            aria-label="Download the raw log"
+          >
+            <IconDownload size={16} />
+          </ActionIcon>
         </Group>
       </Group>
       {matches.length > 0 && <Matches entries={matches} q={q} current={atMatch} onGo={show} />}

@@ -1,4 +1,4 @@
-import { ActionIcon, Group, Text, TextInput, Tooltip } from "@mantine/core";
+import { ActionIcon, Group, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconChevronDown, IconChevronUp, IconSearch, IconX } from "@tabler/icons-react";
 import { useEffect, useState } from "react";
@@ -80,30 +80,28 @@ function Count({ found, isWhole, current, onStep }: Props) {
       <Text size="xs" c="dimmed" className="tabular" role="status" style={{ whiteSpace: "nowrap" }}>
         {words}
       </Text>
-      <Tooltip label="Previous match (Shift Enter)">
-        <ActionIcon
-          size="sm"
-          variant="subtle"
-          color="gray"
-          disabled={!found}
-          aria-label="Previous match"
-          onClick={() => onStep(-1)}
-        >
-          <IconChevronUp size={16} />
-        </ActionIcon>
-      </Tooltip>
-      <Tooltip label="Next match (Enter)">
-        <ActionIcon
-          size="sm"
-          variant="subtle"
-          color="gray"
-          disabled={!found}
-          aria-label="Next match"
-          onClick={() => onStep(1)}
-        >
-          <IconChevronDown size={16} />
-        </ActionIcon>
-      </Tooltip>
+      <ActionIcon
+        title="Previous match (Shift Enter)"
+        size="sm"
+        variant="subtle"
+        color="gray"
+        disabled={!found}
+        aria-label="Previous match"
+        onClick={() => onStep(-1)}
+      >
+        <IconChevronUp size={16} />
+      </ActionIcon>
+      <ActionIcon
+        title="Next match (Enter)"
+        size="sm"
+        variant="subtle"
+        color="gray"
+        disabled={!found}
+        aria-label="Next match"
+        onClick={() => onStep(1)}
+      >
+        <IconChevronDown size={16} />
+      </ActionIcon>
     </Group>
   );
 }
