@@ -16,7 +16,7 @@ type Props = { org: string; deployment: Deployment };
 export function Banners({ org, deployment }: Props) {
   const { bypass, rollback, supersededBy, status, cause, detail, cancelledBy } = deployment;
   const to = (deploymentId: string, words: string) => (
-    <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit>
+    <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit underline="always">
       {words}
     </Link>
   );

@@ -112,7 +112,7 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
     <Stack gap={2}>
       <div className="wrap">
         <Commit id={deployment.resolvedCommitId ?? deployment.commitId} /> of{" "}
-        <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit>
+        <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit underline="always">
           {name ?? "its pipeline"}
         </Link>
         , {startedWords(deployment)} <When at={deployment.createdAt} />
@@ -126,6 +126,7 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
             to="/o/$org/environments/$pipelineId/$envName"
             params={{ org, pipelineId, envName: deployment.envName }}
             inherit
+            underline="always"
           >
             {deployment.envName}
           </Link>

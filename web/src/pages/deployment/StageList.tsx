@@ -50,6 +50,7 @@ export function StageList({ org, stages, chosen, onChoose }: Props) {
                   to="/o/$org/deployments/$deploymentId"
                   params={{ org, deploymentId: stage.reusedFrom }}
                   inherit
+                  underline="always"
                 >
                   another deployment
                 </Link>

@@ -61,6 +61,7 @@ export function StageContent({ org, stage, inside }: ContentProps) {
             to="/o/$org/deployments/$deploymentId"
             params={{ org, deploymentId: inside.deployment.id }}
             inherit
+            underline="always"
           >
             #{inside.deployment.number}
           </Link>{" "}
