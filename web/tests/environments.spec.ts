@@ -41,7 +41,7 @@ test("contention: one waits in line, another takes over, and the loser sees it h
   ada,
   world,
 }) => {
-  const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world.grace);
+  const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);
   await grace.goto(BOARD);
   await ada.goto(BOARD);
   await card(grace, "play-2").getByRole("button", { name: "Claim" }).click();
@@ -98,9 +98,8 @@ test("extend and hand over", async ({ ada }) => {
   await expect(ada.getByRole("region", { name: "The hold" })).toContainText("Held by Linus");
 });
 
-test("a viewer looks and is not offered more", async ({ page, world }) => {
-  const { signIn } = await import("./harness/test");
-  await signIn(page, world.vera);
+test("a viewer looks and is not offered more", async ({ context, world }) => {
+  const page = await signedIn(context, world, world.vera);
   await page.goto(BOARD);
   await expect(card(page, "play-1")).toContainText("You may look");
   await expect(page.getByRole("button", { name: "Claim" })).toHaveCount(0);

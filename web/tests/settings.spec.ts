@@ -8,7 +8,7 @@ test("a token is made, copied, used and revoked", async ({ ada, world }) => {
   await ada.getByRole("button", { name: "Create a token" }).click();
   await ada.getByRole("dialog").getByLabel("Name").fill("my laptop");
   await ada.getByRole("dialog").getByRole("button", { name: "Create" }).click();
-  const token = (await ada.getByLabel("The new token").textContent()) ?? "";
+  const token = (await ada.getByLabel("The new token", { exact: true }).textContent()) ?? "";
   expect(token).toMatch(/^berth_api_/);
   await isAccessible(ada, "the new token");
 

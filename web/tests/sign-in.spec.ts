@@ -16,7 +16,8 @@ test("a wrong password is refused in words, the right one leads to where one wan
   await expect(page.getByText("DEPLOY_KEY")).toBeVisible();
 });
 
-test("signing out ends the sign-in", async ({ ada }) => {
+test("signing out ends the sign-in", async ({ page: ada, world }) => {
+  await signIn(ada, world.ada);
   await ada.getByRole("button", { name: "ada, your menu" }).click();
   await ada.getByRole("menuitem", { name: "Sign out" }).click();
   await expect(ada.getByRole("heading", { name: "Welcome to Berth" })).toBeVisible();
@@ -34,8 +35,8 @@ for (const next of ["//evil.test/", "https://evil.test/", "/\\evil.test", "javas
   });
 }
 
-test("keys lead everywhere", async ({ page, world }) => {
-  await signIn(page, world.ada);
+test("keys lead everywhere", async ({ ada: page }) => {
+  await page.goto("/o/acme");
   await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
   await page.keyboard.press("g");
   await page.keyboard.press("e");

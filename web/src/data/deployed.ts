@@ -1,5 +1,5 @@
 /** What is where. */
-import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query";
+import { infiniteQueryOptions } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import { key } from "./keys";
 
@@ -10,13 +10,9 @@ function page(org: string, cursor: string | undefined) {
   return body(api.GET("/api/v1/organizations/{orgId}/deployed", { params: { path: { orgId: org }, query } }));
 }
 
-export function deployedQuery(org: string) {
-  return queryOptions({ queryKey: key(org, "deployed"), queryFn: () => page(org, undefined) });
-}
-
 export function deployedPages(org: string) {
   return infiniteQueryOptions({
-    queryKey: key(org, "deployed", "pages"),
+    queryKey: key(org, "deployed"),
     queryFn: ({ pageParam }) => page(org, pageParam),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,

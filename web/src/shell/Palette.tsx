@@ -1,9 +1,9 @@
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import { IconAnchor, IconMoon, IconRoute, IconSearch, IconSettings } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { deployedQuery } from "@/data/deployed";
+import { deployedPages } from "@/data/deployed";
 import { useMe, useOrg } from "@/data/me";
 import { PLACES, SETTINGS } from "./places";
 
@@ -15,8 +15,9 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
   const me = useMe();
   const navigate = useNavigate();
   const [opened, setOpened] = useState(true);
-  const deployed = useQuery({ ...deployedQuery(org), enabled: opened });
+  const deployed = useInfiniteQuery({ ...deployedPages(org), enabled: opened });
 
+  const found = deployed.data?.pages.flatMap(page => page.data) ?? [];
   const places: SpotlightActionData[] = [
     ...PLACES.map(place => ({
       id: place.to,
@@ -32,14 +33,14 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
     })),
     { id: "scheme", label: "Light or dark", leftSection: <IconMoon size={18} />, onClick: toggleScheme },
   ];
-  const pipelines = (deployed.data?.data ?? []).map(each => ({
+  const pipelines = found.map(each => ({
     id: each.pipelineId,
     label: each.name,
     description: each.slug,
     leftSection: <IconRoute size={18} />,
     onClick: () => navigate({ to: "/o/$org/pipelines/$pipelineId", params: { org, pipelineId: each.slug } }),
   }));
-  const environments = (deployed.data?.data ?? []).flatMap(each =>
+  const environments = found.flatMap(each =>
     each.environments.map(environment => ({
       id: environment.environmentId,
       label: environment.envName,

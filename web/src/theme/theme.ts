@@ -99,8 +99,14 @@ export const theme = createTheme({
     Button: { defaultProps: { fw: 550 } },
     Card: { defaultProps: { withBorder: true, padding: "lg", radius: "lg" } },
     Modal: {
-      defaultProps: { centered: true, radius: "lg", overlayProps: { backgroundOpacity: 0.45, blur: 2 } },
+      defaultProps: {
+        centered: true,
+        radius: "lg",
+        overlayProps: { backgroundOpacity: 0.45, blur: 2 },
+        closeButtonProps: { "aria-label": "Close" },
+      },
     },
+    Notification: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
   },
 });
 

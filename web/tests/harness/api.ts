@@ -23,17 +23,15 @@ export function withToken(world: World): Caller {
   return caller(world, { Authorization: `Bearer ${world.token}` });
 }
 
+/** Signs in, and keeps the cookie with the person. */
 export async function as(world: World, person: Person): Promise<Caller> {
   const response = await fetch(`${world.base}/api/v1/auth/login`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(person),
+    body: JSON.stringify({ email: person.email, password: person.password }),
   });
   if (!response.ok) throw new Error(`${person.email} cannot sign in: ${response.status}`);
-  const cookie = response.headers
-    .getSetCookie()
-    .map(each => each.split(";")[0])
-    .join("; ");
+  person.cookie = response.headers.getSetCookie()[0]?.split(";")[0] ?? "";
   const { data } = await response.json();
-  return caller(world, { Cookie: cookie, "X-Berth-CSRF": data.csrfToken });
+  return caller(world, { Cookie: person.cookie, "X-Berth-CSRF": data.csrfToken });
 }

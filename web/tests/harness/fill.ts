@@ -102,7 +102,10 @@ export async function fill(world: World) {
   ]);
   await deploy(ada, "search", "broken-index", ended);
 
-  const [grace, linus] = await Promise.all([as(world, world.grace), as(world, world.linus)]);
+  const grace = await as(world, world.grace);
+  const linus = await as(world, world.linus);
+  await as(world, world.vera);
+  await as(world, world.ada);
   const environments = "/ORG/pipelines/checkout/ephemeral-environments";
   await grace("POST", `${environments}/qa-1/sessions`, {
     commitId: "feature/cart",

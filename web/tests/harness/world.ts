@@ -1,7 +1,8 @@
 /** What the tests know about the server they talk to. */
 import { readFileSync } from "node:fs";
 
-export type Person = { email: string; password: string };
+/** `cookie` is a sign-in made before the tests, so that not each of them waits for a password to be checked. */
+export type Person = { email: string; password: string; cookie?: string };
 
 export type World = {
   base: string;

@@ -6,8 +6,10 @@ const CONTEXT_CHARS_MAX = 1000;
 
 export type ClaimValues = { commitId: string; context: string; ttl: string };
 
+type Props<V> = { form: UseFormReturnType<V>; withoutWhy?: boolean };
+
 /** What every claim asks: what to deploy, why, and for how long. */
-export function ClaimFields<V extends ClaimValues>({ form }: { form: UseFormReturnType<V> }) {
+export function ClaimFields<V extends ClaimValues>({ form, withoutWhy }: Props<V>) {
   return (
     <>
       <TextInput
@@ -17,16 +19,18 @@ export function ClaimFields<V extends ClaimValues>({ form }: { form: UseFormRetu
         data-autofocus
         {...form.getInputProps("commitId")}
       />
-      <Textarea
-        label="Why"
-        description="Others see this."
-        placeholder="load test of the new cart"
-        maxLength={CONTEXT_CHARS_MAX}
-        autosize
-        minRows={1}
-        maxRows={4}
-        {...form.getInputProps("context")}
-      />
+      {!withoutWhy && (
+        <Textarea
+          label="Why"
+          description="Others see this."
+          placeholder="load test of the new cart"
+          maxLength={CONTEXT_CHARS_MAX}
+          autosize
+          minRows={1}
+          maxRows={4}
+          {...form.getInputProps("context")}
+        />
+      )}
       <NativeSelect label="For how long" data={TTL_CHOICES} {...form.getInputProps("ttl")} />
     </>
   );

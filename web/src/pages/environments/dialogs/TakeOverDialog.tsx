@@ -35,7 +35,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
       {
         seen: lock.fence,
         commitId: form.values.commitId.trim() || undefined,
-        context: form.values.context.trim() || undefined,
+        context: reason.trim(),
         ttlSeconds: ttlSeconds(form.values.ttl),
         reason: reason.trim(),
         mode,
@@ -75,6 +75,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
       </Stack>
       <Textarea
         label="Why you take over"
+        description="They are told, and others see it."
         required
         autosize
         minRows={1}
@@ -90,7 +91,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
           <Radio value="grace" label="In 5 minutes, so that they can finish" />
         </Stack>
       </Radio.Group>
-      <ClaimFields form={form} />
+      <ClaimFields form={form} withoutWhy />
     </Confirm>
   );
 }
