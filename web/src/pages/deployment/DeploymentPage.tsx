@@ -138,7 +138,8 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
 }
 
 function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
-  const [open, setOpen] = useState<"cancel" | "retry" | "rollback" | null>(null);
+  const [open, setOpen] = useState<"cancel" | "rollback" | null>(null);
+  const [retried, setRetried] = useState<string | null>(null);
   const mayOperate = useMay("deployments:operate");
   const mayBypass = useMay("gates:bypass");
   const close = () => setOpen(null);
@@ -154,7 +155,7 @@ function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
             <Button
               variant="default"
               leftSection={<IconRefresh size={16} />}
-              onClick={() => setOpen("retry")}
+              onClick={() => setRetried(failed.name)}
             >
               Retry
             </Button>
@@ -176,8 +177,8 @@ function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
         </>
       )}
       {open === "cancel" && <CancelDialog org={org} deployment={deployment} onClose={close} />}
-      {open === "retry" && failed && (
-        <RetryDialog org={org} deployment={deployment} stage={failed.name} onClose={close} />
+      {retried !== null && (
+        <RetryDialog org={org} deployment={deployment} stage={retried} onClose={() => setRetried(null)} />
       )}
       {open === "rollback" && <RollBackDialog org={org} deployment={deployment} onClose={close} />}
     </>

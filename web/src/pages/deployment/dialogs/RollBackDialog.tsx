@@ -68,6 +68,7 @@ export function RollBackDialog({ org, deployment, onClose }: Props) {
         label="Back to"
         placeholder="the last good one"
         clearable
+        clearButtonProps={{ "aria-label": "The last good one" }}
         value={to}
         onChange={setTo}
         data={good.map(each => ({

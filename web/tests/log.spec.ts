@@ -1,0 +1,124 @@
+/** The log viewer in a real browser: large logs, hostile logs, links, search, folds. */
+import type { Page } from "@playwright/test";
+import { HOSTILE } from "../src/pages/deployment/log/hostile";
+import { definition, deployed, makePipeline } from "./harness/run";
+import { expect, test } from "./harness/test";
+
+const BIG_LINES = 300_000;
+const FRAME_MS_MAX = 50;
+
+/** Scrolls a little in every frame, and tells how long frames took. */
+async function frames(page: Page, label: string, stepPx: number, count: number) {
+  return page.evaluate(
+    async ({ label, stepPx, count }) => {
+      const log = document.querySelector<HTMLElement>(`[aria-label="${label}"]`);
+      if (!log) throw new Error("no log");
+      const took: number[] = [];
+      let last = performance.now();
+      for (let frame = 0; frame < count; frame++) {
+        log.scrollTop += stepPx;
+        await new Promise(requestAnimationFrame);
+        const now = performance.now();
+        took.push(now - last);
+        last = now;
+      }
+      took.sort((a, b) => a - b);
+      return {
+        max: took.at(-1) ?? 0,
+        p95: took[Math.floor(count * 0.95)] ?? 0,
+        median: took[count >> 1] ?? 0,
+      };
+    },
+    { label, stepPx, count },
+  );
+}
+
+test("a log of 300,000 lines scrolls, is searched, and is linked to", async ({ ada, world }) => {
+  test.setTimeout(120_000);
+  const run = `seq -f "request %.0f answered with 200 in 12 ms" 1 ${BIG_LINES}`;
+  await makePipeline(world, "log-big", definition("Big", { Load: run }));
+  const { id } = await deployed(world, "log-big", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const log = ada.getByRole("region", { name: "Log of Load" });
+  await expect(log).toContainText("request 1 answered");
+  await expect(ada.getByText(`${BIG_LINES.toLocaleString("en-US")} lines`)).toBeVisible();
+
+  await ada.waitForLoadState("networkidle").catch(() => {});
+  const slow = await frames(ada, "Log of Load", 60, 240);
+  const fast = await frames(ada, "Log of Load", 20_000, 240);
+  test.info().annotations.push({ type: "frames", description: JSON.stringify({ slow, fast }) });
+  process.stdout.write(`frames: ${JSON.stringify({ slow, fast })}\n`);
+  expect(slow.max).toBeLessThanOrEqual(FRAME_MS_MAX);
+  expect(fast.max).toBeLessThanOrEqual(FRAME_MS_MAX);
+  expect(await log.locator("[data-line]").count()).toBeLessThan(150);
+
+  const search = ada.getByLabel(/Search the log/);
+  await search.fill("request 234567 ");
+  await expect(ada.getByRole("status").filter({ hasText: "1" })).toBeVisible();
+  await search.press("Enter");
+  await expect(log.locator('[data-line="234567"]')).toBeInViewport();
+  await expect(log.locator('[data-line="234567"] mark')).toHaveText("request 234567 ");
+  await expect(ada).toHaveURL(/lines=L234567/);
+
+  await search.fill("L150000-L150004");
+  await search.press("Enter");
+  await expect(log.locator("[data-chosen]")).toHaveCount(5);
+  const link = ada.url();
+  await ada.goto("/o/acme/pipelines");
+  await ada.goto(link);
+  await expect(log.locator('[data-line="150002"]')).toBeInViewport();
+  await expect(log.locator("[data-chosen]")).toHaveCount(5);
+  await log.locator('[data-number="150001"]').click();
+  await log.locator('[data-number="150003"]').click({ modifiers: ["Shift"] });
+  await expect(ada).toHaveURL(/lines=L150001-L150003/);
+
+  const download = ada.waitForEvent("download");
+  await ada.getByRole("link", { name: "Download the raw log" }).click();
+  await (await download).delete();
+});
+
+test("groups fold, and a search leads into a folded one", async ({ ada, world }) => {
+  const run = `echo "--- Fetch"
+for i in $(seq 1 800); do echo "fetched $i"; done
+echo "+++ Compile"
+echo "compiled"
+echo "~~~ Tidy"
+echo "swept"`;
+  await makePipeline(world, "log-groups", definition("Groups", { Build: run }));
+  const { id } = await deployed(world, "log-groups", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const log = ada.getByRole("region", { name: "Log of Build" });
+  await expect(log.getByRole("button", { name: /Fetch/ })).toHaveAttribute("aria-expanded", "false");
+  await expect(log).toContainText("800 lines");
+  await expect(log).toContainText("compiled");
+  await expect(log).not.toContainText("fetched 1");
+  await ada.getByLabel(/Search the log/).fill("fetched 444");
+  await ada.getByRole("button", { name: /fetched 444/ }).click();
+  await expect(log.locator('[data-line="445"]')).toBeInViewport();
+  await expect(log.getByRole("button", { name: /Tidy/ })).toHaveAttribute("aria-expanded", "false");
+});
+
+test("what a step prints never becomes part of the page", async ({ ada, world }) => {
+  const text = Buffer.from(HOSTILE.join("\n")).toString("base64");
+  const run = `{
+${(text.match(/.{1,60000}/g) ?? []).map(part => `printf %s '${part}'`).join("\n")}
+} | base64 -d`;
+  await makePipeline(world, "log-hostile", definition("Hostile", { Print: run }));
+  const { id } = await deployed(world, "log-hostile", "v1");
+  ada.on("dialog", dialog => {
+    throw new Error(`a dialog opened: ${dialog.message()}`);
+  });
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const log = ada.getByRole("region", { name: "Log of Print" });
+  await expect(log).toContainText("<script>window.__ran = 1</script>");
+  await log.evaluate(element => element.scrollTo(0, element.scrollHeight));
+  await expect(log).toContainText("the rest is in the raw log");
+  const found = await log.evaluate(element =>
+    [...new Set([...element.querySelectorAll("*")].map(each => each.tagName))].sort(),
+  );
+  expect(found.filter(tag => !["DIV", "BUTTON", "SPAN", "MARK", "SVG", "svg", "path"].includes(tag))).toEqual(
+    [],
+  );
+  expect(await ada.evaluate(() => (window as { __ran?: number }).__ran)).toBeUndefined();
+  await expect(ada).toHaveTitle(/Hostile #1/);
+});
