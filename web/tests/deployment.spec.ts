@@ -6,10 +6,11 @@ import { expect, isAccessible, test } from "./harness/test";
 const SLOWLY = `echo "--- Prepare"
 echo "preparing"
 echo "--- Roll out"
-for i in $(seq 1 30); do echo "pod $i is ready"; sleep 0.1; done
+for i in $(seq 1 60); do echo "pod $i is ready"; sleep 0.2; done
 echo "all pods are ready"`;
 
 test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
+  test.setTimeout(60_000);
   await makePipeline(world, "dep-live", definition("Live", { Deploy: SLOWLY }));
   await ada.goto("/o/acme/pipelines/dep-live");
   await ada.getByRole("button", { name: "Deploy", exact: true }).click();
@@ -17,6 +18,7 @@ test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) =
   await dialog.getByLabel("Commit").fill("v2.0.0");
   await dialog.getByRole("textbox", { name: "Why" }).fill("the new cart");
   await isAccessible(ada, "the deploy dialog");
+  await ada.screenshot({ path: "screenshots/deployment-start-light.png" });
   await dialog.getByRole("button", { name: "Deploy" }).click();
 
   await expect(ada.getByRole("heading", { level: 1, name: "Live #1" })).toBeVisible();
@@ -24,7 +26,7 @@ test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) =
   await expect(log).toContainText("pod 2 is ready");
   await expect(ada.getByText("succeeded", { exact: true })).toHaveCount(0);
   await expect(ada.getByText(/lines, following/)).toBeVisible();
-  await expect(log).toContainText("all pods are ready", { timeout: 20_000 });
+  await expect(log).toContainText("all pods are ready", { timeout: 25_000 });
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
   await expect(ada.getByText("“the new cart”")).toBeVisible();
 });

@@ -29,7 +29,6 @@ export function StepPanel(props: Props) {
   const { org, deployment, place, view, onView } = props;
   const { stage, step } = place;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
-  const took = seconds(shown ?? step, useNow());
   return (
     <Stack gap="sm" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
       <Group justify="space-between" gap="sm">
@@ -60,7 +59,7 @@ export function StepPanel(props: Props) {
           <>
             {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
             {attemptWords(shown)}
-            {took !== null && `, ${duration(took)}`}, began <When at={shown.startedAt} />
+            <Took it={shown} />, began <When at={shown.startedAt} />
             {shown.isolation && shown.isolation !== "none" && `, kept apart by ${shown.isolation}`}
             {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
@@ -94,6 +93,12 @@ export function StepPanel(props: Props) {
       )}
     </Stack>
   );
+}
+
+/** Apart from the rest, so that a second that passes draws this alone. */
+function Took({ it }: { it: DeploymentStep["attempts"][number] }) {
+  const took = seconds(it, useNow());
+  return took === null ? null : <>, {duration(took)}</>;
 }
 
 function NoAttempt({ step }: { step: DeploymentStep }) {

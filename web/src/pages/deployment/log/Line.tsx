@@ -55,9 +55,12 @@ export const Line = memo(function Line(props: Props) {
 });
 
 function Text({ entry, q }: { entry: LogEntry; q: string }) {
+  const found = piecesOf(entry);
+  const only = q === "" && found.length === 1 && !entry.truncated ? found[0] : undefined;
+  if (only && !only.className) return only.text;
   return (
     <>
-      {highlight(piecesOf(entry), q).map((piece, at) => {
+      {highlight(found, q).map((piece, at) => {
         const className = piece.className
           ?.split(" ")
           .map(name => styles[name])

@@ -11,7 +11,7 @@ import type { Range } from "./range";
 export const LINE_PX = 20;
 const BOX_PX_MIN = 3 * LINE_PX;
 /** Lines beyond the edge that are drawn, and loaded, before they are needed. */
-const AHEAD_PX = 400;
+const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
 /** What flies past is not loaded. */
 const SETTLE_MS = 60;

@@ -53,12 +53,14 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
   const [wrap, setWrap] = useState(false);
   const [failing, setFailing] = useState<number | null>(() => (hasFailed ? failingIn(log) : null));
   const [isFollowing, setFollowing] = useState(!state.isComplete && chosen === null);
+  // What somebody watched does not fold under their eyes when it ends.
+  const [wasWatched] = useState(!state.isComplete);
   const [toggled, setToggled] = useState<ReadonlyMap<number, boolean>>(new Map());
   const [atMatch, setAtMatch] = useState<number | null>(null);
   const failed = hasFailed && state.isComplete;
   if (failed && failing === null) setFailing(failingIn(log));
 
-  const lookAt = [chosen?.from, failing, failed || !state.isComplete ? state.lines : null];
+  const lookAt = [chosen?.from, failing, failed || wasWatched ? state.lines : null];
   const lookKey = lookAt.join();
   const folded = useMemo(() => {
     const looked = lookKey.split(",").filter(Boolean).map(Number);
