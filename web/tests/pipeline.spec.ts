@@ -22,6 +22,7 @@ test("many pipelines are scrolled and searched, by keyboard too", async ({ ada, 
   await expect(ada.locator('[data-index="300"]')).toContainText(/Fleet \d+/);
 
   await ada.goto("/o/acme/pipelines");
+  await expect(ada.locator('[data-index="0"]')).toBeVisible();
   await ada.keyboard.press("/");
   await ada.keyboard.type("fleet-39");
   await expect(ada.getByText("11 pipelines found")).toBeVisible();
