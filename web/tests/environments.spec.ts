@@ -70,6 +70,7 @@ test("contention: one waits in line, another takes over, and the loser sees it h
 
   await expect(seen).toContainText("Held by you");
   await expect(card(grace, "play-2")).toContainText("Held by ada");
+  await expect(grace.getByText(/ada took play-2 over from you/)).toBeVisible();
   await card(grace, "play-2").getByRole("link", { name: "play-2" }).click();
   await expect(grace.getByRole("region", { name: "History" })).toContainText("taken over by ada");
   await card(ada, "play-2").getByRole("button", { name: "Release" }).click();

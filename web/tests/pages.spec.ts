@@ -6,6 +6,7 @@ const PAGES: [string, string, string][] = [
   ["welcome", "/o/acme/welcome", "Welcome aboard"],
   ["environments", "/o/acme/environments", "Shared environments"],
   ["environment", "/o/acme/environments/checkout/qa-1", "qa-1"],
+  ["environment-past", "/o/acme/environments/checkout/demo", "demo"],
   ["pipelines", "/o/acme/pipelines", "Pipelines"],
   ["pipeline", "/o/acme/pipelines/checkout", "Checkout"],
   ["approvals", "/o/acme/approvals", "Approvals"],
@@ -46,6 +47,7 @@ for (const { look, colorScheme, viewport } of LOOKS) {
         await ada.getByRole("heading", { level: 1, name: title }).waitFor();
         await expect(ada.locator("[aria-busy=true]")).toHaveCount(0);
         await ada.evaluate(() => document.fonts.ready);
+        await ada.screenshot({ path: `screenshots/${name}-${look}-window.png` });
         const height = await ada.evaluate(() => document.documentElement.scrollHeight);
         await ada.setViewportSize({ width: viewport.width, height: Math.max(height, viewport.height) });
         await ada.screenshot({ path: `screenshots/${name}-${look}.png` });

@@ -7,8 +7,9 @@ import { key, madeOld, type Noun } from "./keys";
 
 export type LiveState = "connecting" | "live" | "interrupted";
 
-/** Events come in bursts; pages fetch at most this often. */
-const COALESCE_MS = 250;
+/** Events come in bursts: a page fetches soon after the first of them, and then at most this often. */
+const COALESCE_MS = 150;
+const FETCH_EVERY_MS = 1_000;
 const RECONNECT_MS_MIN = 1_000;
 const RECONNECT_MS_MAX = 30_000;
 
@@ -48,8 +49,10 @@ export function useFollow(org: string) {
   useEffect(() => {
     const old = new Set<Noun>();
     let due: ReturnType<typeof setTimeout> | undefined;
+    let flushedAt = 0;
     const flush = () => {
       due = undefined;
+      flushedAt = Date.now();
       for (const noun of old) queries.invalidateQueries({ queryKey: key(org, noun) });
       old.clear();
     };
@@ -57,7 +60,7 @@ export function useFollow(org: string) {
       heard(event) {
         for (const noun of madeOld(event.kind)) old.add(noun);
         old.add("events");
-        due ??= setTimeout(flush, COALESCE_MS);
+        due ??= setTimeout(flush, Math.max(COALESCE_MS, flushedAt + FETCH_EVERY_MS - Date.now()));
         for (const listener of listeners) listener(event);
       },
       // While nobody listened anything may have happened.

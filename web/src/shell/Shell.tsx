@@ -19,6 +19,7 @@ import { Nav } from "./Nav";
 import { PageProblem } from "./PageProblem";
 import { PLACES } from "./places";
 import { remember } from "./remembered";
+import { useTold } from "./told";
 
 const KeyMap = lazy(() => import("./KeyMap"));
 const Palette = lazy(() => import("./Palette"));
@@ -36,6 +37,7 @@ export function Shell() {
   const toggleScheme = () => setColorScheme(scheme === "dark" ? "light" : "dark");
 
   useFollow(org);
+  useTold();
   useEffect(() => {
     if (organization) remember(organization.slug);
   }, [organization]);

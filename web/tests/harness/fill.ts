@@ -122,6 +122,14 @@ export async function fill(world: World) {
     ttlSeconds: 600,
   });
   await grace("DELETE", `${environments}/demo/sessions/${past.id}`);
+  for (const [who, context] of [
+    [linus, "checking the prices"],
+    [ada, "a look at the logs"],
+    [grace, "the demo again"],
+  ] as const) {
+    const held = await who("POST", `${environments}/demo/sessions`, { context });
+    await who("DELETE", `${environments}/demo/sessions/${held.id}`);
+  }
   await grace("POST", "/ORG/pipelines/warehouse/ephemeral-environments/dock-1/sessions", {
     commitId: "crane",
     context: "crane calibration",

@@ -8,6 +8,7 @@ import { Commit } from "@/ui/Commit";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
 import { duration } from "@/words/time";
+import { Strip } from "./Strip";
 
 const ROUTE = "/o/$org/environments/$pipelineId/$envName";
 
@@ -21,6 +22,7 @@ export function History({ where }: { where: Where }) {
       {({ data, pagination }) => (
         <Stack>
           {data.length === 0 && <Text c="dimmed">Nobody has held it yet.</Text>}
+          <Strip holds={data} />
           <Timeline bulletSize={26} lineWidth={2} color="tide">
             {data.map(each => (
               <Timeline.Item key={each.sessionId} bullet={<Bullet entry={each} />} title={each.holder.name}>

@@ -1,4 +1,4 @@
-import { Group, SegmentedControl, Stack, TextInput } from "@mantine/core";
+import { Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconAnchor, IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
@@ -54,7 +54,7 @@ export function Board() {
         />
       </Group>
       <Query of={pipelines}>
-        {({ data }) => {
+        {({ data, pagination }) => {
           const withEnvironments = data.filter(pipeline => pipeline.environments.length > 0);
           return withEnvironments.length === 0 ? (
             <NoEnvironments isSearch={Boolean(search)} />
@@ -63,6 +63,7 @@ export function Board() {
               {withEnvironments.map(pipeline => (
                 <PipelineBerths key={pipeline.id} pipeline={pipeline} show={show as Show} />
               ))}
+              {pagination.hasMore && <Text c="dimmed">There are more pipelines. Find them by name.</Text>}
             </Stack>
           );
         }}
