@@ -126,7 +126,7 @@ export const variables: CSSVariablesResolver = () => ({
     "--berth-nav-ink": "#cfe3e6",
     "--berth-nav-active": "rgba(255, 255, 255, 0.12)",
     "--berth-good": kelp[8],
-    "--berth-bad": buoy[7],
+    "--berth-bad": buoy[8],
     "--berth-warn": lantern[8],
     "--berth-busy": tide[8],
     "--berth-quiet": "#586973",
