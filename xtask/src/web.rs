@@ -94,7 +94,8 @@ fn install() -> Done {
     if installed.is_some() && installed >= wanted {
         return Ok(());
     }
-    npm(&["ci", "--no-progress"])
+    // Not `npm ci`: it refuses a lock file without the parts for other platforms, which not every mirror has.
+    npm(&["install", "--no-save", "--no-progress"])
 }
 
 fn npm(args: &[&str]) -> Done {

@@ -21,7 +21,7 @@ pub(super) fn without_dashboard() -> Html<String> {
     page(
         "Berth",
         "<p>The server is running, but this binary was built without its dashboard. Build that with Node 20, and the binary again:</p>\
-         <pre>(cd web &amp;&amp; npm ci &amp;&amp; npm run build)\ncargo build</pre>\
+         <pre>(cd web &amp;&amp; npm install --no-save &amp;&amp; npm run build)\ncargo build</pre>\
          <p>The API is described in <a href=\"/api/v1/openapi.json\">openapi.json</a>, \
          its problems in <a href=\"/docs/errors\">the list of errors</a>.</p>\
          <pre>curl -H \"Authorization: Bearer $TOKEN\" \\\n  http://HOST/api/v1/organizations/ORG/pipelines</pre>",
