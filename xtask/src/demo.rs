@@ -1,11 +1,17 @@
-//! `cargo xtask demo`: build the binary and become it.
+//! `cargo xtask demo`: build the dashboard and the binary, and become it.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use crate::tool::{self, Done, cargo};
+use crate::web::{self, NoNode};
 
 pub(crate) fn run(args: &[String]) -> Done {
+    match web::prepare() {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => eprintln!("going on without a new dashboard: {why}"),
+        Err(NoNode(why)) => eprintln!("going on without the dashboard: {why}"),
+    }
     // On stderr, because `--json` promises a single JSON object on stdout.
     eprintln!("building berth, a cold build takes some minutes");
     tool::run(&mut cargo(["build", "-p", "berth"]))?;

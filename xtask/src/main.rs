@@ -9,6 +9,7 @@ mod served;
 mod test;
 mod tidy;
 mod tool;
+mod web;
 
 use std::process::ExitCode;
 
@@ -18,7 +19,8 @@ const USAGE: &str = "\
 Tasks of this project:
 
   cargo xtask demo [ARGS…]    build berth and start it with something to look at
-  cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy and API fuzzing and installs nothing
+  cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy, API fuzzing and the dashboard, and installs nothing
+  cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
   cargo xtask tidy            the house rules only: file sizes, crate edges, links
   cargo xtask openapi         write openapi.json again from the handlers
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         "test" => test::run(rest),
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
+        "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "sim" => sim(rest),
         "bench" => bench(rest),

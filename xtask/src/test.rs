@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::schemathesis::{self, Verdict};
 use crate::tool::{cargo, cargo_has, run as run_command};
+use crate::web::{self, NoNode};
 use crate::{npm, postgres};
 
 enum Outcome {
@@ -36,6 +37,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     steps.push(step("tests", "all tests, a cold build takes some minutes", || tests(&found)));
     if !quick {
         steps.push(step("api", "requests made up from the OpenAPI document", api));
+        steps.extend(dashboard_steps());
     }
     summary(&steps)
 }
@@ -128,6 +130,23 @@ fn api() -> Outcome {
         Ok(Verdict::Skipped(why)) => Outcome::Skipped(why),
         Err(why) => Outcome::Failed(why),
     }
+}
+
+/// The dashboard alone.
+pub(crate) fn dashboard() -> Result<(), String> {
+    summary(&dashboard_steps())
+}
+
+fn dashboard_steps() -> Vec<Step> {
+    let outcome = |done| match done {
+        Ok(Ok(())) => Outcome::Passed,
+        Ok(Err(why)) => Outcome::Failed(why),
+        Err(NoNode(why)) => Outcome::Skipped(why),
+    };
+    vec![
+        step("web", "the dashboard: lint, types, size, unit tests", || outcome(web::check())),
+        step("browser", "the dashboard in Chromium, against the real server", || outcome(web::browse())),
+    ]
 }
 
 fn summary(steps: &[Step]) -> Result<(), String> {

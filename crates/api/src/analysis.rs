@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::Replay;
 use crate::event::Actor;
+use crate::fix::FixPullRequest;
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -46,6 +47,8 @@ pub struct Analysis {
     pub new_lines: Vec<AnalysisLines>,
     /// A change that would mend it; it applies to the commit.
     pub suggested_fix: Option<AnalysisFix>,
+    /// The one that proposes a fix of this failure; in lists this is null.
+    pub pull_request: Option<Box<FixPullRequest>>,
     /// Why another analyser answered than the one that was wanted.
     pub note: Option<String>,
     /// Tokens as the provider counts them; null where no model answered.

@@ -34,6 +34,9 @@ fn violations(root: &Path) -> Vec<String> {
         let Ok(text) = std::fs::read_to_string(path) else { continue };
         match path.extension().and_then(|end| end.to_str()) {
             Some("rs") => found.extend(source::check(&name, &text)),
+            Some("ts" | "tsx" | "css" | "mjs") if !name.ends_with(".gen.ts") => {
+                found.extend(source::check_web(&name, &text));
+            }
             Some("md") => {
                 found.extend(docs::check_links(root, path, &name, &text));
                 found.extend(docs::check_proofs(root, &name, &text));

@@ -43,6 +43,21 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
     found
 }
 
+/// Rules about one file of the dashboard.
+pub(super) fn check_web(name: &str, text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        found.push(format!("{name}: {lines} lines, at most {LINES_MAX}: split it by what its parts do"));
+    }
+    for (number, line) in (1..).zip(text.lines()) {
+        for word in UNFINISHED.iter().filter(|word| has_word(line, word)) {
+            found.push(format!("{name}:{number}: {word}: finish it, or write it down in the tracker"));
+        }
+    }
+    found
+}
+
 fn is_test(name: &str) -> bool {
     name.contains("/tests/")
 }
@@ -66,6 +81,13 @@ mod tests {
     fn a_good_file_is_left_alone() {
         let good = format!("//! Fine.\n{}", "// Todos are a word of Spanish.\n".repeat(LINES_MAX - 1));
         assert_eq!(check("crates/core/src/a.rs", &good), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_dashboard_has_short_and_finished_files() {
+        assert!(check_web("web/src/a.tsx", &"x\n".repeat(LINES_MAX)).is_empty());
+        assert_eq!(check_web("web/src/a.tsx", &"x\n".repeat(LINES_MAX + 1)).len(), 1);
+        assert_eq!(check_web("web/src/a.tsx", &format!("// {}", UNFINISHED[0])).len(), 1);
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "rust-panic",
         category: Crash,
-        patterns: &[r"thread '[^']+'.* panicked at (?P<what>.+)"],
+        patterns: &[r"thread '[^']+'.* panicked at (?P<what>.+?):?$"],
         after: 1,
         says: "A Rust program panicked at {what}.",
         advice: "It is an error of that program: RUST_BACKTRACE=1 shows the way there.",

@@ -142,4 +142,16 @@ pub(super) const RULES: &[Rule] = &[
         advice: "Never edit a migration that was applied: write a new one.",
         ..CAUSE
     },
+    Rule {
+        id: "database-file",
+        category: Database,
+        patterns: &[
+            r"(?P<what>file is not a database|file is encrypted or is not a database|database disk image is malformed)",
+            r"(?P<what>unable to open database file|attempt to write a readonly database)",
+            r"(?P<what>invalid page in block \d+.*|could not read block \d+.*)",
+        ],
+        says: "The file of a database cannot be used: {what}.",
+        advice: "Look whether it is the right file, whole, and writable; restore it from a backup if it is broken.",
+        ..CAUSE
+    },
 ];

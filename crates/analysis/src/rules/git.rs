@@ -136,6 +136,25 @@ pub(super) const RULES: &[Rule] = &[
         ..CAUSE
     },
     Rule {
+        id: "git-nothing",
+        category: Git,
+        patterns: &[r"^(?P<what>nothing (?:added )?to commit.*|no changes added to commit.*)"],
+        says: "git has nothing to record, which it counts as a failure: {what}.",
+        advice: "Ask first (`git diff --cached --quiet`), or use --allow-empty if that is meant.",
+        ..CAUSE
+    },
+    Rule {
+        id: "git-exists",
+        category: Git,
+        patterns: &[
+            r"fatal: (?P<what>(?:tag|a branch named|remote) '?[^']+'? already exists)",
+            r"error: (?P<what>remote \S+ already exists)",
+        ],
+        says: "git makes what is there already: {what}.",
+        advice: "Make the step safe to run twice: look first, or choose another name.",
+        ..CAUSE
+    },
+    Rule {
         id: "git-overwrite",
         category: Git,
         patterns: &[
@@ -159,6 +178,14 @@ pub(super) const RULES: &[Rule] = &[
         ],
         says: "git failed: {what}.",
         advice: "The lines above say why.",
+        ..REPORT
+    },
+    Rule {
+        id: "git-fatal",
+        category: Git,
+        patterns: &[r"^fatal: (?P<what>.+)"],
+        says: "git gave up: {what}.",
+        advice: "Run the same command in a clone of the commit; `GIT_TRACE=1` tells more.",
         ..REPORT
     },
 ];

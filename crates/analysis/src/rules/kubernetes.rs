@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "manifest-invalid",
         category: Kubernetes,
         patterns: &[
-            r"The \w+ \x22(?P<what>[^\x22]+)\x22 is invalid",
+            r"(?P<what>The \w+ \x22[^\x22]+\x22 is invalid.*)",
             r"error validating (?P<what>\S+):",
             r"(?P<what>ValidationError\([^)]+\).*)",
             r"(?P<what>field is immutable)",

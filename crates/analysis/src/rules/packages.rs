@@ -12,7 +12,7 @@ pub(super) const RULES: &[Rule] = &[
             r"ERR_PNPM_(?P<what>OUTDATED_LOCKFILE|NO_LOCKFILE)",
             r"(?P<what>Your lockfile needs to be updated|The lockfile would have been modified by this install)",
         ],
-        says: "The lock file does not fit the package.json ({what}).",
+        says: "The lock file is missing, or does not fit the package.json.",
         advice: "Install locally without `ci` or `--frozen-lockfile`, and commit the lock file.",
         ..CAUSE
     },

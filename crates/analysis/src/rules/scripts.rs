@@ -127,6 +127,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?:cannot (?:stat|open|access|find|remove)|can't (?:open|cd to|find)|could not open(?: file)?|couldn't open|failed to (?:open|read)) (?:file )?[‘'\x22`]?(?P<file>[^\s’'\x22`:,]+).*[Nn]o such file",
             r"(?P<file>\S+): (?:Cannot open: |open failed: )?No such file or directory",
             r"open (?P<file>[^\s:]+): no such file or directory",
+            r"(?:can't|cannot) (?:cd|chdir|change directory) to (?P<file>\S+)",
+            r"(?i)\b(?:path|file|directory|folder) [\x22'`‘]?(?P<file>[^\s\x22'`’]+)[\x22'`’]? (?:does not exist|doesn't exist|(?:was |is )?not found|is missing)",
             r"(?P<file>[Nn]o such file or directory.*|NoSuchFileException: .+|The system cannot find the (?:file|path) specified)",
             r"(?P<file>\S+) (?:does not exist|not found): no such file",
         ],

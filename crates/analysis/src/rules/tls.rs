@@ -40,6 +40,8 @@ pub(super) const RULES: &[Rule] = &[
             r"(?P<what>UNABLE_TO_VERIFY_LEAF_SIGNATURE|DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN)",
             r"(?P<what>x509: certificate signed by unknown authority)",
             r"(?P<what>PKIX path building failed)",
+            r"(?P<what>[Tt]he certificate of .+ (?:is not trusted|doesn't have a known issuer))",
+            r"(?P<what>cannot verify \S+ certificate)",
             r"(?P<what>invalid peer certificate: UnknownIssuer)",
             r"(?P<what>server certificate verification failed)",
             r"(?P<what>CERTIFICATE_VERIFY_FAILED)",

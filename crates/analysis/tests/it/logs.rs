@@ -171,7 +171,7 @@ fn lines_are_counted_as_the_log_counts_them() {
     let lines = vec!["x".to_owned(), "cat: a: No such file or directory".to_owned()];
     let tail = Input { first_line: 501, ..input(Ending::exited(1), &lines) };
     assert_eq!(found(&tail).evidence[0], LineRange::one(502));
-    let mut long = vec!["y".to_owned(); berth_analysis::LINES_MAX];
+    let mut long = vec!["y".to_owned(); LINES_MAX];
     long.extend(lines);
     assert_eq!(found(&input(Ending::exited(1), &long)).evidence[0].first, long.len());
 }

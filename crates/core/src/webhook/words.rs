@@ -66,6 +66,15 @@ pub fn words(event: &Event, pipeline: Option<&str>) -> String {
         "bypass_used" => format!("{actor} passed the gates of {}{}", told.gated(), told.why("reason")),
         "pipeline_stopped" => format!("{actor} stopped {}{}", told.place(), told.why("reason")),
         "pipeline_resumed" => format!("{actor} resumed {}{}", told.place(), told.why("reason")),
+        "registry_built" => format!("registry {} was built{}", told.registry(), told.at_commit()),
+        "registry_build_failed" => {
+            format!(
+                "registry {} could not be built{}{}",
+                told.registry(),
+                told.at_commit(),
+                told.why("error")
+            )
+        }
         _ => told.plainly(),
     };
     cut(&one_line(&line))
@@ -120,6 +129,17 @@ impl Told<'_> {
             None => format!("in {}", self.place()),
         };
         format!("{}{place}{}", number.unwrap_or_default(), commit.unwrap_or_default())
+    }
+
+    fn registry(&self) -> &str {
+        self.named("registry").unwrap_or("of custom steps")
+    }
+
+    /// ` at 4f2a1c9e07`, or nothing.
+    fn at_commit(&self) -> String {
+        self.maybe("commit")
+            .map(|commit| format!(" at {}", crate::registry::short(&commit)))
+            .unwrap_or_default()
     }
 
     /// What an approval is for.
@@ -235,6 +255,12 @@ mod tests {
                 dep,
                 json!({"stage": "production", "comment": "not\ntoday"}),
                 "ada rejected production of web: not today",
+            ),
+            (
+                "registry_build_failed",
+                &[("registry", Some("tools"))],
+                json!({"commit": "4f2a1c9e07b3d5", "error": "npm ci exited with 1"}),
+                "registry tools could not be built at 4f2a1c9e07: npm ci exited with 1",
             ),
             ("member_added", &[("user", Some("gil"))], json!({}), "ada: member added (gil)"),
             ("something_new", &[], json!({}), "ada: something new"),

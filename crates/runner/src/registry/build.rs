@@ -90,15 +90,6 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
     Ok(Built { start: manifest.start, input: manifest.input, steps })
 }
 
-/// Ends what still runs of builds that had their sources below this directory, when their server was killed. Answers how
-/// many processes that were.
-pub fn kill_left_over_builds(below: &Path) -> std::io::Result<usize> {
-    let mut entry = b"BERTH_WORKSPACE=".to_vec();
-    entry.extend_from_slice(below.canonicalize()?.as_os_str().as_encoded_bytes());
-    entry.push(b'/');
-    Ok(kill_marked(&entry))
-}
-
 /// The registry says what it offers; it is only read meanwhile, as in every call.
 fn ask(
     request: &BuildRequest<'_>,

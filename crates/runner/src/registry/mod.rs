@@ -27,7 +27,7 @@ use crate::settings::Sandbox;
 pub(crate) use cache::Cache;
 pub(crate) use step::run as run_step;
 
-pub use build::{BuildFailed, build, kill_left_over_builds};
+pub use build::{BuildFailed, build};
 pub use local::call;
 pub use manifest::{MANIFEST_NAME, Manifest};
 

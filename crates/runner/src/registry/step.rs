@@ -115,11 +115,10 @@ fn said(attempt: &Attempt<'_>, answer: Answer) -> Done {
         Answer::ApprovalRequired { context } => Err(Outcome::ApprovalRequired { context }),
         Answer::Waiting { state, pause_ms } => {
             if attempt.masker.finds_in(&state.to_string()) {
-                return Err(invalid(
-                    "its pollingState holds a secret; what a step remembers is kept in the database, so keep an id of \
-                     it instead: secrets are handed over again with every call"
-                        .into(),
-                ));
+                let detail = "its pollingState holds a secret; what a step remembers is kept in the database, so keep \
+                     an id of it instead: secrets are handed over again with every call";
+                // What it has begun is under way, and nobody can ask how that goes: it must not be begun again.
+                return Err(Outcome::Unanswered { detail: detail.into() });
             }
             Err(Outcome::Waiting { state, pause_ms })
         }

@@ -15,7 +15,7 @@ use berth_store::records::analysis::Sent;
 use berth_store::records::{analysis, analysis_settings, organization, plan, run, secret};
 
 use super::wire::actor;
-use super::{Answer, App, Outcome, Page, organization_subject};
+use super::{Answer, App, Outcome, Page, fixes, organization_subject};
 use crate::access::Authorized;
 use crate::analysis::{Found, Lines, preview, request, wanted};
 use crate::error::AppError;
@@ -111,8 +111,15 @@ impl App {
             let id: AnalysisId = id.parse().map_err(|_| missing())?;
             let found = analysis::by_id(db, id)?.ok_or_else(missing)?;
             let requests = analysis::requests(db, id)?;
-            let body = wire::Analysis { requests: requests.iter().map(sent).collect(), ..shown(&found) };
-            Ok(Answer::ok(body).at_version(found.version).varying_by(requests.len()))
+            let pull = fixes::of_failure(db, &found)?;
+            let pulled = pull.as_ref().map(|pull| format!(".{}.{}", pull.analysis, pull.version));
+            let variant = format!("{}{}", requests.len(), pulled.unwrap_or_default());
+            let body = wire::Analysis {
+                requests: requests.iter().map(sent).collect(),
+                pull_request: pull.as_ref().map(fixes::shown).map(Box::new),
+                ..shown(&found)
+            };
+            Ok(Answer::ok(body).at_version(found.version).varying_by(variant))
         })
         .await
     }
@@ -277,6 +284,7 @@ fn shown(it: &Analysis) -> wire::Analysis {
         suggested_fix: answer
             .and_then(|answer| answer.fix.as_ref())
             .map(|fix| wire::AnalysisFix { summary: fix.summary.clone(), diff: fix.diff.clone() }),
+        pull_request: None,
         note: answer.and_then(|answer| answer.note.clone()),
         usage: answer.and_then(|answer| answer.usage).map(usage),
         requests: Vec::new(),

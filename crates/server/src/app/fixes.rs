@@ -26,10 +26,7 @@ impl App {
         self.read(who, move |db| {
             let missing = || AppError::not_found("analysis");
             let found = analysis::by_id(db, key.parse().map_err(|_| missing())?)?.ok_or_else(missing)?;
-            let own = fix_pull_request::of_analysis(db, found.id)?;
-            let is_good = own.as_ref().is_some_and(|own| own.state != PullRequestState::Failed);
-            let shared = if is_good { None } else { unfailed(db, &found)? };
-            let shown_one = shared.or(own).ok_or_else(|| AppError::not_found("pull request"))?;
+            let shown_one = of_failure(db, &found)?.ok_or_else(|| AppError::not_found("pull request"))?;
             Ok(Answer::ok(shown(&shown_one)).at_version(shown_one.version))
         })
         .await
@@ -65,6 +62,14 @@ impl App {
     }
 }
 
+/// The one of an analysis, or a better one of another analysis of the same failure.
+pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
+    let own = fix_pull_request::of_analysis(db, found.id)?;
+    let is_good = own.as_ref().is_some_and(|own| own.state != PullRequestState::Failed);
+    let shared = if is_good { None } else { unfailed(db, found)? };
+    Ok(shared.or(own))
+}
+
 /// The one of the same failure, whosever analysis it is of.
 fn unfailed(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
     match (found.repository, found.answer()) {
@@ -85,7 +90,7 @@ fn answer(it: &FixPullRequest, org: &str) -> Answer<wire::FixPullRequest> {
     answer
 }
 
-fn shown(it: &FixPullRequest) -> wire::FixPullRequest {
+pub(super) fn shown(it: &FixPullRequest) -> wire::FixPullRequest {
     wire::FixPullRequest {
         analysis_id: it.analysis.to_string(),
         repository_id: it.repository.to_string(),

@@ -27,6 +27,7 @@ pub(crate) mod rollouts;
 mod secrets;
 mod sign_in;
 mod tokens;
+mod validate;
 mod wait;
 mod webhooks;
 mod wire;

@@ -8,16 +8,14 @@ use berth_api::problem::{Code, Problem};
 use berth_core::access::{Permit, permit};
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
-use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
-use berth_core::pipeline::{Definition, Diagnostic, Severity, diagnostics_at, parse, parse_with};
+use berth_core::pipeline::{Definition, Diagnostic, Severity, parse};
 use berth_core::stage::lift;
 use berth_store::idempotency::OnceKey;
-use berth_store::query::{From, pipelines, registries};
-use berth_store::records::{pipeline, repository, secret, stage};
+use berth_store::query::{From, pipelines};
+use berth_store::records::{pipeline, repository, stage};
 use berth_store::{Read, Tx};
 
-use super::approvers::unfulfillable;
 use super::declared::{declare, delete_environments};
 use super::deployed::{BEHIND_WAIT, Tracked, in_stages};
 use super::rollouts;
@@ -91,62 +89,6 @@ impl App {
             Ok(Answer::ok(body).at_version(found.version))
         })
         .await
-    }
-
-    /// Checks a definition without keeping it, also for secrets and webhooks that nobody has created and approvals that
-    /// nobody could give.
-    pub async fn validate_definition(
-        &self,
-        who: &Authorized<permit::PipelinesRead>,
-        source: String,
-    ) -> Result<Answer<wire::Validation>, AppError> {
-        let (source, mut parsed) = self
-            .parsing
-            .run(move || {
-                let parsed = parse(&source);
-                (source, parsed)
-            })
-            .await?;
-        let types = parsed.definition.as_ref().map(Definition::custom_types).unwrap_or_default();
-        let mut source = source;
-        if !types.is_empty() {
-            // What a custom step takes is known once it is clear which it is.
-            let looked_up = self.read(who, move |db| {
-                Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
-            });
-            let offers = looked_up.await?;
-            let again = self.parsing.run(move || {
-                let parsed = parse_with(&source, Some(&offers));
-                (source, parsed)
-            });
-            (source, parsed) = again.await?;
-        }
-        let used = parsed.definition.as_ref().map(Definition::secrets_used).unwrap_or_default();
-        let definition = parsed.definition.clone();
-        let missing = self.read(who, move |db| {
-            let nobody = definition.map(|it| unfulfillable(db, &it)).transpose()?.unwrap_or_default();
-            let mut missing = Vec::new();
-            for found in used.into_iter().take(DIAGNOSTICS_MAX) {
-                if !secret::exists_anywhere(db, &found.name)? {
-                    let text = format!("there is no secret {} yet; create it before this runs", found.name);
-                    missing.push((found.pointer, text));
-                }
-            }
-            Ok((missing, nobody))
-        });
-        let (missing, nobody) = missing.await?;
-        let told = parsed.definition.as_ref().map(|it| it.notifications.clone()).unwrap_or_default();
-        let unknown = self.read(who, move |db| super::webhooks::unknown(db, &told)).await?;
-        let valid = parsed.definition.is_some();
-        let placed = self.parsing.run(move || {
-            let at = |code, found| diagnostics_at(&source, Severity::Warning, code, found);
-            let found =
-                [("missing_secret", missing), ("unfulfillable", nobody), ("missing_webhook", unknown)];
-            found.into_iter().flat_map(|(code, found)| at(code, found)).collect::<Vec<_>>()
-        });
-        parsed.diagnostics.extend(placed.await?);
-        let diagnostics = parsed.diagnostics.iter().take(DIAGNOSTICS_MAX).map(diagnostic).collect();
-        Ok(Answer::ok(wire::Validation { valid, diagnostics }))
     }
 
     pub async fn create_pipeline(

@@ -199,13 +199,7 @@ impl App {
             super::check_version(found.version, expected)?;
             let last = shown(tx, &found)?;
             if !force && !last.used_by.is_empty() {
-                let slugs: Vec<_> = last.used_by.iter().take(5).map(|it| it.slug.as_str()).collect();
-                let text = format!(
-                    "{} pipelines name its steps, for example {}; change their definitions, or send ?force=true: \
-                     they then cannot be deployed",
-                    last.used_by.len(),
-                    slugs.join(", ")
-                );
+                let text = used_text(&last.used_by);
                 let listed = serde_json::to_value(&last.used_by).unwrap_or_default();
                 return Err(Problem::new(Code::InvalidState, text).with("usedBy", listed).into());
             }
@@ -330,6 +324,22 @@ fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, 
         updated_at: registry.updated_at.to_string(),
         deleted_at: registry.deleted_at.map(|time| time.to_string()),
     })
+}
+
+fn used_text(users: &[wire::StepUser]) -> String {
+    const NAMED_MAX: usize = 5;
+    let slugs: Vec<_> = users.iter().take(NAMED_MAX).map(|it| it.slug.as_str()).collect();
+    match slugs.as_slice() {
+        [one] => format!(
+            "the pipeline {one} names its steps; change its definition, or send ?force=true: it then cannot be deployed"
+        ),
+        some => format!(
+            "{} pipelines name its steps, for example {}; change their definitions, or send ?force=true: they then \
+             cannot be deployed",
+            users.len(),
+            some.join(", ")
+        ),
+    }
 }
 
 /// Each pipeline once.

@@ -17,6 +17,7 @@ use http::{Method, StatusCode, Uri};
 use tower::ServiceExt;
 use tracing::Instrument as _;
 
+use super::dashboard::AnyPath;
 use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use crate::app::App;
@@ -79,7 +80,8 @@ impl Edge {
         let (status, ms) =
             (response.status().as_u16(), u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
         // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
-        let path = if status < 400 { asked.path } else { without_strange_parts(&asked.path) };
+        let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
+        let path = if names { asked.path } else { without_strange_parts(&asked.path) };
         tracing::info!(method = %asked.method, path, status, ms, request_id = id, "answered");
         response
     }
@@ -124,20 +126,20 @@ impl Edge {
             response = rendered(problem, response.headers(), asked, id);
         }
         if asked.is_unchanged(&response) {
-            let etag = response.headers().get(header::ETAG).cloned();
-            response = StatusCode::NOT_MODIFIED.into_response();
-            etag.map(|etag| response.headers_mut().insert(header::ETAG, etag));
+            response = not_modified(&response);
         }
         let headers = response.headers_mut();
-        // An answer may know a stricter one.
+        // An answer may know a stricter one; only files of the dashboard may be kept.
         if !headers.contains_key(header::CONTENT_SECURITY_POLICY) {
             headers
                 .insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY));
         }
+        if !headers.contains_key(header::CACHE_CONTROL) {
+            headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        }
         let mut set = |name, value| headers.insert(name, HeaderValue::from_static(value));
         set(header::X_CONTENT_TYPE_OPTIONS, "nosniff");
         set(header::REFERRER_POLICY, "no-referrer");
-        set(header::CACHE_CONTROL, "no-store");
         if self.app.config.is_https() {
             set(header::STRICT_TRANSPORT_SECURITY, "max-age=31536000");
         }
@@ -197,6 +199,20 @@ fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
         None => path,
     };
     whole.parse().map_err(|_| bad("the address is not valid"))
+}
+
+/// What the client has is still right. The headers that tell how long say the same as with the whole answer.
+fn not_modified(whole: &Response) -> Response {
+    let mut response = StatusCode::NOT_MODIFIED.into_response();
+    for name in [header::ETAG, header::CACHE_CONTROL, header::VARY] {
+        if let Some(value) = whole.headers().get(&name) {
+            response.headers_mut().insert(name, value.clone());
+        }
+    }
+    if whole.extensions().get::<AnyPath>().is_some() {
+        response.extensions_mut().insert(AnyPath);
+    }
+    response
 }
 
 fn rendered(mut problem: Problem, before: &HeaderMap, asked: &Asked, id: &str) -> Response {

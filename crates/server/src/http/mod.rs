@@ -2,6 +2,7 @@
 
 mod body;
 mod check;
+mod dashboard;
 mod edge;
 mod guard;
 pub mod openapi;

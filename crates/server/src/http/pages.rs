@@ -1,19 +1,28 @@
-//! The few pages the server has without a dashboard: where to go, and what a problem code means.
+//! The few pages that the server writes itself: what a problem code means, and how to get the dashboard.
 
 use std::fmt::Write as _;
 
 use axum::extract::Path;
-use axum::response::Html;
+use axum::response::{Html, Response};
 use berth_api::problem::Code;
+use http::HeaderMap;
 
+use super::dashboard;
 use crate::error::AppError;
 
 /// The front page.
 #[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String)))]
-pub(super) async fn index() -> Html<String> {
+pub(super) async fn index(headers: HeaderMap) -> Response {
+    dashboard::front(&headers)
+}
+
+/// Instead of the dashboard, in a binary that was built before it was.
+pub(super) fn without_dashboard() -> Html<String> {
     page(
         "Berth",
-        "<p>The server is running. Its API is described in <a href=\"/api/v1/openapi.json\">openapi.json</a>, \
+        "<p>The server is running, but this binary was built without its dashboard. Build that with Node 20, and the binary again:</p>\
+         <pre>(cd web &amp;&amp; npm install --no-save &amp;&amp; npm run build)\ncargo build</pre>\
+         <p>The API is described in <a href=\"/api/v1/openapi.json\">openapi.json</a>, \
          its problems in <a href=\"/docs/errors\">the list of errors</a>.</p>\
          <pre>curl -H \"Authorization: Bearer $TOKEN\" \\\n  http://HOST/api/v1/organizations/ORG/pipelines</pre>",
     )

@@ -9,10 +9,10 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
 use super::guard::{self, Guard};
-use super::{openapi, pages, routes};
+use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
 
-/// Routes anybody may call; there are no others.
+/// Routes anybody may call. Besides them there are only the files of the dashboard, which say nothing about anybody.
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
@@ -199,6 +199,9 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
 
     let (router, document) = routes.router.split_for_parts();
     let document = openapi::finished(document, &routes.table);
-    let router = router.layer(axum::Extension(openapi::Document::new(&document))).with_state(app.clone());
+    let router = router
+        .fallback(dashboard::fallback)
+        .layer(axum::Extension(openapi::Document::new(&document)))
+        .with_state(app.clone());
     (router, routes.table, document)
 }

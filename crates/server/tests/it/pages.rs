@@ -31,7 +31,7 @@ async fn every_problem_type_leads_to_a_page() {
 async fn every_answer_has_the_same_careful_headers() {
     let world = World::new().await;
     let paths =
-        ["/healthz", "/", "/api/v1/nowhere", "/api/v1/organizations/acme/pipelines", "/a;b", "/docs/errors"];
+        ["/healthz", "/api/v1/nowhere", "/api/v1/organizations/acme/pipelines", "/a;b", "/docs/errors"];
     for path in paths {
         let reply = world.send(get(path)).await;
         let shown = ["content-security-policy", "x-content-type-options", "referrer-policy", "cache-control"]
@@ -45,5 +45,37 @@ async fn every_answer_has_the_same_careful_headers() {
         "#]]
         .assert_eq(&shown);
         assert!(!reply.headers.contains_key("access-control-allow-origin"), "{path}");
+    }
+}
+
+/// Holds in a binary with the dashboard and in one without.
+#[tokio::test]
+async fn pages_of_the_dashboard_are_documents_under_the_same_policy() {
+    let world = World::new().await;
+    let policy = world.send(get("/healthz")).await.header("content-security-policy").to_owned();
+    for path in ["/", "/sign-in", "/profile", "/o/acme", "/o/acme/environments/shop/qa-1/", "/o/nobody"] {
+        let reply = world.send(get(path)).await;
+        assert_eq!(reply.status, 200, "{path}");
+        assert!(reply.header("content-type").starts_with("text/html"), "{path}");
+        assert_eq!(reply.header("content-security-policy"), policy, "{path}");
+        assert!(["no-cache", "no-store"].contains(&reply.header("cache-control")), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_under_the_api_is_ever_a_document() {
+    let world = World::new().await;
+    for path in [
+        "/api",
+        "/api/o/acme",
+        "/api/v1/sign-in",
+        "/organizations/acme/o/x",
+        "/organizations",
+        "/o",
+        "/index.html",
+    ] {
+        let reply = world.send(get(path)).await;
+        assert!(reply.status.as_u16() >= 400, "{path}");
+        assert_eq!(reply.header("content-type"), "application/problem+json", "{path}");
     }
 }

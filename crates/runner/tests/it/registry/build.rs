@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use berth_core::registry::InputMode;
 use berth_runner::Sandbox;
-use berth_runner::registry::{BuildFailed, BuildRequest, Built, build, kill_left_over_builds};
+use berth_runner::registry::{BuildFailed, BuildRequest, Built, build};
 
 use super::ARGUMENTS;
 use crate::fixture::{eventually, sleepers, unique_sleep};
@@ -185,27 +185,6 @@ fn a_build_is_stopped_with_all_that_it_has_started() {
     let (built, _) = yard.build_until(&|printed| printed.contains("\nready"));
     assert!(matches!(built, Err(BuildFailed::Stopped)), "{built:?}");
     assert_eq!(sleepers(&mark), Vec::<String>::new());
-}
-
-#[test]
-fn what_a_killed_server_left_of_a_build_is_found_by_its_directory() {
-    let mark = unique_sleep();
-    let dir = tempfile::tempdir().expect("directory");
-    let other = tempfile::tempdir().expect("directory");
-    let start = |below: &Path| {
-        let mut command = std::process::Command::new("setsid");
-        command
-            .args(["sleep", &mark])
-            .env("BERTH_WORKSPACE", below.canonicalize().expect("path").join("1/source"));
-        command.spawn().expect("started")
-    };
-    let (mut ours, mut theirs) = (start(dir.path()), start(other.path()));
-    eventually("both run", || sleepers(&mark).len() == 2);
-    assert_eq!(kill_left_over_builds(dir.path()).expect("looked"), 1);
-    ours.wait().expect("ended");
-    assert_eq!(theirs.try_wait().expect("status"), None);
-    theirs.kill().expect("killed");
-    theirs.wait().expect("ended");
 }
 
 fn check_walls(sandbox: Sandbox) {

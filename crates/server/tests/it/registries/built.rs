@@ -97,7 +97,7 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
 }
 
 #[tokio::test]
-async fn a_moved_tag_does_not_change_a_pinned_version() {
+async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
     let first = origin.git(&["rev-parse", "HEAD"]);
@@ -168,7 +168,7 @@ async fn what_is_no_registry_says_so() {
 }
 
 #[tokio::test]
-async fn a_build_sees_neither_secrets_nor_the_servers_environment() {
+async fn sc05_a_build_sees_neither_secrets_nor_the_servers_environment() {
     let world = World::new().await;
     let secret = json!({"name": "TOKEN", "value": "hunter2-hunter2"});
     world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;

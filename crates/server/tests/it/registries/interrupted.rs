@@ -101,6 +101,43 @@ impl Builder for Shared {
     }
 }
 
+/// Refuses everything at once.
+struct Refusing;
+
+impl Builder for Refusing {
+    fn build(&self, _: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+        log(b"no\n");
+        Err(BuildFailed::Failed("never".into()))
+    }
+
+    fn clear(&self, dir: &Path) {
+        berth_runner::remove(dir);
+    }
+}
+
+#[tokio::test]
+async fn of_many_builds_the_newest_are_kept_with_their_logs() {
+    let world = opened_again(World::new().await, Refusing).await;
+    let origin = origin(&["deploy"]);
+    added(&world, "tools", &origin).await;
+    let kept = berth_server::limits::BUILDS_KEPT_MAX;
+    for _ in 0..=kept {
+        sync(&world, "tools").await;
+    }
+    let builds = ask(&world, "tools/builds?limit=200").await.body;
+    let last = &builds["data"][usize::try_from(kept).unwrap() - 1];
+    assert_eq!((&builds["pagination"]["total"], &last["number"]), (&json!(kept), &json!(3)));
+    ask(&world, "tools/builds/2/logs").await.is(404, "not_found");
+    assert!(log(&world, "tools", 3).await.contains("failed: never"));
+    let id = view(&world, "tools").await["id"].as_str().unwrap().to_owned();
+    let org = super::super::history::org(&world).await;
+    let logs = world.dir.path().join(format!("registries/logs/{org}/{id}"));
+    assert_eq!(std::fs::read_dir(&logs).unwrap().count(), usize::try_from(kept).unwrap());
+    let gone = call("DELETE", &format!("{REGISTRIES}/tools"));
+    assert_eq!(world.send(gone.by(&world.ada)).await.status, 200);
+    assert!(!logs.exists());
+}
+
 /// Builds really, but first something happens through the API.
 struct Meanwhile {
     inner: InSandbox,

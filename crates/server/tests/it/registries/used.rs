@@ -89,12 +89,18 @@ async fn a_pipeline_that_changes_or_goes_is_no_user_any_more() {
     added(&world, "tools", &origin(&["deploy"])).await;
     pipeline(&world, "shop", &["tools/deploy"]).await;
     pipeline(&world, "blog", &["tools/deploy"]).await;
+    let removed = call("DELETE", "/api/v1/organizations/acme/pipelines/blog");
+    assert_eq!(world.send(removed.by(&world.ada)).await.status, 200);
+    let refused = world.send(delete("tools").by(&world.ada)).await;
+    assert!(
+        refused.text.contains("the pipeline shop names its steps; change its definition"),
+        "{}",
+        refused.text
+    );
     let put = call("PUT", "/api/v1/organizations/acme/pipelines/shop/definition");
     let body = json!({"definition": super::super::world::DEFINITION});
     let changed = world.send(put.by(&world.ada).json(&body)).await;
     assert_eq!(changed.status, 200, "{}", changed.text);
-    let removed = call("DELETE", "/api/v1/organizations/acme/pipelines/blog");
-    assert_eq!(world.send(removed.by(&world.ada)).await.status, 200);
     assert_eq!(view(&world, "tools").await["usedBy"], json!([]));
     assert_eq!(world.send(delete("tools").by(&world.ada)).await.status, 200);
 }

@@ -1,0 +1,163 @@
+//! The dashboard's files, inside the binary. Every address of a page answers the same document; its script does the rest.
+
+use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use http::header::{self, HeaderMap, HeaderValue};
+use http::{Method, StatusCode};
+
+use super::pages;
+
+/// A file as `build.rs` found it in `web/dist`, with the forms that were compressed there.
+#[derive(Debug, Clone, Copy)]
+struct File {
+    path: &'static str,
+    kind: &'static str,
+    etag: &'static str,
+    plain: &'static [u8],
+    brotli: Option<&'static [u8]>,
+    gzip: Option<&'static [u8]>,
+}
+
+static FILES: &[File] = include!(concat!(env!("OUT_DIR"), "/dashboard_files.rs"));
+
+const DOCUMENT: &str = "/index.html";
+/// Names in here carry a hash of their content.
+const ASSETS: &str = "/assets/";
+/// Addresses of pages outside of an organization; the others begin with `/o/`.
+const PAGES: &[&str] = &["/sign-in", "/profile"];
+
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+const ASK_AGAIN: &str = "no-cache";
+
+/// Marks an answer that is given at any path below a prefix: such a path says nothing about what exists.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AnyPath;
+
+/// The document, for `/`.
+pub(super) fn front(headers: &HeaderMap) -> Response {
+    document(FILES, headers)
+}
+
+/// Whatever is no route of the API: a file, a page's address, or nothing.
+pub(super) async fn fallback(request: Request) -> Response {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    let path = request.uri().path();
+    if !reads {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    answer(FILES, path, request.headers())
+}
+
+fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
+    if PAGES.contains(&path) || path.starts_with("/o/") {
+        let mut response = document(files, headers);
+        response.extensions_mut().insert(AnyPath);
+        return response;
+    }
+    match files.iter().find(|file| file.path == path && path != DOCUMENT) {
+        Some(file) => sent(file, headers),
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+fn document(files: &[File], headers: &HeaderMap) -> Response {
+    match files.iter().find(|file| file.path == DOCUMENT) {
+        Some(file) => sent(file, headers),
+        None => pages::without_dashboard().into_response(),
+    }
+}
+
+fn sent(file: &File, headers: &HeaderMap) -> Response {
+    let (bytes, encoding) = match (file.brotli, file.gzip) {
+        (Some(brotli), _) if accepts(headers, "br") => (brotli, Some("br")),
+        (_, Some(gzip)) if accepts(headers, "gzip") => (gzip, Some("gzip")),
+        _ => (file.plain, None),
+    };
+    let mut response = bytes.into_response();
+    let cached = if file.path.starts_with(ASSETS) { FOR_EVER } else { ASK_AGAIN };
+    let mut set = |name, value| response.headers_mut().insert(name, HeaderValue::from_static(value));
+    set(header::CONTENT_TYPE, file.kind);
+    set(header::CACHE_CONTROL, cached);
+    set(header::ETAG, file.etag);
+    set(header::VARY, "accept-encoding");
+    if let Some(encoding) = encoding {
+        set(header::CONTENT_ENCODING, encoding);
+    }
+    response
+}
+
+/// Whether the client named this encoding, and not to refuse it.
+fn accepts(headers: &HeaderMap, encoding: &str) -> bool {
+    let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(encoding));
+        named && !parts.any(|part| matches!(part, "q=0" | "q=0.0" | "q=0.00" | "q=0.000"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DIST: &[File] = &[
+        File {
+            path: "/index.html",
+            kind: "text/html; charset=utf-8",
+            etag: "W/\"1\"",
+            plain: b"page",
+            brotli: Some(b"br"),
+            gzip: Some(b"gz"),
+        },
+        File {
+            path: "/assets/a-1.js",
+            kind: "text/javascript; charset=utf-8",
+            etag: "W/\"2\"",
+            plain: b"code",
+            brotli: None,
+            gzip: Some(b"gz"),
+        },
+    ];
+
+    /// Status, media type, caching and encoding of what a path answers.
+    fn check(path: &str, accepted: &'static str, expected: &str) {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static(accepted));
+        let response = answer(DIST, path, &headers);
+        let shown = |name| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or("-");
+        let found = format!(
+            "{} {} {} {}",
+            response.status().as_u16(),
+            shown(header::CONTENT_TYPE),
+            shown(header::CACHE_CONTROL),
+            shown(header::CONTENT_ENCODING)
+        );
+        assert_eq!(found, expected, "{path}, {accepted}");
+    }
+
+    #[test]
+    fn pages_are_one_document_that_is_asked_for_again() {
+        for path in ["/sign-in", "/profile", "/o/acme", "/o/acme/environments/shop/qa-1"] {
+            check(path, "gzip, br", "200 text/html; charset=utf-8 no-cache br");
+        }
+        check("/o/acme", "br;q=0, gzip", "200 text/html; charset=utf-8 no-cache gzip");
+        check("/o/acme", "", "200 text/html; charset=utf-8 no-cache -");
+    }
+
+    #[test]
+    fn assets_are_kept_for_ever_and_nothing_else_is_there() {
+        let kept = "200 text/javascript; charset=utf-8 public, max-age=31536000, immutable";
+        check("/assets/a-1.js", "br, gzip", &format!("{kept} gzip"));
+        check("/assets/a-1.js", "identity", &format!("{kept} -"));
+        for path in ["/assets/b.js", "/index.html", "/o", "/api/v1/o/acme", "/signin", "/assets/a-1.js.gz"] {
+            check(path, "br", "404 - - -");
+        }
+    }
+
+    #[test]
+    fn without_a_build_the_page_says_how_to_make_one() {
+        let response = answer(&[], "/o/acme", &HeaderMap::new());
+        assert_eq!(response.status(), StatusCode::OK);
+        assert!(response.headers()[header::CONTENT_TYPE].as_bytes().starts_with(b"text/html"));
+    }
+}

@@ -1,0 +1,41 @@
+/** The history. */
+import { infiniteQueryOptions, useMutation } from "@tanstack/react-query";
+import { api, body, data } from "@/api/client";
+import { key } from "./keys";
+
+const PAGE = 50;
+
+export type EventFilter = {
+  kind?: string;
+  actor?: string;
+  pipeline?: string;
+  deployment?: string;
+  environment?: string;
+  from?: string;
+  to?: string;
+};
+
+export function eventPages(org: string, filter: EventFilter) {
+  return infiniteQueryOptions({
+    queryKey: key(org, "events", filter),
+    queryFn: ({ pageParam }) =>
+      body(
+        api.GET("/api/v1/organizations/{orgId}/events", {
+          params: { path: { orgId: org }, query: { ...filter, limit: PAGE, cursor: pageParam } },
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: last => last.pagination.nextCursor ?? undefined,
+  });
+}
+
+export function useVerify(org: string) {
+  return useMutation({
+    mutationFn: () =>
+      data(api.POST("/api/v1/organizations/{orgId}/events/verify", { params: { path: { orgId: org } } })),
+  });
+}
+
+export function exportAddress(org: string): string {
+  return `/api/v1/organizations/${encodeURIComponent(org)}/events/export`;
+}

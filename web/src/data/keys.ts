@@ -1,0 +1,54 @@
+/** Keys of the query cache: always the organization, then the noun, so that an event can say what it made old. */
+export const NOUNS = [
+  "approvals",
+  "deployed",
+  "deliveries",
+  "deployments",
+  "environments",
+  "events",
+  "insights",
+  "members",
+  "organization",
+  "pipelines",
+  "repositories",
+  "secrets",
+  "tokens",
+  "webhooks",
+] as const;
+
+export type Noun = (typeof NOUNS)[number];
+
+export function key(org: string, noun: Noun, ...rest: unknown[]) {
+  return ["org", org, noun, ...rest] as const;
+}
+
+export const ME = ["me"] as const;
+
+/** What an event of this kind makes old. The history itself grows with every event. */
+export function madeOld(kind: string): Noun[] {
+  const [noun = ""] = kind.split("_");
+  return MADE_OLD[noun] ?? [];
+}
+
+const MADE_OLD: Record<string, Noun[]> = {
+  organization: ["organization"],
+  member: ["members", "organization"],
+  token: ["tokens"],
+  pipeline: ["pipelines", "deployed", "environments"],
+  repository: ["repositories", "pipelines", "deployed", "environments"],
+  session: ["environments", "deployed"],
+  ticket: ["environments"],
+  environment: ["environments", "deployed"],
+  deployment: ["deployments", "deployed", "environments", "insights", "pipelines"],
+  stage: ["deployments", "deployed", "pipelines"],
+  step: ["deployments"],
+  promotion: ["deployments", "deployed", "pipelines"],
+  approval: ["approvals", "deployments"],
+  bypass: ["deployments"],
+  drain: ["environments", "deployments"],
+  finished: ["deployments"],
+  rollback: ["deployments"],
+  soak: ["deployments"],
+  secret: ["secrets"],
+  webhook: ["webhooks", "deliveries"],
+};

@@ -1,0 +1,111 @@
+/** Live data: one stream of the organization's events per tab. An event makes queries old; pages fetch what they show. */
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useSyncExternalStore } from "react";
+import { EVENT_KINDS } from "@/api/kinds.gen";
+import type { Event } from "@/api/types";
+import { key, madeOld, type Noun } from "./keys";
+
+export type LiveState = "connecting" | "live" | "interrupted";
+
+/** Events come in bursts: a page fetches soon after the first of them, and then at most this often. */
+const COALESCE_MS = 150;
+const FETCH_EVERY_MS = 1_000;
+const RECONNECT_MS_MIN = 1_000;
+const RECONNECT_MS_MAX = 30_000;
+
+let state: LiveState = "connecting";
+const watchers = new Set<() => void>();
+const listeners = new Set<(event: Event) => void>();
+
+function become(next: LiveState) {
+  if (state === next) return;
+  state = next;
+  for (const watcher of watchers) watcher();
+}
+
+export function useLiveState(): LiveState {
+  return useSyncExternalStore(
+    watcher => {
+      watchers.add(watcher);
+      return () => watchers.delete(watcher);
+    },
+    () => state,
+  );
+}
+
+/** Hears every event of the organization as it happens. */
+export function useLiveEvents(listen: (event: Event) => void) {
+  useEffect(() => {
+    listeners.add(listen);
+    return () => {
+      listeners.delete(listen);
+    };
+  }, [listen]);
+}
+
+/** Follows the organization. Used once, by the shell. */
+export function useFollow(org: string) {
+  const queries = useQueryClient();
+  useEffect(() => {
+    const old = new Set<Noun>();
+    let due: ReturnType<typeof setTimeout> | undefined;
+    let flushedAt = 0;
+    const flush = () => {
+      due = undefined;
+      flushedAt = Date.now();
+      for (const noun of old) queries.invalidateQueries({ queryKey: key(org, noun) });
+      old.clear();
+    };
+    const stop = follow(org, {
+      heard(event) {
+        for (const noun of madeOld(event.kind)) old.add(noun);
+        old.add("events");
+        due ??= setTimeout(flush, Math.max(COALESCE_MS, flushedAt + FETCH_EVERY_MS - Date.now()));
+        for (const listener of listeners) listener(event);
+      },
+      // While nobody listened anything may have happened.
+      resumed: () => queries.invalidateQueries({ queryKey: ["org", org] }),
+    });
+    return () => {
+      clearTimeout(due);
+      stop();
+    };
+  }, [org, queries]);
+}
+
+type Ear = { heard: (event: Event) => void; resumed: () => void };
+
+function follow(org: string, ear: Ear): () => void {
+  let source: EventSource | undefined;
+  let retry: ReturnType<typeof setTimeout> | undefined;
+  let wait = RECONNECT_MS_MIN;
+  let wasInterrupted = false;
+
+  const open = () => {
+    source = new EventSource(`/api/v1/organizations/${encodeURIComponent(org)}/events`);
+    source.onopen = () => {
+      wait = RECONNECT_MS_MIN;
+      become("live");
+      if (wasInterrupted) ear.resumed();
+      wasInterrupted = false;
+    };
+    source.onerror = () => {
+      wasInterrupted = true;
+      become("interrupted");
+      // The browser reconnects by itself unless it was refused.
+      if (source?.readyState !== EventSource.CLOSED) return;
+      retry = setTimeout(open, wait);
+      wait = Math.min(wait * 2, RECONNECT_MS_MAX);
+    };
+    for (const kind of EVENT_KINDS) {
+      source.addEventListener(kind, message => ear.heard(JSON.parse(message.data) as Event));
+    }
+  };
+
+  become("connecting");
+  open();
+  return () => {
+    clearTimeout(retry);
+    source?.close();
+  };
+}

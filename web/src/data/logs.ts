@@ -1,0 +1,69 @@
+/** Logs of steps: by ranges of lines, by what they contain, and as they grow. */
+import { api, data } from "@/api/client";
+import type { components } from "@/api/schema.gen";
+
+export type Log = components["schemas"]["Log"];
+export type LogEntry = components["schemas"]["LogEntry"];
+export type LogStream = "step" | "after_fence";
+
+/** Which log: one attempt of one step, or what it still printed after a takeover. */
+export type LogSource = {
+  org: string;
+  deploymentId: string;
+  stepId: string;
+  attempt: number;
+  stream: LogStream;
+};
+
+type Part = {
+  fromLine?: number;
+  toLine?: number;
+  tail?: number;
+  q?: string;
+  limit?: number;
+  offset?: number;
+};
+
+function get(source: LogSource, part: Part): Promise<Log> {
+  const { org, deploymentId, stepId, attempt, stream } = source;
+  return data(
+    api.GET("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", {
+      params: { path: { orgId: org, deploymentId, stepId }, query: { attempt, stream, ...part } },
+    }),
+  ) as Promise<Log>;
+}
+
+export function tailOf(source: LogSource, lines: number): Promise<Log> {
+  return get(source, { tail: lines });
+}
+
+export function linesOf(source: LogSource, fromLine: number, toLine: number): Promise<Log> {
+  return get(source, { fromLine, toLine });
+}
+
+export type Found = { entries: LogEntry[]; isWhole: boolean };
+
+/** The server looks at so much of a log at a time; nobody waits for more than this many answers. */
+const SEARCH_ANSWERS_MAX = 20;
+
+/** Lines that contain this text, at most `max` of them. */
+export async function findLines(source: LogSource, q: string, max: number, fromLine = 1): Promise<Found> {
+  const entries: LogEntry[] = [];
+  let from: Part = { fromLine };
+  for (let answers = 0; answers < SEARCH_ANSWERS_MAX; answers++) {
+    const found = await get(source, { q, limit: max - entries.length, ...from });
+    entries.push(...found.entries);
+    if (found.nextOffset == null && found.nextLine == null) return { entries, isWhole: true };
+    if (entries.length >= max) return { entries, isWhole: false };
+    from = found.nextOffset != null ? { offset: found.nextOffset } : { fromLine: found.nextLine ?? 1 };
+  }
+  return { entries, isWhole: false };
+}
+
+/** The address of the same log as a file, or as a stream from a byte on. */
+export function logAddress(source: LogSource, more: Record<string, string>): string {
+  const { org, deploymentId, stepId, attempt, stream } = source;
+  const query = new URLSearchParams({ attempt: String(attempt), stream, ...more });
+  const path = [org, "deployments", deploymentId, "steps", stepId, "logs"].map(encodeURIComponent).join("/");
+  return `/api/v1/organizations/${path}?${query}`;
+}

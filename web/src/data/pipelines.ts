@@ -1,0 +1,117 @@
+/** Pipelines, their definitions, and what can be done with them. */
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body, data } from "@/api/client";
+import { key } from "./keys";
+
+export const PIPELINES_PAGE = 100;
+
+export type PipelineFilter = { search?: string; status?: string };
+
+/** One page of the list, by its number from 0. */
+export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number = 0) {
+  return queryOptions({
+    queryKey: key(org, "pipelines", "list", filter, number),
+    queryFn: () =>
+      body(
+        api.GET("/api/v1/organizations/{orgId}/pipelines", {
+          params: {
+            path: { orgId: org },
+            query: { ...filter, limit: PIPELINES_PAGE, offset: number * PIPELINES_PAGE },
+          },
+        }),
+      ),
+  });
+}
+
+export function pipelineQuery(org: string, pipelineId: string) {
+  return queryOptions({
+    queryKey: key(org, "pipelines", "one", pipelineId),
+    queryFn: () =>
+      data(
+        api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}", {
+          params: { path: { orgId: org, pipelineId } },
+        }),
+      ),
+  });
+}
+
+export function definitionQuery(org: string, pipelineId: string) {
+  return queryOptions({
+    queryKey: key(org, "pipelines", "definition", pipelineId),
+    queryFn: () =>
+      data(
+        api.GET("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/definition", {
+          params: { path: { orgId: org, pipelineId } },
+        }),
+      ),
+  });
+}
+
+/** What is to be said about a definition. The text is the key: nothing but another text changes the answer for long. */
+export function diagnosticsQuery(org: string, source: string) {
+  return queryOptions({
+    queryKey: key(org, "pipelines", "diagnostics", source),
+    queryFn: () =>
+      data(
+        api.POST("/api/v1/organizations/{orgId}/pipelines/validate", {
+          params: { path: { orgId: org } },
+          body: { definition: source },
+        }),
+      ),
+  });
+}
+
+/** What the repository of a pipeline says about its newest definition. */
+export function originQuery(org: string, repositoryId: string) {
+  return queryOptions({
+    queryKey: key(org, "repositories", "one", repositoryId),
+    queryFn: () =>
+      data(
+        api.GET("/api/v1/organizations/{orgId}/repositories/{repositoryId}", {
+          params: { path: { orgId: org, repositoryId } },
+        }),
+      ),
+  });
+}
+
+/** Pauses new deployments, or lets them go on. */
+export function usePause(org: string, pipelineId: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: ({ pause, reason }: { pause: boolean; reason?: string }) => {
+      const params = { path: { orgId: org, pipelineId } };
+      return pause
+        ? data(
+            api.POST("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/stop", {
+              params,
+              body: { reason },
+            }),
+          )
+        : data(
+            api.POST("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/resume", {
+              params,
+              body: { reason },
+            }),
+          );
+    },
+    onSettled: () =>
+      Promise.all([
+        queries.invalidateQueries({ queryKey: key(org, "pipelines") }),
+        queries.invalidateQueries({ queryKey: key(org, "deployments") }),
+      ]),
+  });
+}
+
+export function useSaveDefinition(org: string, pipelineId: string) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (definition: string) =>
+      data(
+        api.PUT("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/definition", {
+          params: { path: { orgId: org, pipelineId } },
+          body: { definition },
+        }),
+      ),
+    onSuccess: () => queries.invalidateQueries({ queryKey: key(org, "pipelines") }),
+  });
+}

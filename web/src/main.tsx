@@ -1,0 +1,27 @@
+import "./theme/styles";
+import { MantineProvider } from "@mantine/core";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { lazy, StrictMode, Suspense } from "react";
+import { createRoot } from "react-dom/client";
+import { queries } from "./data/queries";
+import { router } from "./routes";
+import { theme, variables } from "./theme/theme";
+
+const Notifications = lazy(() => import("./ui/Toasts"));
+
+const root = document.getElementById("root");
+if (!root) throw new Error("index.html has no root");
+
+createRoot(root).render(
+  <StrictMode>
+    <MantineProvider theme={theme} cssVariablesResolver={variables} defaultColorScheme="auto">
+      <Suspense fallback={null}>
+        <Notifications />
+      </Suspense>
+      <QueryClientProvider client={queries}>
+        <RouterProvider router={router} />
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

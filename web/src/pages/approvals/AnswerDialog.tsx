@@ -1,0 +1,61 @@
+import { Text, Textarea } from "@mantine/core";
+import { useState } from "react";
+import type { Approval } from "@/api/types";
+import { useAnswer } from "@/data/approvals";
+import { useOrg } from "@/data/me";
+import { Commit } from "@/ui/Commit";
+import { Confirm } from "@/ui/Confirm";
+import { tell } from "@/ui/notify";
+
+type Props = { approval: Approval; title: string; choice: "approve" | "reject"; onClose: () => void };
+
+/** A yes or a no, with a word about it. */
+export function AnswerDialog({ approval, title, choice, onClose }: Props) {
+  const answer = useAnswer(useOrg());
+  const [text, setText] = useState("");
+  const approves = choice === "approve";
+  const missing = approval.rule.approvals - approval.given - 1;
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={`${approves ? "Approve" : "Reject"} ${title}`}
+      action={approves ? "Approve" : "Reject"}
+      danger={!approves}
+      pending={answer.isPending}
+      error={answer.error}
+      onConfirm={() =>
+        answer.mutate(
+          { id: approval.id, choice, text },
+          {
+            onSuccess: () => {
+              tell(approves ? "Approved." : "Rejected.");
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      <Text size="sm">
+        {approves ? (
+          <>
+            {approval.commitId && <Commit id={approval.commitId} />} goes on{" "}
+            {missing > 0 ? `after ${missing} more ${missing === 1 ? "yes" : "answers"}` : "at once"}.
+          </>
+        ) : (
+          "One no ends it: the stage fails, and nothing of it runs."
+        )}
+      </Text>
+      <Textarea
+        label={approves ? "Comment" : "Why"}
+        description="Everybody sees it."
+        autosize
+        minRows={2}
+        maxLength={1000}
+        data-autofocus
+        value={text}
+        onChange={event => setText(event.currentTarget.value)}
+      />
+    </Confirm>
+  );
+}

@@ -1,0 +1,69 @@
+import { SegmentedControl, Stack } from "@mantine/core";
+import { IconThumbUp } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import type { Approval } from "@/api/types";
+import { approvalsQuery } from "@/data/approvals";
+import { useOrg } from "@/data/me";
+import { Snippet } from "@/ui/Copy";
+import { Empty } from "@/ui/Empty";
+import { Page } from "@/ui/Page";
+import { Query } from "@/ui/Query";
+import { ApprovalCard } from "./ApprovalCard";
+
+const STATUSES: { value: Approval["status"]; label: string }[] = [
+  { value: "pending", label: "Waiting" },
+  { value: "approved", label: "Approved" },
+  { value: "rejected", label: "Rejected" },
+  { value: "expired", label: "Expired" },
+];
+
+const YAML = `stages:
+  - name: production
+    requires: { approvals: 1 }
+`;
+
+/** What waits for a yes or a no, and how it was answered. */
+export function Approvals() {
+  const org = useOrg();
+  const search = useSearch({ from: "/o/$org/approvals" });
+  const navigate = useNavigate({ from: "/o/$org/approvals" });
+  const status = STATUSES.find(each => each.value === search.status)?.value ?? "pending";
+  const approvals = useQuery(approvalsQuery(org, status));
+  return (
+    <Page title="Approvals" lead="Deployments that wait for a yes or a no.">
+      <SegmentedControl
+        data={STATUSES}
+        value={status}
+        aria-label="Which approvals to show"
+        style={{ alignSelf: "flex-start", maxWidth: "100%" }}
+        onChange={value =>
+          navigate({ search: { status: value === "pending" ? undefined : value }, replace: true })
+        }
+      />
+      <Query of={approvals}>
+        {({ data }) =>
+          data.length === 0 ? (
+            <Empty
+              icon={IconThumbUp}
+              title={status === "pending" ? "Nothing waits for an answer" : "None yet"}
+            >
+              {status === "pending" && (
+                <Stack gap="sm" w="100%">
+                  <div>A stage asks people when its definition says so:</div>
+                  <Snippet label="A stage that asks" text={YAML} />
+                </Stack>
+              )}
+            </Empty>
+          ) : (
+            <Stack>
+              {data.map(each => (
+                <ApprovalCard key={each.id} approval={each} isMeant={each.id === search.approval} />
+              ))}
+            </Stack>
+          )
+        }
+      </Query>
+    </Page>
+  );
+}

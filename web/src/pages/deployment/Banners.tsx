@@ -1,0 +1,86 @@
+import { Alert, Stack, Text } from "@mantine/core";
+import {
+  IconAlertTriangle,
+  IconArrowBackUp,
+  IconBan,
+  IconPlayerTrackNext,
+  IconUrgent,
+} from "@tabler/icons-react";
+import type { Deployment } from "@/api/types";
+import { Link } from "@/ui/Link";
+import { causeWords } from "@/words/run";
+
+type Props = { org: string; deployment: Deployment };
+
+/** What somebody has to know before they read on. */
+export function Banners({ org, deployment }: Props) {
+  const { bypass, rollback, supersededBy, status, cause, detail, cancelledBy } = deployment;
+  const to = (deploymentId: string, words: string) => (
+    <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit underline="always">
+      {words}
+    </Link>
+  );
+  const isQuiet =
+    !bypass && !rollback && !supersededBy && !["failed", "cancelled", "cancelling"].includes(status);
+  if (isQuiet) return null;
+  return (
+    <Stack gap="xs">
+      {bypass && (
+        <Alert
+          color="buoy"
+          radius="lg"
+          icon={<IconUrgent />}
+          title={`${bypass.by.name} let this pass every gate`}
+          data-banner="bypass"
+        >
+          <Text size="sm" className="wrap">
+            Windows, approvals and pauses do not hold it. Why: “{bypass.reason}”
+          </Text>
+        </Alert>
+      )}
+      {rollback && (
+        <Alert color="lantern" radius="lg" icon={<IconArrowBackUp />} title={`Takes ${rollback.stage} back`}>
+          <Text size="sm">
+            It goes back to {to(rollback.to, "this deployment")}, in place of {to(rollback.of, "that one")}.
+            Nothing newer comes into {rollback.stage} until the pipeline is resumed.
+          </Text>
+        </Alert>
+      )}
+      {supersededBy && (
+        <Alert color="gray" radius="lg" icon={<IconPlayerTrackNext />} title="Replaced by a newer one">
+          <Text size="sm">
+            Only the newest of those that wait is needed: {to(supersededBy, "look at it")}.
+          </Text>
+        </Alert>
+      )}
+      {status === "failed" && (
+        <Alert
+          color="buoy"
+          radius="lg"
+          icon={<IconAlertTriangle />}
+          title={cause ? causeWords(cause) : "It failed"}
+        >
+          {detail && (
+            <Text size="sm" className="wrap">
+              {detail}
+            </Text>
+          )}
+        </Alert>
+      )}
+      {(status === "cancelled" || status === "cancelling") && (
+        <Alert
+          color="gray"
+          radius="lg"
+          icon={<IconBan />}
+          title={`${status === "cancelled" ? "Cancelled" : "Being cancelled"}${cancelledBy ? ` by ${cancelledBy.name}` : ""}`}
+        >
+          {detail && (
+            <Text size="sm" className="wrap">
+              {detail}
+            </Text>
+          )}
+        </Alert>
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,55 @@
+import { Radio, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { useResolve } from "@/data/deployments";
+import { Confirm } from "@/ui/Confirm";
+import { tell } from "@/ui/notify";
+
+type Outcome = "ran" | "retry" | "fail";
+
+const OUTCOMES: { value: Outcome; label: string; description: string }[] = [
+  { value: "ran", label: "It took effect", description: "Go on with the next step. It has no outputs then." },
+  { value: "retry", label: "Run it again", description: "Safe if it did nothing, or can be done twice." },
+  { value: "fail", label: "It failed", description: "The stage fails." },
+];
+
+type Props = { org: string; deploymentId: string; stepId: string; name: string; onClose: () => void };
+
+/** Somebody looked, and says what became of a step that was cut off. */
+export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Props) {
+  const resolve = useResolve(org, deploymentId);
+  const [outcome, setOutcome] = useState<Outcome | "">("");
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={`What became of ${name}?`}
+      action="Say so"
+      disabled={outcome === ""}
+      pending={resolve.isPending}
+      error={resolve.error}
+      onConfirm={() =>
+        outcome !== "" &&
+        resolve.mutate(
+          { stepId, outcome },
+          {
+            onSuccess: () => {
+              tell(`Noted for ${name}.`);
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      <Text size="sm">
+        The server was stopped in the middle of it. Read its log, look at the target, and say what you found.
+      </Text>
+      <Radio.Group label="Outcome" value={outcome} onChange={value => setOutcome(value as Outcome)}>
+        <Stack gap={8} mt={6}>
+          {OUTCOMES.map(each => (
+            <Radio key={each.value} {...each} />
+          ))}
+        </Stack>
+      </Radio.Group>
+    </Confirm>
+  );
+}

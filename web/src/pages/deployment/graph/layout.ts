@@ -1,0 +1,59 @@
+/** Where stages and steps of a deployment stand: stages from left to right, in each its steps from top to bottom. */
+import dagre from "@dagrejs/dagre";
+import type { DeploymentStage } from "@/api/types";
+
+export const STEP = { width: 196, height: 42 };
+const STAGE = { head: 44, pad: 14, gap: 44, widthMin: 196 + 2 * 14, emptyHeight: 40 };
+const BETWEEN = { steps: 12, ranks: 22 };
+
+export type Placed = { id: string; x: number; y: number; width: number; height: number };
+export type StagePlaced = Placed & { stage: DeploymentStage; steps: Placed[]; links: [string, string][] };
+
+export function layout(stages: DeploymentStage[]): { stages: StagePlaced[]; width: number; height: number } {
+  const placed: StagePlaced[] = [];
+  let x = 0;
+  for (const stage of stages) {
+    const inside = layoutSteps(stage);
+    const width = Math.max(STAGE.widthMin, inside.width + 2 * STAGE.pad);
+    const shift = (width - inside.width) / 2;
+    const height = STAGE.head + (inside.height || STAGE.emptyHeight) + STAGE.pad;
+    placed.push({
+      id: stage.name,
+      stage,
+      x,
+      y: 0,
+      width,
+      height,
+      links: inside.links,
+      steps: inside.steps.map(step => ({ ...step, x: step.x + shift, y: step.y + STAGE.head })),
+    });
+    x += width + STAGE.gap;
+  }
+  const height = Math.max(0, ...placed.map(each => each.height));
+  return { stages: placed, width: Math.max(0, x - STAGE.gap), height };
+}
+
+function layoutSteps(stage: DeploymentStage) {
+  const steps = stage.steps ?? [];
+  const graph = new dagre.graphlib.Graph();
+  graph.setGraph({ rankdir: "TB", nodesep: BETWEEN.steps, ranksep: BETWEEN.ranks });
+  graph.setDefaultEdgeLabel(() => ({}));
+  const idOf = new Map(steps.map(step => [step.step, step.id]));
+  const links: [string, string][] = [];
+  for (const step of steps) {
+    graph.setNode(step.id, { ...STEP });
+    for (const need of step.needs) {
+      const from = idOf.get(need);
+      if (from) links.push([from, step.id]);
+    }
+  }
+  for (const [from, to] of links) graph.setEdge(from, to);
+  dagre.layout(graph);
+  const placed = steps.map(({ id }) => {
+    const { x, y } = graph.node(id);
+    return { id, x: x - STEP.width / 2, y: y - STEP.height / 2, ...STEP };
+  });
+  const width = Math.max(0, ...placed.map(each => each.x + each.width));
+  const height = Math.max(0, ...placed.map(each => each.y + each.height));
+  return { steps: placed, links, width, height };
+}

@@ -1,0 +1,141 @@
+import { Button } from "@mantine/core";
+import { IconArrowDown } from "@tabler/icons-react";
+import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
+import type { LogBook, LogState } from "@/data/logBook";
+import type { Group, Rows } from "./folds";
+import { Line } from "./Line";
+import styles from "./log.module.css";
+import type { Range } from "./range";
+
+export const LINE_PX = 20;
+const BOX_PX_MIN = 3 * LINE_PX;
+/** Lines beyond the edge that are drawn, and loaded, before they are needed. */
+const AHEAD_PX = 120;
+const AHEAD_LINES = 200;
+/** What flies past is not loaded. */
+const SETTLE_MS = 60;
+/** Less than this is a browser's rounding, not a person who scrolls. */
+const SCROLL_PX_MIN = 4;
+
+type Props = {
+  label: string;
+  book: LogBook;
+  state: LogState;
+  rows: Rows;
+  groups: Group[];
+  folded: ReadonlySet<number>;
+  chosen: Range | null;
+  failing: number | null;
+  q: string;
+  wrap: boolean;
+  isFollowing: boolean;
+  start: number;
+  handle: RefObject<VirtuosoHandle | null>;
+  onFollow: (follow: boolean) => void;
+  onNumber: (line: number, isExtending: boolean) => void;
+  onFold: (line: number) => void;
+};
+
+/** The lines themselves: as many elements as fit on the screen, however long the log is. */
+export function LogLines(props: Props) {
+  const { book, rows, groups, folded, chosen, isFollowing, handle, wrap } = props;
+  const [scroller, setScroller] = useState<HTMLElement | null>(null);
+  const settle = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const seen = useRef<[number, number]>([0, 0]);
+  const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
+  const start = useRef(props.start).current;
+
+  useEffect(() => () => clearTimeout(settle.current), []);
+
+  useEffect(() => {
+    if (isFollowing && rows.count > 0) handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
+  }, [isFollowing, rows.count, handle]);
+
+  const { onFollow } = props;
+  useEffect(() => {
+    if (!scroller || !isFollowing) return;
+    let last = scroller.scrollTop;
+    const moved = () => {
+      if (scroller.scrollTop < last - SCROLL_PX_MIN) onFollow(false);
+      last = scroller.scrollTop;
+    };
+    scroller.addEventListener("scroll", moved, { passive: true });
+    return () => scroller.removeEventListener("scroll", moved);
+  }, [scroller, isFollowing, onFollow]);
+
+  const look = useCallback(() => {
+    clearTimeout(settle.current);
+    settle.current = setTimeout(() => {
+      const [from, to] = seen.current;
+      const lines: number[] = [];
+      for (
+        let row = Math.max(0, from - AHEAD_LINES);
+        row <= Math.min(rows.count - 1, to + AHEAD_LINES);
+        row++
+      )
+        lines.push(rows.lineAt(row));
+      book.want(lines);
+    }, SETTLE_MS);
+  }, [book, rows]);
+
+  // What is on the screen may have been forgotten, or may have been half a line.
+  const { version } = props.state;
+  useEffect(() => {
+    if (version === 0) return;
+    const [from, to] = seen.current;
+    for (let row = from; row <= Math.min(to, rows.count - 1); row++)
+      if (!book.line(rows.lineAt(row))) return look();
+  }, [version, book, rows, look]);
+
+  const height = `max(${BOX_PX_MIN}px, min(68vh, ${rows.count * LINE_PX + 24}px))`;
+  return (
+    <div className={`${styles.lines} ${wrap ? styles.wrapped : ""}`}>
+      <Virtuoso
+        key={wrap ? "wrapped" : "plain"}
+        ref={handle}
+        className={styles.scroller}
+        style={{ height: wrap && rows.count > 3 ? "68vh" : height }}
+        scrollerRef={element => setScroller(element instanceof HTMLElement ? element : null)}
+        tabIndex={0}
+        role="region"
+        aria-label={props.label}
+        totalCount={rows.count}
+        fixedItemHeight={wrap ? undefined : LINE_PX}
+        increaseViewportBy={AHEAD_PX}
+        initialTopMostItemIndex={{ index: start, align: isFollowing ? "end" : "center" }}
+        rangeChanged={range => {
+          seen.current = [range.startIndex, range.endIndex];
+          look();
+        }}
+        itemContent={row => {
+          const line = rows.lineAt(row);
+          return (
+            <Line
+              number={line}
+              entry={book.line(line)}
+              group={headings.get(line)}
+              isFolded={folded.has(line)}
+              isChosen={chosen !== null && line >= chosen.from && line <= chosen.to}
+              isFailing={line === props.failing}
+              q={props.q}
+              onNumber={props.onNumber}
+              onFold={props.onFold}
+            />
+          );
+        }}
+      />
+      {!isFollowing && !props.state.isComplete && (
+        <Button
+          className={styles.follow}
+          size="xs"
+          radius="xl"
+          leftSection={<IconArrowDown size={14} />}
+          onClick={() => props.onFollow(true)}
+        >
+          Follow
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,37 @@
+import { Card, Group, List, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { lineQuery, type Where } from "@/data/environments";
+import { useMe } from "@/data/me";
+import { Commit } from "@/ui/Commit";
+import { Since } from "@/ui/When";
+import { roughly } from "@/words/time";
+
+/** Who waits, in order. */
+export function Line({ where }: { where: Where }) {
+  const me = useMe().user.id;
+  const line = useQuery(lineQuery(where)).data ?? [];
+  if (line.length === 0) return null;
+  return (
+    <Card component="section" aria-label="In line">
+      <Title order={2} mb="sm">
+        In line
+      </Title>
+      <List type="ordered" spacing={6}>
+        {line.map(each => (
+          <List.Item key={each.ticketId}>
+            <Group gap="xs">
+              <Text fw={550}>{each.holder.id === me ? "You" : each.holder.name}</Text>
+              {each.commitId && <Commit id={each.commitId} />}
+              {each.context && <Text size="sm">“{each.context}”</Text>}
+              <Text size="sm" c="dimmed">
+                <Since at={each.createdAt} />
+                {each.etaSeconds ? `, in about ${roughly(each.etaSeconds)}` : ""}
+                {each.takeoverAt ? ", takes over" : ""}
+              </Text>
+            </Group>
+          </List.Item>
+        ))}
+      </List>
+    </Card>
+  );
+}

@@ -1,0 +1,68 @@
+import { Card, Group, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { sessionQuery, type Where } from "@/data/environments";
+import { RUN_LOOK } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Query } from "@/ui/Query";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+
+/** What was deployed during this hold, newest first. */
+export function SessionDeployments({ where, sessionId }: { where: Where; sessionId: string }) {
+  const session = useQuery(sessionQuery(where, sessionId));
+  return (
+    <Card component="section" aria-label="Deployments of this hold">
+      <Title order={2} mb="sm">
+        Deployments of this hold
+      </Title>
+      <Query of={session}>
+        {found => (
+          <Stack gap="xs">
+            {found.takeover && (
+              <Text c="var(--berth-warn)">
+                {found.takeover.by.name} takes over
+                {found.takeover.at ? (
+                  <>
+                    {" "}
+                    <When at={found.takeover.at} />
+                  </>
+                ) : (
+                  " when the deployment that runs has ended"
+                )}
+                {found.takeover.reason ? `: “${found.takeover.reason}”` : "."}
+              </Text>
+            )}
+            {found.drain && !found.drain.completedAt && (
+              <Text c="var(--berth-warn)">
+                Handing over: {found.drain.pending.length} of the former holder's deployments are being
+                stopped, until <When at={found.drain.deadline} /> at the latest.
+              </Text>
+            )}
+            {found.deployments.length === 0 && <Text c="dimmed">None yet.</Text>}
+            {found.deployments.map(each => (
+              <Group key={each.id} gap="sm">
+                <Status look={RUN_LOOK[each.status]} />
+                <Link
+                  to="/o/$org/deployments/$deploymentId"
+                  params={{ org: where.org, deploymentId: each.id }}
+                >
+                  #{each.number}
+                </Link>
+                <Commit id={each.commitId} />
+                <Text size="sm" c="dimmed">
+                  <When at={each.createdAt} />
+                </Text>
+                {each.blockedBy[0] && (
+                  <Text size="sm" c="dimmed">
+                    {each.blockedBy[0].detail}
+                  </Text>
+                )}
+              </Group>
+            ))}
+          </Stack>
+        )}
+      </Query>
+    </Card>
+  );
+}

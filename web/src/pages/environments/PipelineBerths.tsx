@@ -1,0 +1,53 @@
+import { SimpleGrid, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { Environment, Pipeline } from "@/api/types";
+import { environmentsQuery } from "@/data/environments";
+import { useMe, useOrg } from "@/data/me";
+import { Link } from "@/ui/Link";
+import { Loading } from "@/ui/Loading";
+import { Query } from "@/ui/Query";
+import { EnvironmentCard } from "./EnvironmentCard";
+
+export type Show = "all" | "free" | "mine";
+
+function isShown(environment: Environment, show: Show, me: string): boolean {
+  if (show === "free") return !environment.lock;
+  if (show === "mine") return environment.lock?.holder.id === me;
+  return true;
+}
+
+/** The shared environments of one pipeline. */
+export function PipelineBerths({ pipeline, show }: { pipeline: Pipeline; show: Show }) {
+  const org = useOrg();
+  const me = useMe().user.id;
+  const environments = useQuery(environmentsQuery(org, pipeline.slug));
+  return (
+    <section aria-label={pipeline.name}>
+      <Title order={2} mb="sm">
+        <Link
+          to="/o/$org/pipelines/$pipelineId"
+          params={{ org, pipelineId: pipeline.slug }}
+          inherit
+          c="inherit"
+          underline="hover"
+        >
+          {pipeline.name}
+        </Link>
+      </Title>
+      <Query of={environments} loading={<Loading rows={1} height={180} />}>
+        {all => {
+          const shown = all.filter(each => isShown(each, show, me));
+          return shown.length === 0 ? (
+            <Text c="dimmed">{show === "free" ? "All of them are held." : "You hold none of them."}</Text>
+          ) : (
+            <SimpleGrid cols={{ base: 1, md: 2, xl: 3 }}>
+              {shown.map(environment => (
+                <EnvironmentCard key={environment.id} pipelineId={pipeline.slug} environment={environment} />
+              ))}
+            </SimpleGrid>
+          );
+        }}
+      </Query>
+    </section>
+  );
+}

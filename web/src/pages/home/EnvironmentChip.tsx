@@ -1,0 +1,47 @@
+import { Text } from "@mantine/core";
+import { Link as RouterLink } from "@tanstack/react-router";
+import type { DeployedEnvironment } from "@/api/types";
+import { useMe, useOrg } from "@/data/me";
+import { LOCK_LOOK } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { StatusText } from "@/ui/Status";
+import { Since } from "@/ui/When";
+import classes from "./home.module.css";
+
+type Props = { pipelineId: string; environment: DeployedEnvironment };
+
+/** One shared environment: free, or held by whom and since when. */
+export function EnvironmentChip({ pipelineId, environment }: Props) {
+  const org = useOrg();
+  const me = useMe();
+  const { holder, heldSince, current, envName } = environment;
+  const look = holder ? (holder.id === me.user.id ? LOCK_LOOK.mine : LOCK_LOOK.held) : LOCK_LOOK.free;
+  return (
+    <RouterLink
+      to="/o/$org/environments/$pipelineId/$envName"
+      params={{ org, pipelineId, envName }}
+      className={classes.environment}
+    >
+      <Text span fw={600}>
+        {envName}
+      </Text>
+      <Text span size="sm">
+        <StatusText
+          look={look}
+          word={holder ? `held by ${holder.id === me.user.id ? "you" : holder.name}` : "free"}
+        />
+      </Text>
+      <Text span size="sm" c="dimmed">
+        {holder && heldSince ? (
+          <Since at={heldSince} />
+        ) : current ? (
+          <>
+            has <Commit id={current.commitId} />
+          </>
+        ) : (
+          "never used"
+        )}
+      </Text>
+    </RouterLink>
+  );
+}

@@ -1,0 +1,53 @@
+import { Group, Text } from "@mantine/core";
+import { IconArrowDown, IconCheck } from "@tabler/icons-react";
+import type { Stage } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { type Look, PAUSED } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+import classes from "./home.module.css";
+
+function howFar(behindBy: number | null | undefined, commit: string, head: string | null): Look | null {
+  if (behindBy === 0 || (head !== null && head === commit)) {
+    return { word: "up to date", tone: "good", icon: IconCheck };
+  }
+  return behindBy ? { word: `${behindBy} behind`, tone: "warn", icon: IconArrowDown } : null;
+}
+
+/** What a stage has, since when, by whom, and how far behind that is. */
+export function StageCell({ stage, head }: { stage: Stage; head: string | null }) {
+  const org = useOrg();
+  const { current, paused } = stage;
+  const far = current ? howFar(current.behindBy, current.commitId, head) : null;
+  return (
+    <div className={classes.stage}>
+      <Group justify="space-between" gap={6} wrap="nowrap">
+        <Text fw={600} className="clamp">
+          {stage.name}
+        </Text>
+        {paused ? <Status look={PAUSED} /> : far && <Status look={far} />}
+      </Group>
+      {current ? (
+        <>
+          <Link
+            to="/o/$org/deployments/$deploymentId"
+            params={{ org, deploymentId: current.deploymentId }}
+            className="clamp"
+            display="block"
+          >
+            <Commit id={current.commitId} />
+          </Link>
+          <Text size="sm" c="dimmed">
+            <When at={current.at} />, by {current.by.name}
+          </Text>
+        </>
+      ) : (
+        <Text size="sm" c="dimmed">
+          nothing deployed yet
+        </Text>
+      )}
+    </div>
+  );
+}

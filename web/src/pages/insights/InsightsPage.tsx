@@ -1,0 +1,98 @@
+import { Card, Group, NativeSelect, SegmentedControl, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense } from "react";
+import { deliveryQuery } from "@/data/insights";
+import { useOrg } from "@/data/me";
+import { pipelinesQuery } from "@/data/pipelines";
+import { Loading } from "@/ui/Loading";
+import { Page } from "@/ui/Page";
+import { Query } from "@/ui/Query";
+import { Stat } from "@/ui/Stat";
+import { roughly } from "@/words/time";
+
+const Plots = lazy(() => import("./Plots"));
+
+const ROUTE = "/o/$org/insights";
+const SPANS = ["7", "30", "90"];
+
+function span(seconds: number | null | undefined): string {
+  return seconds == null ? "–" : roughly(seconds);
+}
+
+/** How often, how fast, how safely, and how soon repaired. */
+export function InsightsPage() {
+  const org = useOrg();
+  const { days: asked, pipeline } = useSearch({ from: ROUTE });
+  const days = SPANS.find(each => each === asked) ?? "30";
+  const navigate = useNavigate({ from: ROUTE });
+  const insights = useQuery(deliveryQuery(org, Number(days), pipeline));
+  const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
+  return (
+    <Page title="Insights" lead="How often you deliver, how fast, how safely, and how soon it is repaired.">
+      <Group align="flex-end">
+        <NativeSelect
+          aria-label="Pipeline"
+          data={[
+            { value: "", label: "All pipelines" },
+            ...pipelines.map(each => ({ value: each.slug, label: each.name })),
+          ]}
+          value={pipeline ?? ""}
+          onChange={event => {
+            const value = event.currentTarget.value || undefined;
+            navigate({ search: now => ({ ...now, pipeline: value }), replace: true });
+          }}
+        />
+        <SegmentedControl
+          data={SPANS.map(value => ({ value, label: `${value} days` }))}
+          value={days}
+          aria-label="Over how many days"
+          onChange={value => navigate({ search: now => ({ ...now, days: value }), replace: true })}
+        />
+      </Group>
+      <Query of={insights}>
+        {({ deploymentFrequency, leadTime, changeFailureRate, timeToRestore, days: byDay, isCut }) => (
+          <Stack>
+            <SimpleGrid cols={{ base: 2, md: 4 }}>
+              <Stat
+                label="Deployments"
+                value={deploymentFrequency.deployments}
+                note={`${deploymentFrequency.perDay.toFixed(1)} a day`}
+              />
+              <Stat
+                label="Lead time, median"
+                value={span(leadTime.medianSeconds)}
+                note={`9 of 10 within ${span(leadTime.p90Seconds)}`}
+              />
+              <Stat
+                label="Change failure rate"
+                value={changeFailureRate.rate == null ? "–" : `${Math.round(changeFailureRate.rate * 100)} %`}
+                note={`${changeFailureRate.failed} failed, ${changeFailureRate.rolledBack} rolled back`}
+              />
+              <Stat
+                label="Time to restore, median"
+                value={span(timeToRestore.medianSeconds)}
+                note={
+                  timeToRestore.open > 0 ? `${timeToRestore.open} not restored yet` : "nothing is broken now"
+                }
+              />
+            </SimpleGrid>
+            {isCut && (
+              <Text c="dimmed">
+                There was more than could be counted; these numbers cover the newest part.
+              </Text>
+            )}
+            <Card component="section" aria-label="By day">
+              <Title order={2} mb="sm">
+                By day
+              </Title>
+              <Suspense fallback={<Loading rows={1} height={240} />}>
+                <Plots days={byDay} />
+              </Suspense>
+            </Card>
+          </Stack>
+        )}
+      </Query>
+    </Page>
+  );
+}

@@ -1,0 +1,60 @@
+import dagre from "@dagrejs/dagre";
+import { type Edge, Handle, type Node, type NodeProps, Position } from "@xyflow/react";
+import { useMemo } from "react";
+import type { Pipeline, Stage } from "@/api/types";
+import { Canvas } from "@/ui/Canvas";
+import type { Inside } from "./inside";
+import styles from "./pipeline.module.css";
+import { StageContent } from "./StageCards";
+
+const NODE = { width: 264, height: 116 };
+const GAP_PX = 48;
+
+type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
+type Data = { org: string; stage: Stage; inside: Inside | undefined };
+
+/** The way of a commit, from left to right, with what is where. */
+export default function StageGraph({ org, pipeline, inside }: Props) {
+  const { stages } = pipeline;
+  const drawn = useMemo(() => {
+    const graph = new dagre.graphlib.Graph();
+    graph.setGraph({ rankdir: "LR", ranksep: GAP_PX, nodesep: GAP_PX });
+    graph.setDefaultEdgeLabel(() => ({}));
+    for (const stage of stages) graph.setNode(stage.name, { ...NODE });
+    const edges: Edge[] = [];
+    stages.forEach((stage, at) => {
+      const next = stages[at + 1];
+      if (!next) return;
+      graph.setEdge(stage.name, next.name);
+      edges.push({
+        id: `${stage.name}>${next.name}`,
+        source: stage.name,
+        target: next.name,
+        animated: inside.has(next.name) && !next.paused,
+      });
+    });
+    dagre.layout(graph);
+    const nodes: Node[] = stages.map(stage => {
+      const { x, y } = graph.node(stage.name);
+      const position = { x: x - NODE.width / 2, y: y - NODE.height / 2 };
+      const data: Data = { org, stage, inside: inside.get(stage.name) };
+      return { id: stage.name, type: "stage", position, ...NODE, data };
+    });
+    return { nodes, edges };
+  }, [org, stages, inside]);
+  const width = stages.length * (NODE.width + GAP_PX);
+  return <Canvas label="Stages" {...drawn} types={TYPES} width={width} height={NODE.height} />;
+}
+
+function StageNode({ data }: NodeProps) {
+  const { org, stage, inside } = data as Data;
+  return (
+    <div className={styles.stage} data-status={stage.paused ? "paused" : inside?.stage.status}>
+      <Handle type="target" position={Position.Left} />
+      <StageContent org={org} stage={stage} inside={inside} />
+      <Handle type="source" position={Position.Right} />
+    </div>
+  );
+}
+
+const TYPES = { stage: StageNode };

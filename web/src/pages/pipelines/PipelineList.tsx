@@ -1,0 +1,62 @@
+import { useQueries } from "@tanstack/react-query";
+import { type KeyboardEvent, type Ref, useImperativeHandle, useRef, useState } from "react";
+import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
+import type { Pagination, Pipeline } from "@/api/types";
+import { PIPELINES_PAGE, type PipelineFilter, pipelinesQuery } from "@/data/pipelines";
+import { PipelineRow, ROW_PX } from "./PipelineRow";
+
+const AHEAD_PX = 300;
+
+export type PipelineListHandle = { focus: (index: number) => void };
+
+type PageOf = { data: Pipeline[]; pagination: Pagination };
+type Props = { org: string; filter: PipelineFilter; first: PageOf; ref: Ref<PipelineListHandle> };
+
+/** Thousands of rows, of which those on the screen are drawn and their pages fetched. Arrows move, Enter opens. */
+export function PipelineList({ org, filter, first, ref }: Props) {
+  const virtual = useRef<VirtuosoHandle>(null);
+  const box = useRef<HTMLDivElement>(null);
+  const [seen, setSeen] = useState({ startIndex: 0, endIndex: 0 });
+  const from = Math.floor(seen.startIndex / PIPELINES_PAGE);
+  const to = Math.floor(seen.endIndex / PIPELINES_PAGE);
+  const numbers = Array.from({ length: to - from + 1 }, (_, at) => from + at);
+  const pages = useQueries({ queries: numbers.map(number => pipelinesQuery(org, filter, number)) });
+  const last = pages.findLast(page => page.data !== undefined)?.data ?? first;
+  const total = first.pagination.total ?? reachOf(last);
+
+  const at = (index: number): Pipeline | undefined =>
+    pages[Math.floor(index / PIPELINES_PAGE) - from]?.data?.data[index % PIPELINES_PAGE];
+  const focus = (index: number) => {
+    const next = Math.min(Math.max(index, 0), total - 1);
+    const found = () => box.current?.querySelector<HTMLElement>(`[data-index="${next}"] a`)?.focus();
+    virtual.current?.scrollIntoView({ index: next, done: () => requestAnimationFrame(found) });
+    found();
+  };
+  useImperativeHandle(ref, () => ({ focus }));
+  const move = (event: KeyboardEvent) => {
+    const by = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key];
+    const here = (event.target as HTMLElement).closest("[data-index]")?.getAttribute("data-index");
+    if (by === undefined || here == null) return;
+    event.preventDefault();
+    focus(Number(here) + by);
+  };
+  return (
+    // biome-ignore lint/a11y/noStaticElementInteractions: the links in it take the keys; this only moves between them
+    <div ref={box} onKeyDown={move}>
+      <Virtuoso
+        ref={virtual}
+        useWindowScroll
+        totalCount={total}
+        fixedItemHeight={ROW_PX}
+        increaseViewportBy={AHEAD_PX}
+        rangeChanged={setSeen}
+        itemContent={index => <PipelineRow org={org} pipeline={at(index)} />}
+      />
+    </div>
+  );
+}
+
+/** Where nobody counted: what is known, and room for one more page while there is one. */
+function reachOf({ data, pagination }: PageOf): number {
+  return pagination.offset + data.length + (pagination.hasMore ? PIPELINES_PAGE : 0);
+}

@@ -1,0 +1,42 @@
+import { Box, Tabs } from "@mantine/core";
+import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { useOrg } from "@/data/me";
+import { SETTINGS } from "@/shell/places";
+
+/** The pages of an organization's settings, side by side. */
+export function Settings() {
+  const org = useOrg();
+  const { pathname } = useLocation();
+  const navigate = useNavigate();
+  const here = SETTINGS.find(place => pathname.startsWith(place.to.replace("$org", org)));
+  return (
+    <Box>
+      <Tabs
+        value={here?.to ?? null}
+        onChange={to => {
+          const place = SETTINGS.find(each => each.to === to);
+          if (place) navigate({ to: place.to, params: { org } });
+        }}
+        mb="lg"
+        activateTabWithKeyboard={false}
+      >
+        <Tabs.List
+          aria-label="Settings"
+          style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}
+        >
+          {SETTINGS.map(place => (
+            <Tabs.Tab key={place.to} value={place.to} style={{ flex: "none" }}>
+              {place.label}
+            </Tabs.Tab>
+          ))}
+        </Tabs.List>
+        {here && (
+          <Tabs.Panel value={here.to} pt="lg">
+            <Outlet />
+          </Tabs.Panel>
+        )}
+      </Tabs>
+      {!here && <Outlet />}
+    </Box>
+  );
+}

@@ -1,0 +1,89 @@
+import { Button, Group, Table, Text } from "@mantine/core";
+import { IconCheck, IconClock, IconX } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import type { Delivery } from "@/api/types";
+import { useMay, useOrg } from "@/data/me";
+import { deliveriesQuery, useRedeliver } from "@/data/webhooks";
+import type { Look } from "@/theme/status";
+import { tell, tellProblem } from "@/ui/notify";
+import { Query } from "@/ui/Query";
+import { StatusText } from "@/ui/Status";
+import { When } from "@/ui/When";
+
+const LOOK: Record<Delivery["status"], Look> = {
+  pending: { word: "on its way", tone: "busy", icon: IconClock },
+  delivered: { word: "delivered", tone: "good", icon: IconCheck },
+  failed: { word: "failed", tone: "bad", icon: IconX },
+};
+
+function outcome({ attempts, nextTryAt }: Delivery) {
+  const last = attempts.at(-1);
+  return (
+    <>
+      {last ? (last.error ?? `answered ${last.status}`) : "not tried yet"}
+      {attempts.length > 1 && `, ${attempts.length} tries`}
+      {nextTryAt && (
+        <>
+          , again <When at={nextTryAt} />
+        </>
+      )}
+    </>
+  );
+}
+
+/** What became of each delivery, newest first. */
+export function Deliveries({ webhookId }: { webhookId: string }) {
+  const org = useOrg();
+  const mayWrite = useMay("webhooks:write");
+  const deliveries = useQuery(deliveriesQuery(org, webhookId));
+  const redeliver = useRedeliver(org, webhookId);
+  const again = (id: string) =>
+    redeliver.mutate(id, { onSuccess: () => tell("It is sent again."), onError: tellProblem });
+  return (
+    <Query of={deliveries}>
+      {({ data }) =>
+        data.length === 0 ? (
+          <Text c="dimmed">None yet. The next event of these kinds makes one.</Text>
+        ) : (
+          <Table.ScrollContainer minWidth={560} type="native">
+            <Table verticalSpacing="xs">
+              <Table.Thead>
+                <Table.Tr>
+                  <Table.Th>What</Table.Th>
+                  <Table.Th>State</Table.Th>
+                  <Table.Th>Outcome</Table.Th>
+                  <Table.Th aria-label="Actions" />
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {data.map(each => (
+                  <Table.Tr key={each.id}>
+                    <Table.Td>
+                      {each.kind.replaceAll("_", " ")}
+                      <Text size="sm" c="dimmed">
+                        <When at={each.createdAt} />
+                      </Text>
+                    </Table.Td>
+                    <Table.Td>
+                      <StatusText look={LOOK[each.status]} />
+                    </Table.Td>
+                    <Table.Td className="wrap">{outcome(each)}</Table.Td>
+                    <Table.Td>
+                      {mayWrite && each.status !== "pending" && (
+                        <Group justify="flex-end">
+                          <Button size="xs" variant="default" onClick={() => again(each.id)}>
+                            Send again
+                          </Button>
+                        </Group>
+                      )}
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )
+      }
+    </Query>
+  );
+}

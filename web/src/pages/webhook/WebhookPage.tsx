@@ -1,0 +1,120 @@
+import { Alert, Badge, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
+import { IconAlertTriangle, IconSend } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import type { Webhook } from "@/api/types";
+import { useMay } from "@/data/me";
+import { useChangeWebhook, useDeleteWebhook, usePing, webhookQuery } from "@/data/webhooks";
+import { Confirm } from "@/ui/Confirm";
+import { tell, tellProblem } from "@/ui/notify";
+import { Page } from "@/ui/Page";
+import { Query } from "@/ui/Query";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+import { webhookLook } from "../webhooks/Webhooks";
+import { Deliveries } from "./Deliveries";
+
+const ROUTE = "/o/$org/settings/webhooks/$webhookId";
+
+/** One webhook: what it is told of, and what became of every delivery. */
+export function WebhookPage() {
+  const { org, webhookId } = useParams({ from: ROUTE });
+  const webhook = useQuery(webhookQuery(org, webhookId));
+  return (
+    <Query of={webhook}>
+      {found => (
+        <Page title={found.name} lead={found.url} actions={<Status look={webhookLook(found)} size="lg" />}>
+          {found.deactivated && (
+            <Alert color="lantern" icon={<IconAlertTriangle />} title="Switched off after too many failures">
+              <When at={found.deactivated.at} />. {found.deactivated.reason}
+            </Alert>
+          )}
+          <Group gap={6}>
+            {found.kinds.map(kind => (
+              <Badge key={kind} color="gray" c="inherit">
+                {kind.replaceAll("_", " ")}
+              </Badge>
+            ))}
+          </Group>
+          <Actions webhook={found} />
+          <Card component="section" aria-label="Deliveries">
+            <Title order={2} mb="sm">
+              Deliveries
+            </Title>
+            <Deliveries webhookId={webhookId} />
+          </Card>
+        </Page>
+      )}
+    </Query>
+  );
+}
+
+function Actions({ webhook }: { webhook: Webhook }) {
+  const { org, webhookId } = useParams({ from: ROUTE });
+  const navigate = useNavigate();
+  const mayWrite = useMay("webhooks:write");
+  const ping = usePing(org, webhookId);
+  const change = useChangeWebhook(org, webhookId);
+  const remove = useDeleteWebhook(org);
+  const [isRemoving, setRemoving] = useState(false);
+  if (!mayWrite) return null;
+  const answer = ping.data;
+  return (
+    <Stack gap="sm">
+      <Group gap="xs">
+        <Button
+          leftSection={<IconSend size={16} />}
+          variant="default"
+          loading={ping.isPending}
+          onClick={() => ping.mutate(undefined, { onError: tellProblem })}
+        >
+          Try it
+        </Button>
+        <Button
+          variant="default"
+          loading={change.isPending}
+          onClick={() =>
+            change.mutate(
+              { isActive: !webhook.isActive },
+              {
+                onSuccess: () => tell(webhook.isActive ? "Switched off." : "Switched on."),
+                onError: tellProblem,
+              },
+            )
+          }
+        >
+          {webhook.isActive ? "Switch off" : "Switch on"}
+        </Button>
+        <Button variant="default" onClick={() => setRemoving(true)}>
+          Delete
+        </Button>
+      </Group>
+      {answer && (
+        <Text role="status" size="sm" c={answer.isAccepted ? "var(--berth-good)" : "var(--berth-bad)"}>
+          {answer.isAccepted ? "Accepted" : "Not accepted"}: {answer.error ?? `answered ${answer.status}`},
+          after {answer.durationMs} ms.
+        </Text>
+      )}
+      <Confirm
+        opened={isRemoving}
+        onClose={() => setRemoving(false)}
+        title={`Delete ${webhook.name}`}
+        action="Delete"
+        danger
+        pending={remove.isPending}
+        error={remove.error}
+        onConfirm={() =>
+          remove.mutate(webhookId, {
+            onSuccess: () => {
+              tell(`${webhook.name} is deleted.`);
+              navigate({ to: "/o/$org/settings/webhooks", params: { org } });
+            },
+          })
+        }
+      >
+        <Text size="sm">What is still on its way is not delivered any more.</Text>
+      </Confirm>
+    </Stack>
+  );
+}

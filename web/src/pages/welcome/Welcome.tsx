@@ -1,0 +1,11 @@
+import { Page } from "@/ui/Page";
+import { FirstSteps } from "./FirstSteps";
+
+/** The first run: from an empty organization to the first deployment. */
+export function Welcome() {
+  return (
+    <Page title="Welcome aboard" lead="From an empty harbour to the first deployment.">
+      <FirstSteps />
+    </Page>
+  );
+}

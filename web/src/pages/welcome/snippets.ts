@@ -1,0 +1,24 @@
+/** What a newcomer copies. The server accepts it as it stands; a browser test sends it. */
+export const FIRST_PIPELINE_PATH = ".berth/shop/pipeline.yaml";
+
+export const FIRST_PIPELINE = `version: 1
+pipeline:
+  name: Shop
+  tracks: main
+  stages:
+    - name: staging
+    - name: production
+      requires: { approvals: 1 }
+  steps:
+    - name: Deploy
+      type: script
+      params: { run: sh deploy.sh }
+  ephemeral_environments:
+    qa-1:
+      ttl: 8h
+`;
+
+export const ENVIRONMENT_YAML = `ephemeral_environments:
+  qa-1:
+    ttl: 8h
+`;

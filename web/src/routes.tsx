@@ -1,0 +1,228 @@
+/** Every address of the dashboard. Pages are loaded when they are visited. */
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import { whenSignedOut } from "./api/client";
+import { problemOf } from "./api/problem";
+import { ME } from "./data/keys";
+import { meQuery } from "./data/me";
+import { queries } from "./data/queries";
+import { search, text } from "./data/search";
+import { PageProblem } from "./shell/PageProblem";
+import { lastOrganization } from "./shell/remembered";
+import { Shell } from "./shell/Shell";
+import { Loading } from "./ui/Loading";
+
+const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <PageProblem /> });
+
+/** Whoever is not signed in is asked to, and comes back to where they wanted to go. */
+async function signedIn(href: string) {
+  try {
+    return await queries.ensureQueryData(meQuery);
+  } catch (error) {
+    if (problemOf(error).status !== 401) throw error;
+    throw redirect({ to: "/sign-in", search: href === "/" ? {} : { next: href } });
+  }
+}
+
+const start = createRoute({
+  getParentRoute: () => root,
+  path: "/",
+  beforeLoad: async () => {
+    const me = await signedIn("/");
+    const org = lastOrganization(me.organizations);
+    throw org ? redirect({ to: "/o/$org", params: { org } }) : redirect({ to: "/profile" });
+  },
+});
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  validateSearch: search({ next: text }),
+  component: lazyRouteComponent(() => import("./pages/sign-in/SignIn"), "SignIn"),
+});
+
+const profile = createRoute({
+  getParentRoute: () => root,
+  path: "/profile",
+  beforeLoad: ({ location }) => signedIn(location.href).then(() => {}),
+  component: lazyRouteComponent(() => import("./pages/profile/Profile"), "Profile"),
+});
+
+const org = createRoute({
+  getParentRoute: () => root,
+  path: "/o/$org",
+  beforeLoad: ({ location }) => signedIn(location.href).then(() => {}),
+  component: Shell,
+});
+
+const home = createRoute({
+  getParentRoute: () => org,
+  path: "/",
+  component: lazyRouteComponent(() => import("./pages/home/Home"), "Home"),
+});
+
+const welcome = createRoute({
+  getParentRoute: () => org,
+  path: "welcome",
+  component: lazyRouteComponent(() => import("./pages/welcome/Welcome"), "Welcome"),
+});
+
+const environments = createRoute({
+  getParentRoute: () => org,
+  path: "environments",
+  validateSearch: search({ search: text, show: text }),
+  component: lazyRouteComponent(() => import("./pages/environments/Board"), "Board"),
+});
+
+const environment = createRoute({
+  getParentRoute: () => org,
+  path: "environments/$pipelineId/$envName",
+  validateSearch: search({ page: text }),
+  component: lazyRouteComponent(() => import("./pages/environment/EnvironmentPage"), "EnvironmentPage"),
+});
+
+const pipelines = createRoute({
+  getParentRoute: () => org,
+  path: "pipelines",
+  validateSearch: search({ search: text, status: text }),
+  component: lazyRouteComponent(() => import("./pages/pipelines/Pipelines"), "Pipelines"),
+});
+
+const pipeline = createRoute({
+  getParentRoute: () => org,
+  path: "pipelines/$pipelineId",
+  validateSearch: search({ tab: text }),
+  component: lazyRouteComponent(() => import("./pages/pipeline/PipelinePage"), "PipelinePage"),
+});
+
+const deployment = createRoute({
+  getParentRoute: () => org,
+  path: "deployments/$deploymentId",
+  validateSearch: search({ step: text, attempt: text, lines: text, q: text }),
+  component: lazyRouteComponent(() => import("./pages/deployment/DeploymentPage"), "DeploymentPage"),
+});
+
+const approvals = createRoute({
+  getParentRoute: () => org,
+  path: "approvals",
+  validateSearch: search({ status: text, approval: text }),
+  component: lazyRouteComponent(() => import("./pages/approvals/Approvals"), "Approvals"),
+});
+
+const events = createRoute({
+  getParentRoute: () => org,
+  path: "events",
+  validateSearch: search({
+    kind: text,
+    actor: text,
+    pipeline: text,
+    deployment: text,
+    environment: text,
+    from: text,
+    to: text,
+    event: text,
+  }),
+  component: lazyRouteComponent(() => import("./pages/events/Events"), "Events"),
+});
+
+const insights = createRoute({
+  getParentRoute: () => org,
+  path: "insights",
+  validateSearch: search({ days: text, pipeline: text }),
+  component: lazyRouteComponent(() => import("./pages/insights/InsightsPage"), "InsightsPage"),
+});
+
+const settings = createRoute({
+  getParentRoute: () => org,
+  path: "settings",
+  component: lazyRouteComponent(() => import("./pages/settings/Settings"), "Settings"),
+});
+
+const settingsStart = createRoute({
+  getParentRoute: () => settings,
+  path: "/",
+  beforeLoad: ({ params }) => {
+    throw redirect({ to: "/o/$org/settings/tokens", params });
+  },
+});
+
+const tokens = createRoute({
+  getParentRoute: () => settings,
+  path: "tokens",
+  component: lazyRouteComponent(() => import("./pages/tokens/Tokens"), "Tokens"),
+});
+
+const members = createRoute({
+  getParentRoute: () => settings,
+  path: "members",
+  component: lazyRouteComponent(() => import("./pages/members/Members"), "Members"),
+});
+
+const secrets = createRoute({
+  getParentRoute: () => settings,
+  path: "secrets",
+  component: lazyRouteComponent(() => import("./pages/secrets/Secrets"), "Secrets"),
+});
+
+const repositories = createRoute({
+  getParentRoute: () => settings,
+  path: "repositories",
+  component: lazyRouteComponent(() => import("./pages/repositories/Repositories"), "Repositories"),
+});
+
+const webhooks = createRoute({
+  getParentRoute: () => settings,
+  path: "webhooks",
+  component: lazyRouteComponent(() => import("./pages/webhooks/Webhooks"), "Webhooks"),
+});
+
+const webhook = createRoute({
+  getParentRoute: () => settings,
+  path: "webhooks/$webhookId",
+  component: lazyRouteComponent(() => import("./pages/webhook/WebhookPage"), "WebhookPage"),
+});
+
+const tree = root.addChildren([
+  start,
+  signIn,
+  profile,
+  org.addChildren([
+    home,
+    welcome,
+    environments,
+    environment,
+    pipelines,
+    pipeline,
+    deployment,
+    approvals,
+    events,
+    insights,
+    settings.addChildren([settingsStart, tokens, members, secrets, repositories, webhooks, webhook]),
+  ]),
+]);
+
+export const router = createRouter({
+  routeTree: tree,
+  defaultPreload: "intent",
+  defaultPendingComponent: Loading,
+  defaultErrorComponent: PageProblem,
+  scrollRestoration: true,
+});
+
+whenSignedOut(() => {
+  queries.removeQueries({ queryKey: ME });
+  const { href, pathname } = router.state.location;
+  if (pathname !== "/sign-in") router.navigate({ to: "/sign-in", search: { next: href } });
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,91 @@
+import {
+  Badge,
+  Box,
+  Group,
+  Kbd,
+  NavLink,
+  type NavLinkProps,
+  Stack,
+  Text,
+  UnstyledButton,
+} from "@mantine/core";
+import { IconSearch } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { createLink } from "@tanstack/react-router";
+import { forwardRef, lazy, Suspense } from "react";
+import { pendingApprovalsQuery } from "@/data/approvals";
+import { useOrg } from "@/data/me";
+import { LiveDot } from "./LiveDot";
+import { OrgButton } from "./OrgButton";
+import { ProfileButton } from "./ProfileButton";
+import { PLACES } from "./places";
+
+// Menus come a moment later than the buttons that open them.
+const OrgSwitcher = lazy(() => import("./OrgSwitcher"));
+const ProfileMenu = lazy(() => import("./ProfileMenu"));
+
+const PlaceLink = createLink(
+  forwardRef<HTMLAnchorElement, NavLinkProps>((props, ref) => <NavLink component="a" ref={ref} {...props} />),
+);
+
+type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void; onNavigate: () => void };
+
+export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
+  const org = useOrg();
+  const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
+  return (
+    <Stack h="100%" gap="xs" p="sm">
+      <Suspense fallback={<OrgButton />}>
+        <OrgSwitcher />
+      </Suspense>
+      <UnstyledButton
+        onClick={find}
+        px={10}
+        py={7}
+        style={{ borderRadius: 8, border: "1px solid rgba(255,255,255,.16)" }}
+      >
+        <Group justify="space-between" wrap="nowrap">
+          <Group gap={8} wrap="nowrap">
+            <IconSearch size={15} aria-hidden />
+            <Text size="sm">Find anything</Text>
+          </Group>
+          <Kbd size="xs" bg="transparent" c="inherit" style={{ borderColor: "rgba(255,255,255,.25)" }}>
+            ⌘K
+          </Kbd>
+        </Group>
+      </UnstyledButton>
+      <Box style={{ flex: 1, overflowY: "auto" }}>
+        <Stack gap={2} component="nav" aria-label="Main">
+          {PLACES.map(place => (
+            <PlaceLink
+              key={place.to}
+              to={place.to}
+              params={{ org }}
+              activeOptions={{ exact: "exact" in place, includeSearch: false }}
+              label={place.label}
+              leftSection={<place.icon size={18} stroke={1.7} aria-hidden />}
+              rightSection={
+                place.label === "Approvals" && waiting > 0 ? (
+                  <Badge
+                    size="sm"
+                    variant="filled"
+                    color="lantern.4"
+                    circle
+                    aria-label={`${waiting} waiting`}
+                  >
+                    {waiting}
+                  </Badge>
+                ) : null
+              }
+              onClick={onNavigate}
+            />
+          ))}
+        </Stack>
+      </Box>
+      <LiveDot />
+      <Suspense fallback={<ProfileButton />}>
+        <ProfileMenu showKeys={showKeys} toggleScheme={toggleScheme} />
+      </Suspense>
+    </Stack>
+  );
+}

@@ -1,0 +1,86 @@
+import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
+import { IconAnchor, IconMoon, IconRoute, IconSearch, IconSettings } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { deployedPages } from "@/data/deployed";
+import { useMe, useOrg } from "@/data/me";
+import { PLACES, SETTINGS } from "./places";
+
+const SHOWN_MAX = 12;
+
+/** Find anything: places, pipelines, shared environments, organizations. */
+export default function Palette({ toggleScheme }: { toggleScheme: () => void }) {
+  const org = useOrg();
+  const me = useMe();
+  const navigate = useNavigate();
+  const [opened, setOpened] = useState(true);
+  const deployed = useInfiniteQuery({ ...deployedPages(org), enabled: opened });
+
+  const found = deployed.data?.pages.flatMap(page => page.data) ?? [];
+  const places: SpotlightActionData[] = [
+    ...PLACES.map(place => ({
+      id: place.to,
+      label: place.label,
+      leftSection: <place.icon size={18} />,
+      onClick: () => navigate({ to: place.to, params: { org } }),
+    })),
+    ...SETTINGS.map(place => ({
+      id: place.to,
+      label: `Settings: ${place.label}`,
+      leftSection: <IconSettings size={18} />,
+      onClick: () => navigate({ to: place.to, params: { org } }),
+    })),
+    { id: "scheme", label: "Light or dark", leftSection: <IconMoon size={18} />, onClick: toggleScheme },
+  ];
+  const pipelines = found.map(each => ({
+    id: each.pipelineId,
+    label: each.name,
+    description: each.slug,
+    leftSection: <IconRoute size={18} />,
+    onClick: () => navigate({ to: "/o/$org/pipelines/$pipelineId", params: { org, pipelineId: each.slug } }),
+  }));
+  const environments = found.flatMap(each =>
+    each.environments.map(environment => ({
+      id: environment.environmentId,
+      label: environment.envName,
+      description: `${each.name}${environment.holder ? `, held by ${environment.holder.name}` : ", free"}`,
+      leftSection: <IconAnchor size={18} />,
+      onClick: () =>
+        navigate({
+          to: "/o/$org/environments/$pipelineId/$envName",
+          params: { org, pipelineId: each.slug, envName: environment.envName },
+        }),
+    })),
+  );
+  const others = me.organizations
+    .filter(each => each.slug !== org)
+    .map(each => ({
+      id: each.id,
+      label: `Go to ${each.name}`,
+      onClick: () => navigate({ to: "/o/$org", params: { org: each.slug } }),
+    }));
+
+  return (
+    <Spotlight
+      actions={[
+        { group: "Go to", actions: places },
+        { group: "Pipelines", actions: pipelines },
+        { group: "Shared environments", actions: environments },
+        ...(others.length > 0 ? [{ group: "Organizations", actions: others }] : []),
+      ]}
+      onSpotlightOpen={() => setOpened(true)}
+      shortcut={null}
+      limit={SHOWN_MAX}
+      scrollable
+      maxHeight={420}
+      highlightQuery
+      nothingFound="Nothing has that name"
+      searchProps={{
+        leftSection: <IconSearch size={18} />,
+        placeholder: "Find anything…",
+        "aria-label": "Find anything",
+      }}
+    />
+  );
+}

@@ -1,0 +1,25 @@
+import { Avatar, Group, Text, UnstyledButton, type UnstyledButtonProps } from "@mantine/core";
+import { type ComponentPropsWithoutRef, forwardRef } from "react";
+import { useMe } from "@/data/me";
+
+type Props = UnstyledButtonProps & ComponentPropsWithoutRef<"button">;
+
+/** Who is signed in. */
+export const ProfileButton = forwardRef<HTMLButtonElement, Props>((props, ref) => {
+  const { user } = useMe();
+  return (
+    <UnstyledButton ref={ref} aria-label={`${user.name}, your menu`} w="100%" p={6} {...props}>
+      <Group wrap="nowrap" gap="sm">
+        <Avatar name={user.name} color="tide.2" variant="filled" size={30} radius="xl" />
+        <div style={{ minWidth: 0 }}>
+          <Text size="sm" fw={550} c="#fff" className="clamp" lh={1.25}>
+            {user.name}
+          </Text>
+          <Text size="xs" className="clamp" lh={1.3}>
+            {user.email}
+          </Text>
+        </div>
+      </Group>
+    </UnstyledButton>
+  );
+});

@@ -1,0 +1,38 @@
+import { Menu } from "@mantine/core";
+import { IconKeyboard, IconLogout, IconMoon, IconUser } from "@tabler/icons-react";
+import { useNavigate } from "@tanstack/react-router";
+import { useSignOut } from "@/data/me";
+import { tellProblem } from "@/ui/notify";
+import { ProfileButton } from "./ProfileButton";
+
+type Props = { showKeys: () => void; toggleScheme: () => void };
+
+/** What is the reader's own. */
+export default function ProfileMenu({ showKeys, toggleScheme }: Props) {
+  const navigate = useNavigate();
+  const signOut = useSignOut();
+  const leave = () =>
+    signOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: tellProblem });
+  return (
+    <Menu width={220} position="top-start">
+      <Menu.Target>
+        <ProfileButton />
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item leftSection={<IconUser size={16} />} onClick={() => navigate({ to: "/profile" })}>
+          Your profile
+        </Menu.Item>
+        <Menu.Item leftSection={<IconMoon size={16} />} onClick={toggleScheme}>
+          Light or dark
+        </Menu.Item>
+        <Menu.Item leftSection={<IconKeyboard size={16} />} onClick={showKeys}>
+          Keys
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item leftSection={<IconLogout size={16} />} onClick={leave}>
+          Sign out
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,31 @@
+/** The places of an organization: what the navigation, the palette and the keys lead to. */
+import {
+  IconActivity,
+  IconAnchor,
+  IconChartHistogram,
+  IconHome,
+  IconRoute,
+  IconSettings,
+  IconThumbUp,
+  type TablerIcon,
+} from "@tabler/icons-react";
+
+export type Place = { to: string; label: string; icon: TablerIcon; key: string; exact?: boolean };
+
+export const PLACES = [
+  { to: "/o/$org", label: "Home", icon: IconHome, key: "h", exact: true },
+  { to: "/o/$org/environments", label: "Environments", icon: IconAnchor, key: "e" },
+  { to: "/o/$org/pipelines", label: "Pipelines", icon: IconRoute, key: "p" },
+  { to: "/o/$org/approvals", label: "Approvals", icon: IconThumbUp, key: "a" },
+  { to: "/o/$org/events", label: "Events", icon: IconActivity, key: "v" },
+  { to: "/o/$org/insights", label: "Insights", icon: IconChartHistogram, key: "i" },
+  { to: "/o/$org/settings", label: "Settings", icon: IconSettings, key: "s" },
+] as const satisfies Place[];
+
+export const SETTINGS = [
+  { to: "/o/$org/settings/tokens", label: "API Tokens" },
+  { to: "/o/$org/settings/members", label: "Members" },
+  { to: "/o/$org/settings/secrets", label: "Secrets" },
+  { to: "/o/$org/settings/repositories", label: "Repositories" },
+  { to: "/o/$org/settings/webhooks", label: "Webhooks" },
+] as const;

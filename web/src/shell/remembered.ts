@@ -1,0 +1,11 @@
+/** The organization looked at last, so that `/` leads back to it. */
+const NAME = "berth.organization";
+
+export function remember(org: string) {
+  localStorage.setItem(NAME, org);
+}
+
+export function lastOrganization(known: { slug: string }[]): string | undefined {
+  const last = localStorage.getItem(NAME);
+  return (known.find(each => each.slug === last) ?? known[0])?.slug;
+}

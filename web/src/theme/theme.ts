@@ -1,0 +1,153 @@
+/** The look: deep water, paper and a little signal paint. Colours are chosen once, here. */
+import { type CSSVariablesResolver, createTheme, type MantineColorsTuple } from "@mantine/core";
+
+const tide: MantineColorsTuple = [
+  "#eaf5f6",
+  "#d6e8ea",
+  "#abd1d6",
+  "#7cb8c1",
+  "#54a2ae",
+  "#3a94a1",
+  "#22808e",
+  "#126a78",
+  "#0b5a67",
+  "#044955",
+];
+
+const kelp: MantineColorsTuple = [
+  "#e8f7ef",
+  "#d3ebdf",
+  "#a6d6bf",
+  "#76c09d",
+  "#4eae80",
+  "#35a26e",
+  "#249b63",
+  "#158053",
+  "#0b7248",
+  "#00623b",
+];
+
+const buoy: MantineColorsTuple = [
+  "#fff0ea",
+  "#fbdfd6",
+  "#f2bcab",
+  "#e9967c",
+  "#e17654",
+  "#dd613a",
+  "#c94f29",
+  "#b34421",
+  "#9f3b1b",
+  "#8a3014",
+];
+
+const lantern: MantineColorsTuple = [
+  "#fff7e1",
+  "#fcecc9",
+  "#f6d897",
+  "#f0c360",
+  "#ebb134",
+  "#e3a318",
+  "#b97f00",
+  "#946500",
+  "#835800",
+  "#6f4a00",
+];
+
+const slate: MantineColorsTuple = [
+  "#f4f7f8",
+  "#e9eef0",
+  "#dbe3e6",
+  "#c6d1d6",
+  "#a3b2b9",
+  "#7c8d96",
+  "#5d6e78",
+  "#465660",
+  "#2d3b44",
+  "#1a252c",
+];
+
+const night: MantineColorsTuple = [
+  "#dbe4e8",
+  "#b9c6cd",
+  "#93a4ae",
+  "#6f828d",
+  "#42545f",
+  "#2f404a",
+  "#22313a",
+  "#17242c",
+  "#101b22",
+  "#0a1318",
+];
+
+export const theme = createTheme({
+  primaryColor: "tide",
+  primaryShade: { light: 8, dark: 7 },
+  colors: { tide, kelp, buoy, lantern, gray: slate, dark: night },
+  autoContrast: true,
+  luminanceThreshold: 0.36,
+  fontFamily: '"Inter Variable", system-ui, -apple-system, "Segoe UI", sans-serif',
+  fontFamilyMonospace: 'ui-monospace, "SF Mono", "JetBrains Mono", "DejaVu Sans Mono", Menlo, monospace',
+  headings: { fontWeight: "650", sizes: { h1: { fontSize: "1.6rem" }, h2: { fontSize: "1.15rem" } } },
+  defaultRadius: "md",
+  cursorType: "pointer",
+  focusRing: "auto",
+  respectReducedMotion: true,
+  // As plain objects: naming a component here would load it at the start.
+  components: {
+    Anchor: { defaultProps: { underline: "always" } },
+    Badge: { defaultProps: { variant: "light", tt: "none", fw: 550, radius: "sm" } },
+    Button: { defaultProps: { fw: 550 } },
+    Card: { defaultProps: { withBorder: true, padding: "lg", radius: "lg" } },
+    Modal: {
+      defaultProps: {
+        centered: true,
+        radius: "lg",
+        overlayProps: { backgroundOpacity: 0.45, blur: 2 },
+        closeButtonProps: { "aria-label": "Close" },
+      },
+    },
+    Notification: { defaultProps: { closeButtonProps: { "aria-label": "Close" } } },
+  },
+});
+
+export const variables: CSSVariablesResolver = () => ({
+  variables: {},
+  light: {
+    "--mantine-color-body": "#f5f8f8",
+    "--mantine-color-text": slate[9],
+    "--mantine-color-dimmed": "#586973",
+    "--mantine-color-placeholder": "#66767f",
+    "--mantine-color-anchor": tide[8],
+    "--mantine-color-error": buoy[7],
+    "--berth-surface": "#ffffff",
+    "--berth-sunken": "#eef3f4",
+    "--berth-line": slate[2],
+    "--berth-nav": "#06333d",
+    "--berth-nav-ink": "#cfe3e6",
+    "--berth-nav-active": "rgba(255, 255, 255, 0.12)",
+    "--berth-good": kelp[8],
+    "--berth-bad": buoy[8],
+    "--berth-warn": lantern[8],
+    "--berth-busy": tide[8],
+    "--berth-quiet": "#586973",
+  },
+  dark: {
+    "--mantine-color-body": night[8],
+    "--mantine-color-text": "#dbe4e8",
+    "--mantine-color-dimmed": "#9badb7",
+    "--mantine-color-placeholder": "#8799a3",
+    "--mantine-color-anchor": tide[3],
+    "--mantine-color-error": buoy[3],
+    "--berth-surface": night[7],
+    "--berth-sunken": night[9],
+    "--berth-line": night[5],
+    "--berth-nav": "#06191f",
+    "--berth-nav-ink": "#b4c9cf",
+    "--berth-nav-active": "rgba(255, 255, 255, 0.09)",
+    "--berth-good": kelp[3],
+    "--berth-bad": buoy[3],
+    "--berth-warn": lantern[3],
+    "--berth-busy": tide[3],
+    "--berth-quiet": "#9badb7",
+  },
+});

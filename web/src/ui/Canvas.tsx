@@ -1,0 +1,68 @@
+import "@xyflow/react/dist/base.css";
+import { Box } from "@mantine/core";
+import {
+  type Edge,
+  type Node,
+  type NodeTypes,
+  ReactFlow,
+  ReactFlowProvider,
+  useReactFlow,
+} from "@xyflow/react";
+import { useEffect } from "react";
+import "./canvas.css";
+
+type Props = {
+  label: string;
+  nodes: Node[];
+  edges: Edge[];
+  types: NodeTypes;
+  width: number;
+  height: number;
+};
+
+const MARGIN_PX = 12;
+const ZOOM_MIN = 0.4;
+
+/** A graph to look at: it fits itself, the page scrolls over it, and what can be pressed in it is reached with Tab. */
+export function Canvas(props: Props) {
+  return (
+    <ReactFlowProvider>
+      <Drawing {...props} />
+    </ReactFlowProvider>
+  );
+}
+
+function Drawing({ label, nodes, edges, types, width, height }: Props) {
+  const flow = useReactFlow();
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another size is another picture to fit
+  useEffect(() => {
+    flow.fitView({ padding: 0.02, maxZoom: 1 });
+  }, [flow, width, height]);
+  return (
+    <Box
+      role="group"
+      aria-label={label}
+      className="berth-canvas"
+      style={{ height: height + 2 * MARGIN_PX, maxHeight: "64vh" }}
+    >
+      <ReactFlow
+        nodes={nodes}
+        edges={edges}
+        nodeTypes={types}
+        fitView
+        fitViewOptions={{ padding: 0.02, maxZoom: 1 }}
+        minZoom={ZOOM_MIN}
+        maxZoom={1.4}
+        nodesDraggable={false}
+        nodesConnectable={false}
+        nodesFocusable={false}
+        edgesFocusable={false}
+        elementsSelectable={false}
+        zoomOnScroll={false}
+        zoomOnDoubleClick={false}
+        preventScrolling={false}
+        proOptions={{ hideAttribution: true }}
+      />
+    </Box>
+  );
+}

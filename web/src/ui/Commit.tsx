@@ -1,0 +1,12 @@
+import { Text } from "@mantine/core";
+import { shortCommit } from "@/words/commit";
+
+/** A commit, short, with the whole of it on hover. */
+export function Commit({ id }: { id: string }) {
+  const short = shortCommit(id);
+  return (
+    <Text span className="commit" title={short === id ? undefined : id}>
+      {short}
+    </Text>
+  );
+}

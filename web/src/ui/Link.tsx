@@ -1,0 +1,17 @@
+import { Anchor, type AnchorProps, Button, type ButtonProps } from "@mantine/core";
+import { createLink } from "@tanstack/react-router";
+import { type AnchorHTMLAttributes, forwardRef } from "react";
+
+type Plain<Own> = Own & Omit<AnchorHTMLAttributes<HTMLAnchorElement>, keyof Own>;
+
+/** A text link to a page of the dashboard. */
+export const Link = createLink(
+  forwardRef<HTMLAnchorElement, Plain<AnchorProps>>((props, ref) => <Anchor ref={ref} {...props} />),
+);
+
+/** A button that leads to a page of the dashboard. */
+export const LinkButton = createLink(
+  forwardRef<HTMLAnchorElement, Plain<ButtonProps>>((props, ref) => (
+    <Button component="a" ref={ref} {...props} />
+  )),
+);

@@ -1,0 +1,28 @@
+import { Box, Group, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import type { ReactNode } from "react";
+
+type Props = { title: string; lead?: ReactNode; actions?: ReactNode; children: ReactNode };
+
+/** A page: its name (also of the tab), one line about it, what can be done, and the rest. */
+export function Page({ title, lead, actions, children }: Props) {
+  useDocumentTitle(`${title} · Berth`);
+  return (
+    <Stack gap="lg">
+      <Group justify="space-between" align="flex-start" gap="sm">
+        <Box style={{ flex: "1 1 16rem", minWidth: 0 }}>
+          <Title order={1} className="wrap">
+            {title}
+          </Title>
+          {lead && (
+            <Text c="dimmed" mt={2} component="div">
+              {lead}
+            </Text>
+          )}
+        </Box>
+        {actions && <Group gap="sm">{actions}</Group>}
+      </Group>
+      {children}
+    </Stack>
+  );
+}

@@ -1,0 +1,62 @@
+import { Alert, Anchor, Button, Group, List, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { advice, problemOf } from "@/api/problem";
+import { CopyIcon } from "./Copy";
+
+type Props = { error: unknown; retry?: () => void; compact?: boolean };
+
+/** What went wrong, what to do about it, and the id that leads to the log line. */
+export function ProblemPanel({ error, retry, compact }: Props) {
+  const problem = problemOf(error);
+  const hint = advice(problem);
+  return (
+    <Alert
+      role="alert"
+      color="buoy"
+      radius="lg"
+      icon={<IconAlertTriangle />}
+      title={problem.title}
+      my={compact ? 0 : "md"}
+    >
+      <Stack gap="xs">
+        <Text size="sm" className="wrap">
+          {sentence(problem.detail)} {hint}
+        </Text>
+        {problem.errors && (
+          <List size="sm">
+            {problem.errors.map(each => (
+              <List.Item key={`${each.pointer}${each.code}`} className="wrap">
+                <code>{each.pointer}</code> {each.detail}
+              </List.Item>
+            ))}
+          </List>
+        )}
+        <Group gap="md">
+          {retry && (
+            <Button size="xs" variant="default" onClick={retry}>
+              Try again
+            </Button>
+          )}
+          {problem.type.startsWith("/docs/") && (
+            <Anchor href={problem.type} size="xs">
+              What “{problem.code}” means
+            </Anchor>
+          )}
+          {problem.requestId && (
+            <Group gap={4} wrap="nowrap">
+              <Text size="xs" className="wrap">
+                Request <code>{problem.requestId}</code>
+              </Text>
+              <CopyIcon value={problem.requestId} label="Copy the request id" />
+            </Group>
+          )}
+        </Group>
+      </Stack>
+    </Alert>
+  );
+}
+
+function sentence(text: string): string {
+  const whole = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(whole) ? whole : `${whole}.`;
+}

@@ -1,0 +1,13 @@
+import type { UseQueryResult } from "@tanstack/react-query";
+import type { ReactNode } from "react";
+import { Loading } from "./Loading";
+import { ProblemPanel } from "./Problem";
+
+type Props<T> = { of: UseQueryResult<T>; loading?: ReactNode; children: (data: T) => ReactNode };
+
+/** The three states of everything that is fetched: on its way, refused, here. */
+export function Query<T>({ of, loading, children }: Props<T>) {
+  if (of.data !== undefined) return <>{children(of.data)}</>;
+  if (of.isError) return <ProblemPanel error={of.error} retry={() => of.refetch()} />;
+  return <>{loading ?? <Loading />}</>;
+}

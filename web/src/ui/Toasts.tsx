@@ -1,0 +1,8 @@
+import { Notifications } from "@mantine/notifications";
+
+const SHOWN_MAX = 4;
+
+/** Short lines in the corner; loaded after the page. */
+export default function Toasts() {
+  return <Notifications position="bottom-right" limit={SHOWN_MAX} />;
+}

@@ -1,0 +1,47 @@
+import { Text, type TextProps } from "@mantine/core";
+import { useNow } from "@/data/now";
+import { absolute, clock, relative, sinceWhen } from "@/words/time";
+
+/** From here on an end is near. */
+const SOON_S = 600;
+
+/** "3 min ago", with the moment itself on hover. */
+export function When({ at, ...rest }: { at: string } & TextProps) {
+  const now = useNow();
+  return (
+    <Text component="time" span inherit dateTime={at} title={absolute(at)} {...rest}>
+      {relative(at, now)}
+    </Text>
+  );
+}
+
+/** "since 14:02", with how long that is on hover. */
+export function Since({ at, ...rest }: { at: string } & TextProps) {
+  const now = useNow();
+  return (
+    <Text component="time" span inherit dateTime={at} title={relative(at, now)} {...rest}>
+      since {sinceWhen(at, now)}
+    </Text>
+  );
+}
+
+/** What is left until then, second by second. */
+export function Countdown({ until, ...rest }: { until: string } & TextProps) {
+  const left = (new Date(until).getTime() - useNow()) / 1000;
+  const isSoon = left < SOON_S;
+  return (
+    <Text
+      component="time"
+      span
+      inherit
+      className="tabular"
+      dateTime={until}
+      title={`until ${absolute(until)}`}
+      c={isSoon ? "var(--berth-warn)" : undefined}
+      fw={isSoon ? 600 : undefined}
+      {...rest}
+    >
+      {left <= 0 ? "ending now" : clock(left)}
+    </Text>
+  );
+}

@@ -1,0 +1,246 @@
+/** Deployments in the browser: started, watched, approved, ended, taken back. */
+import { withToken } from "./harness/api";
+import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
+import { expect, isAccessible, test } from "./harness/test";
+
+const SLOWLY = `echo "--- Prepare"
+echo "preparing"
+echo "--- Roll out"
+for i in $(seq 1 60); do echo "pod $i is ready"; sleep 0.2; done
+echo "all pods are ready"`;
+
+test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
+  test.setTimeout(60_000);
+  await makePipeline(world, "dep-live", definition("Live", { Deploy: SLOWLY }));
+  await ada.goto("/o/acme/pipelines/dep-live");
+  await ada.getByRole("button", { name: "Deploy", exact: true }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Commit").fill("v2.0.0");
+  await dialog.getByRole("textbox", { name: "Why" }).fill("the new cart");
+  await isAccessible(ada, "the deploy dialog");
+  await ada.screenshot({ path: "screenshots/deployment-start-light.png" });
+  await dialog.getByRole("button", { name: "Deploy" }).click();
+
+  await expect(ada.getByRole("heading", { level: 1, name: "Live #1" })).toBeVisible();
+  const log = ada.getByRole("region", { name: "Log of Deploy" });
+  await expect(log).toContainText("pod 2 is ready");
+  await expect(ada.getByText("succeeded", { exact: true })).toHaveCount(0);
+  await expect(ada.getByText(/lines, following/)).toBeVisible();
+  await expect(log).toContainText("all pods are ready", { timeout: 25_000 });
+  await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
+  await expect(ada.getByText("“the new cart”")).toBeVisible();
+});
+
+test("a log that is followed stops following when somebody scrolls, until they ask again", async ({
+  ada,
+  world,
+}) => {
+  const run = `for i in $(seq 1 400); do echo "before $i"; done\nfor i in $(seq 1 100); do echo "now $i"; sleep 0.1; done`;
+  await makePipeline(world, "dep-follow", definition("Follow", { Deploy: run }));
+  const { id } = await start(world, "dep-follow", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const log = ada.getByRole("region", { name: "Log of Deploy" });
+  await expect(log).toContainText("now 2");
+  await log.hover();
+  await ada.mouse.wheel(0, -2_000);
+  const follow = ada.getByRole("button", { name: "Follow" });
+  await expect(follow).toBeVisible();
+  const before = await log.evaluate(element => element.scrollTop);
+  const lines = await ada.locator("[data-log-lines]").getAttribute("data-log-lines");
+  await expect(ada.locator("[data-log-lines]")).not.toHaveAttribute("data-log-lines", lines ?? "");
+  expect(await log.evaluate(element => element.scrollTop)).toBe(before);
+  await follow.click();
+  await expect(follow).toBeHidden();
+  await expect
+    .poll(() => log.evaluate(it => it.scrollHeight - it.clientHeight - it.scrollTop))
+    .toBeLessThan(40);
+  await withToken(world)("POST", `/ORG/deployments/${id}/cancel`, {});
+});
+
+test("a failed deployment opens at the line that failed", async ({ ada, world }) => {
+  const run = `echo "--- Test"
+for i in $(seq 1 3000); do echo "case $i ok"; done
+printf '\\033[31merror:\\033[0m case 3001 expected 200, got 503\\n'
+for i in $(seq 1 60); do echo "  frame $i"; done
+exit 1`;
+  await makePipeline(world, "dep-fail", definition("Fails", { Check: run }));
+  const { id } = await deployed(world, "dep-fail", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const failing = ada.locator("[data-failing]");
+  await expect(failing).toBeInViewport();
+  await expect(failing).toHaveAttribute("data-line", "3002");
+  await expect(failing).toContainText("error: case 3001 expected 200, got 503");
+  await expect(ada.getByRole("alert").first()).toContainText("A step failed");
+
+  await ada.getByRole("button", { name: "Retry" }).click();
+  const dialog = ada.getByRole("dialog");
+  await expect(dialog).toContainText("With the same commit");
+  await dialog.getByRole("button", { name: "Retry" }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(ada.getByText("Attempt 2 of 2")).toBeVisible({ timeout: 20_000 });
+  await ada.getByRole("radiogroup", { name: "Attempt" }).getByText("Attempt 1").click();
+  await expect(ada).toHaveURL(/attempt=/);
+});
+
+const GATED = `version: 1
+pipeline:
+  name: Gated
+  stages:
+    - name: staging
+    - name: production
+      requires: { approvals: 1, from: [admin] }
+  steps:
+    - name: Deploy
+      type: dummy
+      params: { message: "deployed" }
+`;
+
+test("approve in place, then roll back, then resume", async ({ ada, world }) => {
+  await makePipeline(world, "dep-gated", GATED);
+  const first = await start(world, "dep-gated", "v1");
+  await ada.goto(`/o/acme/deployments/${first.id}`);
+  const wait = ada.locator("[data-waits-for=approval]");
+  await expect(wait).toContainText("Production waits for an approval from admins");
+  await ada.screenshot({ path: "screenshots/deployment-approval-light.png", fullPage: true });
+  await wait.getByRole("button", { name: "Approve" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Comment").fill("looks good");
+  await dialog.getByRole("button", { name: "Approve" }).click();
+  await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
+  await expect(wait).toHaveCount(0);
+
+  const second = await start(world, "dep-gated", "v2", { bypass: { reason: "the shop is down" } });
+  await when(world, second.id, isOver);
+  await ada.goto(`/o/acme/deployments/${second.id}`);
+  await expect(ada.locator("[data-banner=bypass]")).toContainText("the shop is down");
+
+  await ada.getByRole("button", { name: "Roll back" }).click();
+  await expect(dialog).toContainText("Nothing newer comes into production");
+  await dialog.getByLabel("Why").fill("5xx everywhere");
+  await isAccessible(ada, "the rollback dialog");
+  await ada.screenshot({ path: "screenshots/deployment-rollback-light.png" });
+  await dialog.getByRole("button", { name: "Roll back production" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "Gated #3" })).toBeVisible();
+  await expect(ada.getByText("Takes production back", { exact: true })).toBeVisible();
+  await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
+
+  await ada.goto("/o/acme/pipelines/dep-gated");
+  await expect(ada.getByText("Nothing new comes into production")).toBeVisible();
+  await expect(ada.getByText("“5xx everywhere”")).toBeVisible();
+  await ada.getByRole("button", { name: "Resume" }).click();
+  await dialog.getByRole("button", { name: "Resume" }).click();
+  await expect(ada.getByText("Nothing new comes into production")).toHaveCount(0);
+});
+
+const SOAKS = `version: 1
+pipeline:
+  name: Soaks
+  stages: [{ name: production }]
+  steps:
+    - name: Deploy
+      type: dummy
+      params: { message: "deployed" }
+    - name: Watch
+      type: soak
+      params: { duration: 1h }
+    - name: Tidy
+      type: dummy
+      params: { duration: 10m }
+`;
+
+test("end a soak early, then cancel", async ({ ada, world }) => {
+  await makePipeline(world, "dep-soaks", SOAKS);
+  const { id } = await start(world, "dep-soaks", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  const wait = ada.locator("[data-waits-for=soak]");
+  await expect(wait).toContainText("watch lets time pass", { ignoreCase: true });
+  await expect(wait).toContainText(/59:\d\d left/);
+  await wait.getByRole("button", { name: "End it now" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByRole("button", { name: "End the soak" }).click();
+  await expect(wait).toHaveCount(0);
+  await expect(ada.getByRole("button", { name: "Tidy: running" })).toBeVisible();
+  await ada.getByRole("button", { name: "Cancel" }).click();
+  await dialog.getByLabel("Why").fill("wrong commit");
+  await dialog.getByRole("button", { name: "Cancel the deployment" }).click();
+  await expect(ada.getByText("Cancelled by ada")).toBeVisible({ timeout: 20_000 });
+});
+
+test("steps are reached and opened with the keyboard", async ({ ada, world }) => {
+  await makePipeline(world, "dep-keys", definition("Keys", { One: "echo first", Two: "echo second" }));
+  const { id } = await deployed(world, "dep-keys", "v1");
+  await ada.goto(`/o/acme/deployments/${id}`);
+  await expect(ada.getByRole("region", { name: "Log of Two" })).toContainText("second");
+  await ada.getByRole("button", { name: "One: succeeded" }).focus();
+  await ada.keyboard.press("Enter");
+  await expect(ada.getByRole("region", { name: "Log of One" })).toContainText("first");
+  await expect(ada).toHaveURL(/step=stp_/);
+  await ada.keyboard.press("/");
+  await expect(ada.getByLabel(/Search the log/)).toBeFocused();
+});
+
+const LOOKS = [
+  { look: "light", colorScheme: "light", viewport: { width: 1280, height: 900 } },
+  { look: "dark", colorScheme: "dark", viewport: { width: 1280, height: 900 } },
+  { look: "phone", colorScheme: "light", viewport: { width: 390, height: 844 } },
+] as const;
+
+const WHOLE = `version: 1
+pipeline:
+  name: Checkout service
+  build:
+    - name: Compile
+      type: script
+      params: { run: 'echo "--- Fetch"; seq 1 40; echo "+++ Compile"; printf "\\033[32mFinished\\033[0m checkout 1.4\\n"; echo image=checkout:1.4 >> "$BERTH_OUTPUT"' }
+      outputs: [image]
+  stages:
+    - name: staging
+    - name: production
+  steps:
+    - name: Migrate
+      id: migrate
+      type: dummy
+      params: { message: "3 migrations" }
+    - name: Roll out
+      id: rollout
+      type: script
+      params:
+        run: |
+          echo "--- Preparing"
+          for i in $(seq 1 30); do echo "layer $i: already there"; done
+          echo "--- Rolling out checkout:1.4"
+          for i in $(seq 1 18); do echo "pod $i is ready"; done
+          printf '\\033[31merror:\\033[0m readiness probe of checkout-7f9c failed: connection refused\\n'
+          echo "  at rollout.sh:42"
+          exit 1
+    - name: Smoke test
+      id: smoke
+      needs: [rollout]
+      type: dummy
+    - name: Warm caches
+      id: warm
+      needs: [rollout]
+      type: dummy
+`;
+
+test("the page in light, dark and on a phone", async ({ ada, world }) => {
+  test.setTimeout(90_000);
+  await makePipeline(world, "dep-whole", WHOLE);
+  const { id } = await deployed(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
+  for (const { look, colorScheme, viewport } of LOOKS) {
+    await ada.emulateMedia({ colorScheme });
+    await ada.setViewportSize(viewport);
+    await ada.goto(`/o/acme/deployments/${id}`);
+    await expect(ada.locator("[data-failing]")).toBeVisible();
+    await expect(ada.locator("[aria-busy=true]")).toHaveCount(0);
+    await ada.evaluate(() => document.fonts.ready);
+    await ada.screenshot({ path: `screenshots/deployment-${look}.png`, fullPage: true });
+    const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    expect(overflow, `wider than the window in ${look}`).toBeLessThanOrEqual(0);
+    await isAccessible(ada, `a deployment in ${look}`);
+    await ada.goto("/o/acme/pipelines/dep-whole");
+    await expect(ada.getByRole("link", { name: "#1" })).toBeVisible();
+    await ada.screenshot({ path: `screenshots/pipeline-page-${look}.png`, fullPage: true });
+    await isAccessible(ada, `a pipeline in ${look}`);
+  }
+});

@@ -1,0 +1,79 @@
+/** Pipelines: found, paused, described. */
+import { withToken } from "./harness/api";
+import { definition, makePipeline } from "./harness/run";
+import { expect, isAccessible, test } from "./harness/test";
+
+const MANY = 400;
+const AT_ONCE = 10;
+
+test("many pipelines are scrolled and searched, by keyboard too", async ({ ada, world }) => {
+  test.setTimeout(120_000);
+  const text = definition("Fleet", { Deploy: "true" });
+  for (let from = 0; from < MANY; from += AT_ONCE) {
+    const some = Array.from({ length: AT_ONCE }, (_, at) => from + at);
+    await Promise.all(
+      some.map(at => makePipeline(world, `fleet-${at}`, text.replace("name: Fleet", `name: Fleet ${at}`))),
+    );
+  }
+  await ada.goto("/o/acme/pipelines?search=fleet");
+  await expect(ada.getByText(`${MANY} pipelines found`)).toBeVisible();
+  expect(await ada.locator("[data-index]").count()).toBeLessThan(40);
+  await ada.mouse.wheel(0, 20_000);
+  await expect(ada.locator('[data-index="300"]')).toContainText(/Fleet \d+/);
+
+  await ada.goto("/o/acme/pipelines");
+  await expect(ada.locator('[data-index="0"]')).toBeVisible();
+  await ada.keyboard.press("/");
+  await ada.keyboard.type("fleet-39");
+  await expect(ada.getByText("11 pipelines found")).toBeVisible();
+  await expect(ada).toHaveURL(/search=fleet/);
+  await ada.keyboard.press("ArrowDown");
+  await ada.keyboard.press("ArrowDown");
+  await ada.keyboard.press("Enter");
+  await expect(ada.getByRole("heading", { level: 1, name: /^Fleet 39\d?$/ })).toBeVisible();
+
+  await ada.goto("/o/acme/pipelines?search=no-such-thing");
+  await expect(ada.getByText("No pipeline is called that")).toBeVisible();
+});
+
+test("new deployments are paused with a reason, and resumed", async ({ ada, world }) => {
+  await makePipeline(world, "pipe-pause", definition("Pausable", { Deploy: "echo hello" }));
+  await ada.goto("/o/acme/pipelines/pipe-pause");
+  await ada.getByRole("button", { name: "Pause new deployments" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Why").fill("freeze until Monday");
+  await dialog.getByRole("button", { name: "Pause" }).click();
+  await expect(ada.getByText("Paused by ada")).toBeVisible();
+  await expect(ada.getByText(/freeze until Monday/)).toBeVisible();
+  const { id } = await withToken(world)("POST", "/ORG/pipelines/pipe-pause/deployments", { commitId: "v1" });
+  await ada.goto(`/o/acme/deployments/${id}`);
+  await expect(ada.locator("[data-waits-for=pipeline_stopped]")).toContainText("are paused");
+  await ada.goto("/o/acme/pipelines?status=stopped");
+  await expect(ada.getByRole("link", { name: /Pausable/ })).toBeVisible();
+  await ada.getByRole("link", { name: /Pausable/ }).click();
+  await ada.getByRole("button", { name: "Resume" }).click();
+  await dialog.getByRole("button", { name: "Resume" }).click();
+  await expect(ada.getByText("Paused by ada")).toHaveCount(0);
+  await expect(ada.getByRole("link", { name: "#1" }).first()).toBeVisible();
+  await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
+});
+
+test("a definition is read, changed wrongly, and changed well", async ({ ada, world }) => {
+  await makePipeline(world, "pipe-definition", definition("Definable", { Deploy: "echo hello" }));
+  await ada.goto("/o/acme/pipelines/pipe-definition?tab=definition");
+  const text = ada.getByRole("textbox", { name: "Definition" });
+  await expect(text).toContainText("name: Definable");
+  await expect(ada.getByText("Nothing to say against it.")).toBeVisible();
+  await isAccessible(ada, "a definition");
+  await ada.screenshot({ path: "screenshots/pipeline-definition-light.png" });
+  await ada.getByRole("button", { name: "Edit" }).click();
+  await text.locator(".cm-line").nth(2).click();
+  await ada.keyboard.press("End");
+  await ada.keyboard.type(" v2\n  stagez: []");
+  await ada.getByRole("button", { name: "Save" }).click();
+  await expect(ada.getByText(/line 4: .*stagez/)).toBeVisible();
+  for (let press = 0; press < "\n  stagez: []".length; press++) await ada.keyboard.press("Backspace");
+  await text.click();
+  await ada.keyboard.press("Control+End");
+  await expect(ada.getByRole("button", { name: "Save" })).toBeEnabled();
+});

@@ -1,0 +1,82 @@
+import { FIRST_PIPELINE } from "../src/pages/welcome/snippets";
+import { withToken } from "./harness/api";
+import { expect, isAccessible, test } from "./harness/test";
+
+test("a token is made, copied, used and revoked", async ({ ada, world }) => {
+  const pipelines = `${world.base}/api/v1/organizations/acme/pipelines`;
+  await ada.goto("/o/acme/settings/tokens");
+  await ada.getByRole("button", { name: "Create a token" }).click();
+  await ada.getByRole("dialog").getByLabel("Name").fill("my laptop");
+  await ada.getByRole("dialog").getByRole("button", { name: "Create" }).click();
+  const token = (await ada.getByLabel("The new token", { exact: true }).textContent()) ?? "";
+  expect(token).toMatch(/^berth_api_/);
+  await isAccessible(ada, "the new token");
+
+  const headers = { Authorization: `Bearer ${token}` };
+  const used = await fetch(pipelines, { headers });
+  expect(used.status).toBe(200);
+
+  await ada.getByRole("button", { name: "I have it" }).click();
+  await expect(ada.locator("body")).not.toContainText(token);
+  await ada.getByRole("button", { name: "Revoke my laptop" }).click();
+  await ada.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
+  await expect(ada.getByRole("cell", { name: "my laptop" })).toHaveCount(0);
+  expect((await fetch(pipelines, { headers })).status).toBe(401);
+});
+
+test("a secret goes in and never comes out", async ({ ada }) => {
+  const value = "correct-horse-battery-staple";
+  await ada.goto("/o/acme/settings/secrets");
+  await ada.getByRole("button", { name: "Create a secret" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("DATABASE_URL");
+  await dialog.getByRole("textbox", { name: "Value" }).fill(value);
+  await dialog.getByLabel("Who may use it").selectOption("Checkout");
+  await dialog.getByLabel("Where").selectOption("production");
+  await dialog.getByRole("button", { name: "Create" }).click();
+  const row = ada.getByRole("row", { name: /DATABASE_URL/ });
+  await expect(row).toContainText("Checkout → production");
+  await expect(row).toContainText("version 1");
+
+  await ada.getByRole("button", { name: "New value of DATABASE_URL" }).click();
+  await dialog.getByRole("textbox", { name: "Value" }).fill(`${value}-2`);
+  await dialog.getByRole("button", { name: "Keep it" }).click();
+  await expect(row).toContainText("version 2");
+  expect(await ada.content()).not.toContain(value);
+});
+
+test("a member gets a first password, once", async ({ ada }) => {
+  await ada.goto("/o/acme/settings/members");
+  await ada.getByRole("button", { name: "Add a member" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Email").fill("mae@acme.test");
+  await dialog.getByLabel("Name").fill("Mae");
+  await dialog.getByRole("button", { name: "Add" }).click();
+  await expect(ada.getByLabel("The first password")).not.toBeEmpty();
+  await ada.getByRole("button", { name: "Done" }).click();
+  await ada.getByLabel("Role of Mae").selectOption("viewer");
+  await expect(ada.getByText("Mae is viewer now.")).toBeVisible();
+});
+
+test("a webhook shows its secret once and its deliveries", async ({ ada, world }) => {
+  await ada.goto("/o/acme/settings/webhooks");
+  await ada.getByRole("button", { name: "Create a webhook" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("ops");
+  await dialog.getByLabel("Address").fill("https://hooks.invalid/berth");
+  await dialog.getByLabel("Environment claimed").check();
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await expect(ada.getByLabel("The webhook's secret")).toContainText("whsec_");
+  await ada.getByRole("button", { name: "I have it" }).click();
+  await ada.getByRole("link", { name: "ops" }).click();
+  const api = withToken(world);
+  const held = await api("POST", "/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions", {});
+  await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
+  await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
+  await isAccessible(ada, "a webhook");
+});
+
+test("what newcomers copy is a valid pipeline", async ({ world }) => {
+  const answer = await withToken(world)("POST", "/ORG/pipelines/validate", { definition: FIRST_PIPELINE });
+  expect(answer).toMatchObject({ valid: true, diagnostics: [] });
+});

@@ -1,0 +1,50 @@
+import { expect, signIn, test } from "./harness/test";
+
+test("a wrong password is refused in words, the right one leads to where one wanted to go", async ({
+  page,
+  world,
+}) => {
+  await page.goto("/o/acme/settings/secrets");
+  await expect(page).toHaveURL(/\/sign-in\?next=/);
+  await page.getByLabel("Email").fill(world.ada.email);
+  await page.getByRole("textbox", { name: "Password" }).fill("not the password");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(page.getByRole("alert")).toContainText("Request");
+  await page.getByRole("textbox", { name: "Password" }).fill(world.ada.password);
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1, name: "Secrets" })).toBeVisible();
+  await expect(page.getByText("DEPLOY_KEY")).toBeVisible();
+});
+
+test("signing out ends the sign-in", async ({ page: ada, world }) => {
+  await signIn(ada, world.ada);
+  await ada.getByRole("button", { name: "ada, your menu" }).click();
+  await ada.getByRole("menuitem", { name: "Sign out" }).click();
+  await expect(ada.getByRole("heading", { name: "Welcome to Berth" })).toBeVisible();
+  await ada.goto("/o/acme");
+  await expect(ada).toHaveURL(/\/sign-in/);
+});
+
+test("an address of somebody else is not followed", async ({ page, world }) => {
+  await page.goto("/sign-in?next=%2F%2Fevil.test%2F");
+  await page.getByLabel("Email").fill(world.ada.email);
+  await page.getByRole("textbox", { name: "Password" }).fill(world.ada.password);
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.waitForURL(`${world.base}/o/acme`);
+});
+
+test("keys lead everywhere", async ({ ada: page }) => {
+  await page.goto("/o/acme");
+  await page.getByRole("heading", { level: 1, name: "Home" }).waitFor();
+  await page.keyboard.press("g");
+  await page.keyboard.press("e");
+  await expect(page.getByRole("heading", { level: 1, name: "Shared environments" })).toBeVisible();
+  await page.keyboard.press("?");
+  await expect(page.getByRole("dialog")).toContainText("Find anything");
+  await page.keyboard.press("Escape");
+  await page.keyboard.press("Control+k");
+  await page.getByRole("textbox", { name: "Find anything" }).fill("qa-2");
+  await page.getByRole("button", { name: /qa-2.*Checkout/ }).waitFor();
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1, name: "qa-2" })).toBeVisible();
+});

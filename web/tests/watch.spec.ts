@@ -1,0 +1,68 @@
+import { withToken } from "./harness/api";
+import { expect, isAccessible, test } from "./harness/test";
+
+test("an approval is given with a word, and the deployment goes on", async ({ ada, world }) => {
+  await ada.goto("/o/acme");
+  await ada.getByRole("link", { name: "Approve or reject Checkout → production" }).click();
+  const question = ada.getByRole("article", { name: "Checkout → production" });
+  await question.getByRole("button", { name: "Approve" }).click();
+  const dialog = ada.getByRole("dialog");
+  await dialog.getByLabel("Comment").fill("ship it");
+  await isAccessible(ada, "the approval dialog");
+  await dialog.getByRole("button", { name: "Approve" }).click();
+  await expect(ada.getByText("Nothing waits for an answer")).toBeVisible();
+  await ada.getByText("Approved", { exact: true }).click();
+  await expect(ada.getByText("“ship it”")).toBeVisible();
+  await ada.goto("/o/acme");
+  const production = ada.getByRole("region", { name: "Checkout" });
+  await expect(production.getByRole("link", { name: "v1.1.0" })).toHaveCount(2);
+  expect((await withToken(world)("GET", "/ORG/approvals")).length).toBe(0);
+});
+
+test("the history is live, filtered by its address, checked and exported", async ({ ada, world }) => {
+  await ada.goto("/o/acme/events?kind=pipeline_stopped");
+  await expect(ada.getByText("Nothing like that has happened")).toBeVisible();
+  const api = withToken(world);
+  await api("POST", "/ORG/pipelines/search/stop", { reason: "index migration" });
+  await expect(ada.getByText("ada paused new deployments of Search: “index migration”")).toBeVisible();
+  await api("POST", "/ORG/pipelines/search/resume", {});
+
+  await ada.getByRole("button", { name: "Check the history" }).click();
+  await expect(ada.getByText("The history is whole")).toBeVisible();
+  const download = ada.waitForEvent("download");
+  await ada.getByRole("link", { name: "Export" }).click();
+  expect((await download).suggestedFilename()).toContain("events");
+
+  await ada.goto("/o/acme/events");
+  await ada.getByRole("button", { name: /paused new deployments/ }).click();
+  await expect(ada).toHaveURL(/event=evt_/);
+  await expect(ada.getByLabel("The event's data")).toContainText("index migration");
+  await isAccessible(ada, "an opened event");
+});
+
+test("an address that leads nowhere says so, and a problem has its request id", async ({ ada }) => {
+  await ada.goto("/o/acme/nowhere");
+  await expect(ada.getByText("There is no page at this address")).toBeVisible();
+  await ada.goto("/o/acme/environments/checkout/no-such");
+  await expect(ada.getByRole("alert")).toContainText(/Request req_/);
+  await ada.goto("/o/globex");
+  await expect(ada.getByText("There is no page at this address")).toBeVisible();
+});
+
+test("scripts of others do not run, and text stays text", async ({ ada, world }) => {
+  const evil = '<img src=x onerror="window.evil=1"><script>window.evil=1</script>';
+  const held = await withToken(world)(
+    "POST",
+    "/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions",
+    {
+      context: evil,
+    },
+  );
+  await ada.goto("/o/acme/environments/warehouse/dock-2");
+  await expect(ada.getByText(evil).first()).toBeVisible();
+  expect(await ada.evaluate(() => "evil" in window)).toBe(false);
+  await withToken(world)(
+    "DELETE",
+    `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`,
+  );
+});

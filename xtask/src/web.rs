@@ -1,0 +1,143 @@
+//! The dashboard: built when its sources have changed, checked, and looked at in a real browser.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use crate::tool::{self, Done, apt_install, cargo, may_install, output, root};
+
+/// The oldest Node that our tools run on.
+const NODE_MIN: (u32, u32) = (20, 19);
+/// What the built dashboard is made of; when one of these is newer, it is built again.
+const SOURCES: &[&str] = &[
+    "web/src",
+    "web/public",
+    "web/scripts",
+    "web/index.html",
+    "web/vite.config.ts",
+    "web/package-lock.json",
+    "openapi.json",
+    "crates/core/src/event.rs",
+];
+const BUILT: &str = "web/dist/index.html";
+/// What npm writes when it has installed everything.
+const INSTALLED: &str = "web/node_modules/.package-lock.json";
+const CHROMIUM: &str = "/usr/bin/chromium";
+
+/// Why there is no dashboard to be had here.
+pub(crate) struct NoNode(pub(crate) String);
+
+/// Builds the dashboard if there is Node and something has changed.
+pub(crate) fn prepare() -> Result<Done, NoNode> {
+    node()?;
+    let root = root();
+    let built = changed_at(&root.join(BUILT));
+    let newest = SOURCES.iter().filter_map(|source| changed_at(&root.join(source))).max();
+    if built.is_some() && built >= newest {
+        return Ok(Ok(()));
+    }
+    eprintln!("building the dashboard");
+    Ok(install().and_then(|()| npm(&["run", "build"])))
+}
+
+/// Lint, types, unit tests and the build with its budget.
+pub(crate) fn check() -> Result<Done, NoNode> {
+    node()?;
+    Ok(install()
+        .and_then(|()| npm(&["run", "lint"]))
+        .and_then(|()| npm(&["run", "build"]))
+        .and_then(|()| npm(&["test"])))
+}
+
+/// The browser tests against the binary with the dashboard inside, which stands beside this program.
+pub(crate) fn browse() -> Result<Done, NoNode> {
+    node()?;
+    if !Path::new(CHROMIUM).exists() {
+        let why = "no Chromium: `apt-get install chromium`";
+        if !may_install() {
+            return Err(NoNode(why.to_owned()));
+        }
+        apt_install("chromium").map_err(|error| NoNode(format!("{why} ({error})")))?;
+    }
+    Ok(browse_with_chromium())
+}
+
+fn browse_with_chromium() -> Done {
+    tool::run(&mut cargo(["build", "-p", "berth"]))?;
+    let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
+    let mut command = command("npx");
+    tool::run(command.args(["playwright", "test"]).env("BERTH_PROGRAM", own.with_file_name("berth")))
+}
+
+fn node() -> Result<(), NoNode> {
+    let wanted = format!("Node {}.{} or newer", NODE_MIN.0, NODE_MIN.1);
+    let version = output(Command::new("node").arg("--version"));
+    let version =
+        version.ok_or_else(|| NoNode(format!("no Node: install {wanted} to build the dashboard")))?;
+    match parsed(&version) {
+        Some(found) if found >= NODE_MIN => Ok(()),
+        _ => Err(NoNode(format!("Node is {version}: install {wanted} to build the dashboard"))),
+    }
+}
+
+/// From `v20.20.2`.
+fn parsed(version: &str) -> Option<(u32, u32)> {
+    let mut numbers = version.strip_prefix('v')?.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+fn install() -> Done {
+    let root = root();
+    let (installed, wanted) =
+        (changed_at(&root.join(INSTALLED)), changed_at(&root.join("web/package-lock.json")));
+    if installed.is_some() && installed >= wanted {
+        return Ok(());
+    }
+    // Not `npm ci`: it refuses a lock file without the parts for other platforms, which not every mirror has.
+    npm(&["install", "--no-save", "--no-progress"])
+}
+
+fn npm(args: &[&str]) -> Done {
+    // On stderr, because the demo promises a single JSON object on stdout.
+    tool::run(command("npm").args(args).stdout(Stdio::from(std::io::stderr())))
+}
+
+fn command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(root().join("web")).env("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1");
+    command
+}
+
+/// When the newest file of this was changed; nothing if there is none.
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    let about = std::fs::metadata(path).ok()?;
+    if !about.is_dir() {
+        return about.modified().ok();
+    }
+    let inside: Vec<PathBuf> = std::fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
+    // Generated files are written by the build itself.
+    let written = inside.iter().filter(|path| !path.to_string_lossy().ends_with(".gen.ts"));
+    written.filter_map(|path| changed_at(path)).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_node_are_compared_by_number() {
+        for (text, enough) in
+            [("v20.19.0", true), ("v22.1.0", true), ("v20.9.1", false), ("v18.20.4", false), ("20.19", false)]
+        {
+            assert_eq!(parsed(text).is_some_and(|found| found >= NODE_MIN), enough, "{text}");
+        }
+    }
+
+    #[test]
+    fn every_source_of_the_dashboard_exists() {
+        for source in SOURCES {
+            assert!(root().join(source).exists(), "{source}");
+        }
+    }
+}
