@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Harbour, PATIENCE, data};
 use crate::git::Origin;
-use crate::world::{call, get, post};
+use crate::world::{Reply, call, get, post};
 
 const ORG: &str = super::ORG;
 
@@ -126,6 +126,18 @@ async fn a_lost_executable_bit_has_a_fix_that_applies() {
     let diff = seen["suggestedFix"]["diff"].as_str().unwrap_or_default();
     assert!(diff.contains("old mode 100644\nnew mode 100755"), "{seen}");
     assert!(diff.contains("deploy.sh"), "{seen}");
+    assert_eq!(seen["pullRequest"], Value::Null);
+
+    let path = format!("{ORG}/analyses/{}", id(&seen));
+    let etag = |reply: &Reply| reply.header("etag").to_owned();
+    let before = etag(&harbour.send(get(&path).by(harbour.ada())).await);
+    let made = harbour.proposed(&id(&seen)).await;
+    assert_eq!(made["state"], "pushed", "{made}");
+    let after = harbour.send(get(&path).by(harbour.ada())).await;
+    assert_eq!(after.body["data"]["pullRequest"], made, "the analysis shows what came of it");
+    assert_ne!(etag(&after), before, "and is not the same answer any more");
+    let branch = made["branch"].as_str().unwrap();
+    assert!(origin.git(&["ls-tree", branch, "deploy.sh"]).starts_with("100755 blob"));
     harbour.close().await;
 }
 

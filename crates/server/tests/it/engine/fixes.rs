@@ -94,7 +94,7 @@ impl Harbour {
     }
 
     /// Presses the button and waits for what comes of it.
-    async fn proposed(&self, analysis: &str) -> Value {
+    pub(super) async fn proposed(&self, analysis: &str) -> Value {
         let path = format!("/analyses/{analysis}/pull-request");
         let asked = self.post(&path, &json!({})).await;
         assert!([200, 202].contains(&asked.status.as_u16()), "{}", asked.text);
