@@ -10,7 +10,7 @@ use serde_json::json;
 use super::local::{Local, Scratch, call_for};
 use super::{BuildRequest, Built, CallFailed, CallRequest, Called, METADATA_TIMEOUT, Manifest, size};
 use crate::attempt::exit;
-use crate::process::tree::{become_subreaper, kill_marked};
+use crate::process::tree::become_subreaper;
 use crate::process::{self, Beside, Halt, Host};
 use crate::sandbox::{self, Cage};
 

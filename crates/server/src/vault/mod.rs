@@ -164,6 +164,14 @@ impl Vault {
 
     /// The value of a secret's version, for the step that was granted it. Every reading is an event.
     pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
+        let value = self.reveal_again(tx, secret, version)?;
+        let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
+        tx.record(NewEvent::new(EventKind::SecretRead, subject).with("version", version))?;
+        Ok(value)
+    }
+
+    /// For a further call of an attempt whose reading is on record.
+    pub fn reveal_again(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
         let org = tx.org()?;
         let sealed = secret::value(tx, secret.id, version)?.ok_or(KeyError::Damaged)?;
         let found = key::by_id(tx, sealed.key)?.ok_or(KeyError::Damaged)?;
@@ -172,8 +180,6 @@ impl Vault {
         let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
         let plain = root::open(&key, &sealed.bytes, &parts)?;
         let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
-        let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
-        tx.record(NewEvent::new(EventKind::SecretRead, subject).with("version", version))?;
         Ok(Redacted::new(value.to_owned()))
     }
 

@@ -10,7 +10,7 @@ use berth_runner::Sandbox;
 use berth_runner::registry::{BuildFailed, BuildRequest, Built, build};
 
 use super::ARGUMENTS;
-use crate::fixture::{eventually, sleepers, unique_sleep};
+use crate::fixture::{sleepers, unique_sleep};
 
 struct Yard {
     dir: tempfile::TempDir,
