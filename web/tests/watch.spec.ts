@@ -20,8 +20,9 @@ test("an approval is given with a word, and the deployment goes on", async ({ ad
 });
 
 test("the history is live, filtered by its address, checked and exported", async ({ ada, world }) => {
-  await ada.goto("/o/acme/events?kind=pipeline_stopped");
+  await ada.goto("/o/acme/events?kind=pipeline_deleted");
   await expect(ada.getByText("Nothing like that has happened")).toBeVisible();
+  await ada.goto("/o/acme/events?kind=pipeline_stopped");
   const api = withToken(world);
   await api("POST", "/ORG/pipelines/search/stop", { reason: "index migration" });
   await expect(ada.getByText("ada paused new deployments of Search: “index migration”")).toBeVisible();

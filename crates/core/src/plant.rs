@@ -122,6 +122,7 @@ plants! {
         StateForgotten: "a poll is made with what an earlier answer said",
         AskedIsCalled: "a step that asks is called before anybody has agreed",
         ParkedOutlives: "a step that is cancelled between two calls keeps its attempt",
+        LatePollRetried: "a poll that takes too long begins the step anew",
         TimeForgotten: "a step that runs elsewhere has all the time in the world",
         PauseForgotten: "a step is called again at once",
     }

@@ -37,15 +37,14 @@ const TURNS_MAX: usize = 2_000;
 #[derive(Debug, Clone, Default)]
 struct Known {
     attempt: u32,
-    /// Calls of this attempt that took effect.
-    effects: u32,
+    /// A call may take effect: none has in this attempt, or people have agreed to one.
+    is_pending: bool,
+    asked_at: Option<Timestamp>,
     /// The last answer that was to be remembered.
     state: Option<Value>,
     asks: bool,
     earliest: Option<Timestamp>,
     by: Option<Timestamp>,
-    /// The last call that was no poll.
-    granted_at: Option<Timestamp>,
     /// One after the other.
     polls_lost: u32,
     /// Something took effect or did not, and nobody has said which.
@@ -134,7 +133,8 @@ impl Walk {
         if attempt.number != known.attempt {
             ensure!(!known.is_unanswered, "on_lost", "{name} began anew and nobody was asked");
             ensure!(attempt.calls == 1, "E14", "{name} began with call {}", attempt.calls);
-            *known = Known { attempt: attempt.number, ..Known::default() };
+            let by = Some(self.now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds()));
+            *known = Known { attempt: attempt.number, is_pending: true, by, ..Known::default() };
         } else {
             ensure!(attempt.calls > 1, "E14", "attempt {} of {name} was granted twice", attempt.number);
         }
@@ -143,8 +143,10 @@ impl Walk {
         ensure!(state == known.state, "state", "{name} was called with {state:?}, not {:?}", known.state);
         ensure!(!known.asks, "asks", "{name} was called before anybody had agreed");
         ensure!(known.earliest.is_none_or(|at| at <= self.now), "pause", "{name} was called too early");
-        ensure!(known.by.is_none_or(|by| by > self.now), "time", "{name} was called after its time");
-        known.granted_at = Some(self.now).filter(|_| state.is_none()).or(known.granted_at);
+        let is_poll = memory.is_some_and(|memory| memory.is_poll());
+        ensure!(is_poll || known.is_pending, "once", "{name} takes effect a second time");
+        let is_late = state.is_some() && known.by.is_some_and(|by| by <= self.now);
+        ensure!(!is_late, "time", "{name} was called after its time");
         Ok(())
     }
 
@@ -156,27 +158,25 @@ impl Walk {
 
     fn end(&mut self, at: usize, kind: u64) -> Checked {
         let Some(live) = self.run.steps[at].live.clone() else { return Ok(()) };
-        let (step, seconds) = (live.step, self.plan.step(&self.run.steps[at]).seconds());
+        let step = live.step;
         let was_stopping = report::order(&self.run, step, &live.nonce) == Order::Cancel;
         self.spent.push((at, live.nonce.clone()));
-        let is_poll = self.known[at].state.is_some();
+        let is_poll = !self.known[at].is_pending;
         let parking = match kind {
             0..8 => {
                 let state = json!({ "answer": self.nonces });
                 Some(Parking::Polls { state, pause_ms: self.chance.pick(&[100, 5_000, 60_000]) })
             }
-            8..10 if !is_poll => Some(Parking::Asks { context: Some("is it so?".into()) }),
+            8..10 => Some(Parking::Asks { context: Some("is it so?".into()) }),
             _ => None,
         };
         let outcome = outcome(kind);
         let never_ran = parking.is_none() && matches!(outcome, Outcome::NeverStarted { .. });
         let asks = matches!(parking, Some(Parking::Asks { .. }));
         let parking_is_answer = parking.is_some();
-        if !is_poll && !never_ran && !asks {
-            self.known[at].effects += 1;
+        if !never_ran && !asks {
+            self.known[at].is_pending = false;
         }
-        let effects = self.known[at].effects;
-        ensure!(effects <= 1, "once", "{} took effect {effects} times", self.run.steps[at].step);
         let decision = match parking.clone() {
             Some(parking) => park::park(&self.run, &self.plan, step, &live.nonce, parking, self.now),
             None => report::report(&self.run, &self.plan, step, &live.nonce, outcome.clone(), self.now),
@@ -198,9 +198,10 @@ impl Walk {
             Some(Parking::Polls { state, pause_ms }) => {
                 let pause = i64::try_from(pause_ms).unwrap_or(0);
                 (known.state, known.earliest) = (Some(state), Some(self.now.plus_millis(pause)));
-                known.by = known.granted_at.map(|at| at.plus_seconds(seconds));
             }
-            Some(Parking::Asks { .. }) => known.asks = true,
+            Some(Parking::Asks { .. }) => {
+                (known.asks, known.asked_at, known.earliest) = (true, Some(self.now), None);
+            }
             None => {
                 let is_unknown = matches!(
                     outcome,
@@ -217,6 +218,10 @@ impl Walk {
                     "poll",
                     "{name} ended after {lost} lost polls"
                 );
+                let is_late = is_poll
+                    && matches!(&outcome, Outcome::Failed { failure, .. } if failure.cause == Cause::TimedOut);
+                let is_over = step.status == StepStatus::Failed;
+                ensure!(!is_late || is_over, "once", "{name} begins anew after a poll that took too long");
                 known.earliest = None;
                 let asks = self.plan.step(step).on_lost == OnLost::Ask;
                 known.is_unanswered = is_unknown && !goes_on && asks;
@@ -236,7 +241,10 @@ impl Walk {
         let (step, now) = (self.run.steps[at].id, self.now);
         if self.chance.percent(80) {
             self.commit(held::approved(&self.run, &self.plan, step, "usr_ada", now))?;
-            self.known[at].asks = false;
+            let known = &mut self.known[at];
+            let waited = known.asked_at.map_or(0, |at| now.as_micros() - at.as_micros());
+            known.by = known.by.map(|by| Timestamp::from_micros(by.as_micros() + waited));
+            (known.asks, known.is_pending) = (false, true);
             let memory = self.run.steps[at].memory.as_ref();
             let by = memory.and_then(|memory| memory.approved_by.as_deref());
             ensure!(by == Some("usr_ada"), "asks", "{} does not know who agreed", self.run.steps[at].step);
@@ -359,6 +367,10 @@ fn outcome(kind: u64) -> Outcome {
         15 => Outcome::Unanswered { detail: "it crashed".into() },
         17 => Outcome::Interrupted,
         18 => Outcome::Stopped,
+        19 => {
+            let failure = Failure { cause: Cause::TimedOut, detail: "took too long".into() };
+            Outcome::Failed { failure, exit_code: None }
+        }
         _ => Outcome::Lost,
     }
 }

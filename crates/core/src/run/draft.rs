@@ -92,7 +92,6 @@ impl<'a> Draft<'a> {
     /// An attempt begins, or goes on. The caller has seen that none is alive.
     pub(super) fn open(&mut self, at: usize, runner: &str, nonce: &str) -> Attempt {
         let now = self.now;
-        let by = now.plus_seconds(self.plan.step(&self.run.steps[at]).seconds());
         let step = self.step(at);
         let is_new = step.memory.is_none();
         if is_new && (!planted(Plant::AttemptNumberReused) || step.tries == 0) {
@@ -102,8 +101,6 @@ impl<'a> Draft<'a> {
             None => (now, 1),
             Some(memory) => {
                 memory.calls += 1;
-                // The time that people took is not the step's.
-                memory.by = if memory.state.is_none() { by } else { memory.by };
                 (memory.since, memory.calls)
             }
         };

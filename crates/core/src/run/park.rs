@@ -41,6 +41,9 @@ pub struct Memory {
     /// Who agreed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approved_by: Option<String>,
+    /// The next answer is to the call that they agreed to: it may have taken effect, whatever else is remembered.
+    #[serde(default)]
+    pub is_agreed_to: bool,
     /// Polls one after the other whose end nobody knows.
     #[serde(default)]
     pub lost: u32,
@@ -50,6 +53,8 @@ pub struct Memory {
 pub struct Asks {
     /// For people; as the step says it.
     pub context: Option<String>,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// An answer that is not the end.
@@ -114,7 +119,7 @@ pub fn park(
     let it = draft.step(at);
     it.false_starts = 0;
     let memory = it.memory.get_or_insert_with(|| Memory::of(calls, since, by));
-    memory.lost = 0;
+    (memory.lost, memory.is_agreed_to) = (0, false);
     match parking {
         Parking::Polls { state, pause_ms } => {
             if memory.state.is_none() || !planted(Plant::StateForgotten) {
@@ -130,7 +135,7 @@ pub fn park(
             }
         }
         Parking::Asks { context } => {
-            (memory.asks, memory.approved_by) = (Some(Asks { context }), None);
+            (memory.asks, memory.approved_by) = (Some(Asks { context, since: now }), None);
             let is_called = planted(Plant::AskedIsCalled);
             let status = if is_called { StepStatus::Ready } else { StepStatus::Waiting };
             (it.status, it.not_before) = (status, None);
@@ -147,7 +152,7 @@ pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> boo
     let (pause_s, may_repeat) = match outcome {
         Outcome::NeverStarted { .. } => (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX),
         Outcome::Lost | Outcome::Interrupted | Outcome::Stopped | Outcome::Unanswered { .. } => {
-            let is_poll = memory.state.is_some() || planted(Plant::TriggerRepeated);
+            let is_poll = memory.is_poll() || planted(Plant::TriggerRepeated);
             (POLL_LOST_PAUSE_S, is_poll && memory.lost < POLL_LOSSES_MAX)
         }
         Outcome::Succeeded { .. } | Outcome::Failed { .. } => return false,
@@ -168,11 +173,17 @@ pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> boo
 /// People have agreed: it is called again, and told so.
 pub(super) fn agreed(draft: &mut Draft<'_>, at: usize, by: &str) {
     draft.is_told_elsewhere();
+    let now = draft.now;
     let it = draft.step(at);
-    if let Some(memory) = &mut it.memory {
-        (memory.asks, memory.approved_by) = (None, Some(by.to_owned()));
-    }
-    (it.status, it.not_before) = (StepStatus::Ready, None);
+    it.status = StepStatus::Ready;
+    let Some(memory) = &mut it.memory else { return };
+    let asked = memory.asks.take().map_or(now, |asks| asks.since);
+    (memory.approved_by, memory.is_agreed_to) = (Some(by.to_owned()), true);
+    // The time that people took is not the step's.
+    let waited = now.as_micros() - asked.as_micros();
+    memory.by = Timestamp::from_micros(memory.by.as_micros().saturating_add(waited));
+    // Where nobody was asked, one that asks again and again does not keep a runner busy.
+    it.not_before = (waited == 0).then(|| now.plus_seconds(POLL_LOST_PAUSE_S));
 }
 
 /// Steps whose time is over while nothing of them runs.
@@ -191,7 +202,13 @@ pub(super) fn time_out(draft: &mut Draft<'_>) {
 
 impl Memory {
     fn of(calls: u32, since: Timestamp, by: Timestamp) -> Self {
-        Self { calls, since, by, state: None, asks: None, approved_by: None, lost: 0 }
+        let (state, asks, approved_by) = (None, None, None);
+        Self { calls, since, by, state, asks, approved_by, is_agreed_to: false, lost: 0 }
+    }
+
+    /// The next call only looks, and may be made twice.
+    pub const fn is_poll(&self) -> bool {
+        self.state.is_some() && !self.is_agreed_to
     }
 }
 

@@ -42,13 +42,29 @@ pub fn report(
     if order == Order::Continue && park::repeat(&mut draft, at, &outcome) {
         return draft.finish(order);
     }
+    let is_under_way = run.steps[at].memory.is_some();
     draft.close(at, outcome.clone());
     match order {
         Order::Cancel if !planted(Plant::SuccessOverCancelled) => stopped(&mut draft, at, &outcome),
+        // What it has begun elsewhere goes on: it is begun again only if it has said itself that it failed.
+        _ if is_under_way && is_no_answer(&outcome) && !planted(Plant::LatePollRetried) => {
+            give_up(&mut draft, at, outcome)
+        }
         _ => ended(&mut draft, at, outcome),
     }
     let answer = if order == Order::Cancel { Order::Stale } else { order };
     draft.finish(answer)
+}
+
+fn is_no_answer(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed { failure, .. } if failure.cause != Cause::StepFailed)
+}
+
+fn give_up(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
+    if let Outcome::Failed { failure, .. } = outcome {
+        draft.step(at).failures += 1;
+        fail(draft, at, failure);
+    }
 }
 
 fn stopped(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {

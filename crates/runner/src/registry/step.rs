@@ -85,7 +85,7 @@ fn outcome(attempt: &Attempt<'_>, Finished { answer, ended }: Finished) -> Done 
     match &ended.halt {
         Some(Halt::Told(why @ (Why::Cancelled { .. } | Why::Stale))) => return Err(attempt.halted(why)),
         Some(Halt::Told(why)) if !has_whole => return Err(attempt.halted(why)),
-        Some(Halt::TimedOut) if !has_whole => return Err(attempt.timed_out()),
+        Some(Halt::TimedOut) if !has_whole => return Err(late(attempt)),
         Some(_) | None => {}
     }
     let has_memory_limit = attempt.settings().step_memory_bytes_max.is_some();
@@ -103,6 +103,17 @@ fn outcome(attempt: &Attempt<'_>, Finished { answer, ended }: Finished) -> Done 
     };
     attempt.log.line(&format!("[berth] no answer: {problem}"));
     Err(Outcome::Unanswered { detail: problem })
+}
+
+/// A call that only looks has failed. Any other may have taken effect.
+fn late(attempt: &Attempt<'_>) -> Outcome {
+    let is_poll = attempt.assignment.custom.as_ref().is_some_and(|call| call.polling_state.is_some());
+    match attempt.timed_out() {
+        Outcome::Failed { detail, .. } if !is_poll => {
+            Outcome::Unanswered { detail: format!("it {detail}, and wrote no answer") }
+        }
+        other => other,
+    }
 }
 
 fn said(attempt: &Attempt<'_>, answer: Answer) -> Done {

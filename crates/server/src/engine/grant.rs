@@ -154,7 +154,7 @@ pub(super) fn grant_in(
         };
         let Some(attempt) = attempt else { break };
         given.used += 1;
-        match secrets(tx, whole, vault, at)? {
+        match secrets(tx, whole, vault, at, &attempt)? {
             Ok(secrets) => given.granted.push(Granted {
                 org: tx.org()?,
                 attempt,
@@ -192,6 +192,7 @@ fn secrets(
     whole: &Whole,
     vault: &Vault,
     at: usize,
+    attempt: &Attempt,
 ) -> Result<Result<BTreeMap<SecretName, Redacted>, String>, AppError> {
     let step = &whole.run.steps[at];
     let stage = &whole.plan.stages[step.stage];
@@ -203,7 +204,12 @@ fn secrets(
         let Some(secret) = secret::by_id(tx, pinned.id)? else {
             return Ok(Err(format!("the secret {name} was deleted after the deployment began")));
         };
-        match vault.reveal(tx, &secret, pinned.version) {
+        // The calls of one attempt are one reading.
+        let revealed = match attempt.calls {
+            1 => vault.reveal(tx, &secret, pinned.version),
+            _ => vault.reveal_again(tx, &secret, pinned.version),
+        };
+        match revealed {
             Ok(value) => drop(found.insert(name, value)),
             Err(KeyError::Store(error)) => return Err(error.into()),
             Err(error) => {

@@ -56,15 +56,20 @@ impl Embedded {
 
     /// A step that cannot begin ends here, and its runner never hears of it.
     fn assigned(&self, granted: &Granted) -> Result<Option<Assignment>, AppError> {
-        match assign(granted) {
-            Ok(mut assignment) => {
-                if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
-                    call.log_bytes = self.logged(granted)?;
-                }
-                Ok(Some(assignment))
+        let assigned = assign(granted).map_err(|detail| {
+            let failure = Failure { cause: Cause::NotRunnable, detail };
+            Ended::Failed { failure, exit_code: None }
+        });
+        let assigned = assigned.and_then(|mut assignment| {
+            if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
+                // A log that cannot be read now keeps this call waiting, and no other step.
+                call.log_bytes = self.logged(granted).map_err(|detail| Ended::NeverStarted { detail })?;
             }
-            Err(detail) => {
-                let failure = Failure { cause: Cause::NotRunnable, detail };
+            Ok(assignment)
+        });
+        match assigned {
+            Ok(assignment) => Ok(Some(assignment)),
+            Err(ended) => {
                 let said = Said {
                     attempt: Named {
                         org: granted.org,
@@ -73,7 +78,7 @@ impl Embedded {
                         number: granted.attempt.number,
                         nonce: granted.attempt.nonce.clone(),
                     },
-                    ending: Ending::Over(Ended::Failed { failure, exit_code: None }),
+                    ending: Ending::Over(ended),
                     isolation: "none",
                     log_bytes: 0,
                     next: None,
@@ -84,11 +89,11 @@ impl Embedded {
     }
 
     /// How much there is of the attempt's log. A call that was lost may have written more than it reported.
-    fn logged(&self, granted: &Granted) -> Result<u64, AppError> {
+    fn logged(&self, granted: &Granted) -> Result<u64, String> {
         let (step, attempt) = (granted.attempt.step, granted.attempt.number);
         let (org, deployment, stream) = (granted.org, granted.run.deployment, LogStream::Step);
         let key = LogKey { org, deployment, step, attempt, stream };
-        let log = self.app.logs.open(&key).map_err(|error| AppError::bug(error.to_string()))?;
+        let log = self.app.logs.open(&key).map_err(|error| format!("its log cannot be read: {error}"))?;
         Ok(log.map_or(0, |log| log.length()))
     }
 

@@ -73,12 +73,16 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
             return Ok(None);
         };
         whole.hold();
+        let is_its = whole.order(it.step, &it.nonce) != Order::Stale;
         let order = match said.ending {
             Ending::Over(outcome) => told(tx, &mut whole, it, outcome)?,
             Ending::Parked(parking) => parked(tx, &mut whole, it, parking)?,
         };
         let goes_on = whole.run.goes_on_with(it.step, it.number);
-        run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
+        // A late word about an earlier call says nothing about the next.
+        if is_its {
+            run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
+        }
         let granted = match said.next {
             Some(next) => {
                 let nonces = [next.nonce];

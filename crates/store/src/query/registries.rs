@@ -1,5 +1,7 @@
 //! Lists of registries and builds, which are due, what they offer, and who uses it.
 
+use std::collections::BTreeMap;
+
 use berth_core::id::{OrgId, PipelineId, RegistryId};
 use berth_core::name::Slug;
 use berth_core::registry::{Build, Offers, Registry, RegistryName, Version, Wanted, resolve};
@@ -96,6 +98,8 @@ pub fn under_way(db: &mut impl Read, registry: RegistryId, limit: i64) -> Result
 /// What definitions get for the types they name, by the type as it is written.
 pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> Result<Offers, StoreError> {
     let (mut found, mut registries) = (Offers::new(), None);
+    // A type that names no registry is looked for in all of them, and each is read once.
+    let mut current: BTreeMap<RegistryId, Vec<Version>> = BTreeMap::new();
     for written in types {
         if found.contains_key(written) {
             continue;
@@ -104,7 +108,16 @@ pub fn offers<'a>(db: &mut impl Read, types: impl Iterator<Item = &'a str>) -> R
             Some(known) => known,
             None => registries.insert(all(db)?),
         };
-        let offer = resolve(written, known, |registry, wanted| versions(db, registry.id, wanted))?;
+        let offer = resolve(written, known, |registry, wanted| match wanted {
+            Wanted::Commit(_) => match current.get(&registry.id) {
+                Some(read) => Ok(read.clone()),
+                None => {
+                    let read = versions(db, registry.id, wanted)?;
+                    Ok(current.entry(registry.id).or_insert(read).clone())
+                }
+            },
+            other => versions(db, registry.id, other),
+        })?;
         found.insert(written.to_owned(), offer);
     }
     Ok(found)
