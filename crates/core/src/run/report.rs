@@ -48,7 +48,7 @@ pub fn report(
         Order::Cancel if !planted(Plant::SuccessOverCancelled) => stopped(&mut draft, at, &outcome),
         // What it has begun elsewhere goes on: it is begun again only if it has said itself that it failed.
         _ if is_under_way && is_no_answer(&outcome) && !planted(Plant::LatePollRetried) => {
-            give_up(&mut draft, at, outcome)
+            give_up(&mut draft, at, outcome);
         }
         _ => ended(&mut draft, at, outcome),
     }
