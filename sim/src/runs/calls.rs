@@ -143,7 +143,7 @@ impl Walk {
         ensure!(state == known.state, "state", "{name} was called with {state:?}, not {:?}", known.state);
         ensure!(!known.asks, "asks", "{name} was called before anybody had agreed");
         ensure!(known.earliest.is_none_or(|at| at <= self.now), "pause", "{name} was called too early");
-        let is_poll = memory.is_some_and(|memory| memory.is_poll());
+        let is_poll = memory.is_some_and(berth_core::run::Memory::is_poll);
         ensure!(is_poll || known.is_pending, "once", "{name} takes effect a second time");
         let is_late = state.is_some() && known.by.is_some_and(|by| by <= self.now);
         ensure!(!is_late, "time", "{name} was called after its time");
