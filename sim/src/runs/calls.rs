@@ -9,22 +9,19 @@ use berth_core::decision::{Change, Decision, Record};
 use berth_core::deployment::report::Order;
 use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::Moment;
-use berth_core::id::{DeploymentId, PipelineId, RegistryId};
-use berth_core::pipeline::model::StepType;
-use berth_core::pipeline::seconds::Seconds;
-use berth_core::registry::{InputMode, Pinned, RegistryName};
+use berth_core::id::{DeploymentId, PipelineId};
 use berth_core::run::begin::{Begin, begin};
 use berth_core::run::grant::{GrantStep, grant};
 use berth_core::run::limits::POLL_LOSSES_MAX;
 use berth_core::run::{
-    Outcome, Parking, Plan, Resolution, Run, StageKind, StepStatus, cancel, held, park, report, resolve,
+    Outcome, Parking, Plan, Resolution, Run, StepStatus, cancel, held, park, report, resolve,
 };
 use berth_core::step::OnLost;
 use berth_core::time::Timestamp;
 use serde_json::{Value, json};
 
 use super::check::{Checked, Violation, ensure};
-use super::plans::{Runs, Shape, StepShape, plan};
+use super::plans::custom_plan;
 use super::records::Records;
 use super::scene::{START, somebody};
 use crate::chance::Chance;
@@ -372,36 +369,5 @@ fn outcome(kind: u64) -> Outcome {
             Outcome::Failed { failure, exit_code: None }
         }
         _ => Outcome::Lost,
-    }
-}
-
-fn custom_plan(chance: &mut Chance) -> Plan {
-    let count = usize::from(1 + chance.small(3));
-    let is_chain = chance.percent(50);
-    let steps = (0..count).map(|at| StepShape {
-        needs: if is_chain { at.checked_sub(1).into_iter().collect() } else { Vec::new() },
-        runs: Runs::Always,
-        retry: chance.percent(30).then_some((3, 5)),
-        on_lost: chance.pick(&[OnLost::Ask, OnLost::Ask, OnLost::Retry, OnLost::Fail]),
-    });
-    let shape = Shape { stages: vec![(StageKind::Environment, steps.collect())] };
-    let mut plan = plan(&shape);
-    for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
-        step.kind = StepType::Custom("tools/deploy".into());
-        step.timeout = Some(Seconds::from_secs(chance.pick(&[30, 600, 86_400])));
-        step.custom = Some(pinned());
-    }
-    plan
-}
-
-fn pinned() -> Pinned {
-    Pinned {
-        registry: RegistryId::from_parts(START, [5; 10]),
-        name: RegistryName::parse("tools").unwrap_or_else(|wrong| unreachable!("{wrong}")),
-        commit: "c0ffee".into(),
-        digest: "sha256:00".into(),
-        step_type: "DEPLOY".into(),
-        start: "./start".into(),
-        input: InputMode::Argument,
     }
 }

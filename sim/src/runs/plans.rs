@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use berth_core::id::RegistryId;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{OnFailure, Retry, StepType};
 use berth_core::pipeline::seconds::Seconds;
+use berth_core::registry::{InputMode, Pinned, RegistryName};
 use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
 use berth_core::step::{Builtin, OnLost};
+use berth_core::time::Timestamp;
 
 use crate::chance::Chance;
 
@@ -136,6 +139,38 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
             .map(|(attempts, seconds)| Retry { attempts, backoff: Seconds::from_secs(seconds) }),
         on_lost: shape.on_lost,
         runs_on: Vec::new(),
+    }
+}
+
+/// One stage of custom steps, one after the other or side by side.
+pub(super) fn custom_plan(chance: &mut Chance) -> Plan {
+    let count = usize::from(1 + chance.small(3));
+    let is_chain = chance.percent(50);
+    let steps = (0..count).map(|at| StepShape {
+        needs: if is_chain { at.checked_sub(1).into_iter().collect() } else { Vec::new() },
+        runs: Runs::Always,
+        retry: chance.percent(30).then_some((3, 5)),
+        on_lost: chance.pick(&[OnLost::Ask, OnLost::Ask, OnLost::Retry, OnLost::Fail]),
+    });
+    let shape = Shape { stages: vec![(StageKind::Environment, steps.collect())] };
+    let mut plan = plan(&shape);
+    for step in plan.stages.iter_mut().flat_map(|stage| &mut stage.steps) {
+        step.kind = StepType::Custom("tools/deploy".into());
+        step.timeout = Some(Seconds::from_secs(chance.pick(&[30, 600, 86_400])));
+        step.custom = Some(pinned());
+    }
+    plan
+}
+
+fn pinned() -> Pinned {
+    Pinned {
+        registry: RegistryId::from_parts(Timestamp::from_micros(1), [5; 10]),
+        name: RegistryName::parse("tools").unwrap_or_else(|wrong| unreachable!("{wrong}")),
+        commit: "c0ffee".into(),
+        digest: "sha256:00".into(),
+        step_type: "DEPLOY".into(),
+        start: "./start".into(),
+        input: InputMode::Argument,
     }
 }
 
