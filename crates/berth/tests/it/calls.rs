@@ -49,7 +49,7 @@ pipeline:
   name: Shop
   stages: [{ name: staging }]
   steps:
-    - { name: Deploy, id: deploy, type: tools/deploy, params: { target: shop } }
+    - { name: Deploy, id: deploy, type: tools/deploy, env: { TOKEN: '${{ secrets.TOKEN }}' }, params: { target: shop } }
     - { name: Tell, type: script, env: { URL: '${{ steps.deploy.url }}' }, params: { run: 'echo \"it is at $URL\"' } }
 ";
 
@@ -69,6 +69,8 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
         assert_ne!(seen["status"], "failed", "{seen}");
         (seen["status"] == "ready").then_some(())
     });
+    let secret = json!({"name": "TOKEN", "value": "not to be seen by anybody"});
+    assert_eq!(server.api.post(&format!("{ORGANIZATION}/secrets"), &secret).status, 201);
     let made = server
         .api
         .post(&format!("{ORGANIZATION}/pipelines"), &json!({"slug": "shop", "definition": DEFINITION}));
@@ -114,6 +116,9 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
     }
     let log = server.api.get(&format!("{deployment}/steps/tell/logs?raw=true")).text();
     assert!(log.contains("it is at https://shop.test"), "{log}");
+    // All calls of an attempt are one reading.
+    let read = server.api.get(&format!("{ORGANIZATION}/events?kind=secret_read")).json();
+    assert_eq!(read["data"].as_array().map(Vec::len), Some(1), "{read}");
     server.stop();
 }
 
