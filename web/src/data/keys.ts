@@ -51,4 +51,7 @@ const MADE_OLD: Record<string, Noun[]> = {
   soak: ["deployments"],
   secret: ["secrets"],
   webhook: ["webhooks", "deliveries"],
+  registry: ["pipelines"],
+  analysis: ["deployments"],
+  fix: ["deployments"],
 };

@@ -156,7 +156,7 @@ impl Paging {
     pub(super) fn start<K: FromStr>(&self) -> Result<Start, AppError> {
         let Some(cursor) = &self.cursor else { return Ok(Start::Offset(self.offset)) };
         let key = URL_SAFE_NO_PAD.decode(cursor).ok().and_then(|bytes| String::from_utf8(bytes).ok());
-        match key.filter(|key| key.parse::<K>().is_ok()) {
+        match key.filter(|key| !key.is_empty() && key.parse::<K>().is_ok()) {
             Some(key) => Ok(Start::After(key)),
             None => Err(AppError::invalid_parameter("cursor", "must be a nextCursor of this list")),
         }

@@ -88,11 +88,15 @@ pub(crate) async fn put_analysis_settings(
         AnalysisProvider::Anthropic => Some(Provider::Anthropic),
         AnalysisProvider::Openai => Some(Provider::Openai),
     };
-    let (base_url, name) = (body.base_url, body.model);
-    let model = provider.and_then(|provider| {
-        let name = check.required("/model", model_name(name))?;
-        Some(Model { provider, base_url, name, api_key: secret })
-    });
+    // Also what is not used without a provider is looked at: it may have been meant otherwise.
+    let base_url = check.optional("/baseUrl", body.base_url.as_deref(), base_url);
+    let is_named = body.model.is_some();
+    let name = check.optional("/model", body.model.as_deref(), model_name);
+    if provider.is_some() && !is_named {
+        check.required::<(), _>("/model", Err(NO_MODEL));
+    }
+    let model =
+        provider.zip(name).map(|(provider, name)| Model { provider, base_url, name, api_key: secret });
     let usual = Limits::default();
     let mut limit = |pointer: &str, sent: Option<i64>, usual: i64, (least, most): (i64, i64)| {
         let number = sent.unwrap_or(usual);
@@ -121,11 +125,20 @@ pub(crate) async fn put_analysis_settings(
     app.change_analysis_settings(&who, new, expected).await
 }
 
+const NO_MODEL: &str = "must be the name of a model, 1 to 200 characters without spaces";
+
 /// As a provider names a model.
-fn model_name(sent: Option<String>) -> Result<String, &'static str> {
+fn model_name(sent: &str) -> Result<String, &'static str> {
     const NAME_CHARS_MAX: usize = 200;
-    let is_plain = |name: &String| {
-        (1..=NAME_CHARS_MAX).contains(&name.chars().count()) && name.chars().all(|c| c.is_ascii_graphic())
-    };
-    sent.filter(is_plain).ok_or("must be the name of a model, 1 to 200 characters without spaces")
+    let is_plain =
+        (1..=NAME_CHARS_MAX).contains(&sent.chars().count()) && sent.chars().all(|c| c.is_ascii_graphic());
+    if is_plain { Ok(sent.to_owned()) } else { Err(NO_MODEL) }
+}
+
+fn base_url(sent: &str) -> Result<String, &'static str> {
+    const URL_CHARS_MAX: usize = 2_048;
+    match sent.chars().count() <= URL_CHARS_MAX {
+        true => Ok(sent.to_owned()),
+        false => Err("must be at most 2,048 characters"),
+    }
 }
