@@ -35,7 +35,7 @@ test("the history is live, filtered by its address, checked and exported", async
   expect((await download).suggestedFilename()).toContain("events");
 
   await ada.goto("/o/acme/events");
-  await ada.getByRole("button", { name: /paused new deployments/ }).click();
+  await ada.getByRole("button", { name: /paused new deployments of search/i }).click();
   await expect(ada).toHaveURL(/event=evt_/);
   await expect(ada.getByLabel("The event's data")).toContainText("index migration");
   await isAccessible(ada, "an opened event");
