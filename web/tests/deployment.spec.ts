@@ -1,5 +1,4 @@
 /** Deployments in the browser: started, watched, approved, ended, taken back. */
-import { withToken } from "./harness/api";
 import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
 import { expect, isAccessible, test } from "./harness/test";
 
@@ -35,7 +34,9 @@ test("a log that is followed stops following when somebody scrolls, until they a
   ada,
   world,
 }) => {
-  const run = `for i in $(seq 1 400); do echo "before $i"; done\nfor i in $(seq 1 100); do echo "now $i"; sleep 0.1; done`;
+  const run = `for i in $(seq 1 400); do echo "before $i"; done
+for i in $(seq 1 60); do echo "now $i"; sleep 0.1; done
+for i in $(seq 1 100); do echo "last $i"; done`;
   await makePipeline(world, "dep-follow", definition("Follow", { Deploy: run }));
   const { id } = await start(world, "dep-follow", "v1");
   await ada.goto(`/o/acme/deployments/${id}`);
@@ -51,10 +52,12 @@ test("a log that is followed stops following when somebody scrolls, until they a
   expect(await log.evaluate(element => element.scrollTop)).toBe(before);
   await follow.click();
   await expect(follow).toBeHidden();
+  // The last lines arrive together with the news that it ended: they are followed too.
+  await expect(log).toContainText("last 100", { timeout: 30_000 });
+  await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
   await expect
     .poll(() => log.evaluate(it => it.scrollHeight - it.clientHeight - it.scrollTop))
     .toBeLessThan(40);
-  await withToken(world)("POST", `/ORG/deployments/${id}/cancel`, {});
 });
 
 test("a failed deployment opens at the line that failed", async ({ ada, world }) => {

@@ -202,7 +202,7 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
         failing={failing}
         q={q}
         wrap={wrap}
-        isFollowing={isFollowing && !state.isComplete}
+        isFollowing={isFollowing}
         start={start}
         handle={handle}
         onFollow={setFollowing}
