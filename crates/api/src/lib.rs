@@ -26,11 +26,11 @@ pub mod session;
 pub mod token;
 pub mod webhook;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A single record.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Data<T> {
     pub data: T,
 }
