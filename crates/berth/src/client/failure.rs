@@ -40,6 +40,9 @@ pub(crate) struct Problem {
     detail: String,
     request_id: String,
     errors: Vec<InputError>,
+    /// The caller holds the environment themselves.
+    #[serde(rename = "self")]
+    is_own: bool,
     /// What can be done about it, from whoever asked.
     #[serde(skip)]
     hint: String,
@@ -67,6 +70,11 @@ impl Failure {
             Failure::Problem(problem) => Some(&problem.code),
             _ => None,
         }
+    }
+
+    /// An environment is held by the very person who asked for it.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Failure::Problem(problem) if problem.is_own)
     }
 
     #[must_use]

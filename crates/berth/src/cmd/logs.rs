@@ -1,5 +1,6 @@
 //! `berth logs`: what a step printed, and prints.
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -118,7 +119,8 @@ fn chosen<'d>(deployment: &'d Deployment, wanted: Option<&str>) -> anyhow::Resul
             let is_it = |step: &&&Step| {
                 step.id == wanted || step.step == wanted || step.name.eq_ignore_ascii_case(wanted)
             };
-            steps.iter().rev().find(is_it)
+            let begun = steps.iter().rev().filter(|step| step.started_at.is_some()).find(is_it);
+            begun.or_else(|| steps.iter().find(is_it))
         }
         None => steps
             .iter()
@@ -128,11 +130,13 @@ fn chosen<'d>(deployment: &'d Deployment, wanted: Option<&str>) -> anyhow::Resul
     if let Some(step) = found {
         return Ok(step);
     }
-    let names: Vec<_> = steps.iter().map(|step| step.step.as_str()).collect();
+    let names: BTreeSet<_> = steps.iter().map(|step| step.step.as_str()).collect();
     let text = match (wanted, names.is_empty()) {
         (_, true) => "nothing of it has begun yet; `berth status --watch` shows why".to_owned(),
         (None, _) => "no step of it has begun yet; `berth status --watch` shows why".to_owned(),
-        (Some(wanted), _) => format!("it has no step {wanted}; there are {}", names.join(", ")),
+        (Some(wanted), _) => {
+            format!("it has no step {wanted}; there are {}", Vec::from_iter(names).join(", "))
+        }
     };
     Err(Failure::NotFound(text).into())
 }

@@ -97,12 +97,13 @@ fn stage_line(stage: &Stage) -> String {
         StageStatus::Waiting => "◌",
         StageStatus::Pending | StageStatus::Queued | StageStatus::Cancelled | StageStatus::Skipped => "·",
     };
-    let took = between(stage.started_at.as_deref(), stage.finished_at.as_deref())
-        .filter(|_| stage.finished_at.is_some())
-        .unwrap_or_default();
-    let line =
-        format!("  {mark} {:<24} {} {}", harmless(&stage.name), coloured(&word(stage.status)), dim(&took));
-    line.trim_end().to_owned()
+    let mut line = format!("  {mark} {:<24} {}", harmless(&stage.name), coloured(&word(stage.status)));
+    if stage.finished_at.is_some()
+        && let Some(took) = between(stage.started_at.as_deref(), stage.finished_at.as_deref())
+    {
+        line.push_str(&format!(" {}", dim(&took)));
+    }
+    line
 }
 
 fn step_line(step: &Step) -> String {

@@ -1,6 +1,7 @@
 //! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
 
 mod calls;
+mod cli;
 mod client;
 mod crash;
 mod demo;

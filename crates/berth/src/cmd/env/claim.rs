@@ -221,7 +221,11 @@ fn told(error: anyhow::Error, place: &Place) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) if failure.code() == Some("environment_locked") => {
             let name = format!("{}/{}", place.pipeline, place.name);
-            let hint = format!("Wait in line with --queue, or take it over: berth env take-over {name}");
+            let hint = if failure.is_own() {
+                format!("Go on with `berth env deploy {name} COMMIT`, or let it go: berth env release {name}")
+            } else {
+                format!("Wait in line with --queue, or take it over: berth env take-over {name}")
+            };
             failure.with_hint(hint).into()
         }
         Ok(failure) => failure.into(),
