@@ -14,7 +14,8 @@ pub struct FixPullRequest {
     pub analysis_id: String,
     pub repository_id: String,
     /// `opening`: being made. `open`: a pull request waits for a person. `pushed`: the remote has no API that Berth
-    /// knows, or the credential is none for it; the branch is there. `failed`: see `error`, and ask again.
+    /// knows, or the credential is none for it; the branch is there. `failed`: see `error`, and ask again. `merged`,
+    /// `closed`: a person did that, or the branch is in the tracked one, or gone; another may be asked for.
     pub state: FixPullRequestState,
     #[schema(example = "berth/fix-5f0c2a9b1d3e")]
     pub branch: String,
@@ -25,6 +26,8 @@ pub struct FixPullRequest {
     /// Where people look at it.
     pub url: Option<String>,
     pub error: Option<String>,
+    /// When it was merged or closed.
+    pub ended_at: Option<String>,
     /// Counts as the author of the commit.
     pub asked_by: Actor,
     pub created_at: String,
@@ -38,6 +41,8 @@ pub enum FixPullRequestState {
     Open,
     Pushed,
     Failed,
+    Merged,
+    Closed,
 }
 
 impl Replay for FixPullRequest {}

@@ -119,6 +119,8 @@ kinds! {
     FixPullRequestRequested = "fix_pull_request_requested",
     FixPullRequestOpened = "fix_pull_request_opened",
     FixPullRequestFailed = "fix_pull_request_failed",
+    FixPullRequestMerged = "fix_pull_request_merged",
+    FixPullRequestClosed = "fix_pull_request_closed",
 }
 
 impl fmt::Display for EventKind {

@@ -77,6 +77,8 @@ pub const LAST_USED_EVERY_S: i64 = 60;
 
 /// Fix pull requests made at once.
 pub const FIXES_AT_ONCE: usize = 2;
+/// Between two looks at whether they were merged or closed. Forges count requests.
+pub const FIX_ENDS_EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// Runs of git at once; others wait.
 pub const GIT_AT_ONCE: usize = 4;

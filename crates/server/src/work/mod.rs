@@ -7,6 +7,7 @@ mod seal;
 mod sweep;
 mod sync;
 
+pub use crate::fixes::ends::notice_fix_ends;
 pub use sweep::sweep;
 pub(crate) use sync::{Syncs, credential};
 
@@ -43,6 +44,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("sync", &app, sync::syncs),
         keep_on("registries", &app, registries::looks),
         keep_on("fixes", &app, fixes::fixes),
+        keep_on("ends of fixes", &app, fixes::ends::ends),
         keep_on("notify", &app, notify::notifies),
         keep_on("analyse", &app, analysis::analyses),
     );

@@ -6,6 +6,7 @@ mod back;
 mod build;
 mod delivery;
 mod fail;
+mod fix_ends;
 mod fixes;
 mod gates;
 mod model;
