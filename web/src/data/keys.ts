@@ -1,5 +1,6 @@
 /** Keys of the query cache: always the organization, then the noun, so that an event can say what it made old. */
 export const NOUNS = [
+  "analyses",
   "approvals",
   "deployed",
   "deliveries",
@@ -10,6 +11,7 @@ export const NOUNS = [
   "members",
   "organization",
   "pipelines",
+  "registries",
   "repositories",
   "secrets",
   "tokens",
@@ -51,7 +53,7 @@ const MADE_OLD: Record<string, Noun[]> = {
   soak: ["deployments"],
   secret: ["secrets"],
   webhook: ["webhooks", "deliveries"],
-  registry: ["pipelines"],
-  analysis: ["deployments"],
-  fix: ["deployments"],
+  registry: ["registries", "pipelines"],
+  analysis: ["analyses"],
+  fix: ["analyses"],
 };

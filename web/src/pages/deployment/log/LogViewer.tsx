@@ -1,7 +1,7 @@
 import { ActionIcon, Box, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { IconDownload, IconLink, IconTextWrap } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { VirtuosoHandle } from "react-virtuoso";
 import { findLines, type LogSource, logAddress } from "@/data/logs";
 import { tell } from "@/ui/notify";
@@ -19,12 +19,15 @@ const MATCHES_MAX = 1_000;
 const SEARCH_AGAIN_MS = 5_000;
 
 export type LogView = { lines?: string; q?: string };
+/** Somebody followed a link to these lines; a new object each time. */
+export type Jump = { lines: string };
 
 type Props = {
   source: LogSource;
   name: string;
   hasFailed: boolean;
   view: LogView;
+  jump: Jump | null;
   onView: (view: LogView) => void;
 };
 
@@ -45,7 +48,8 @@ export default function LogViewer(props: Props) {
   return <OpenLog {...props} log={log} />;
 }
 
-function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: ReturnType<typeof useLog> }) {
+function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
+  const { source, name, hasFailed, view, jump, onView, log } = props;
   const { book, state, groups } = log;
   const chosen = readRange(view.lines);
   const q = view.q ?? "";
@@ -107,6 +111,11 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
     if (failing !== null && isFollowing) goTo(failing);
   }, [failing, isFollowing, goTo]);
 
+  const frame = useRef<HTMLDivElement>(null);
+  const goToNow = useRef(goTo);
+  goToNow.current = goTo;
+  useJump(frame, jump, goToNow);
+
   const choose = (range: Range) => onView({ ...view, lines: writeRange(range) });
   const chosenNow = useRef(chosen);
   chosenNow.current = chosen;
@@ -131,7 +140,12 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
 
   const start = rows.rowOf(chosen?.from ?? failing ?? (state.isComplete ? 1 : state.lines));
   return (
-    <div className={styles.frame} data-log-lines={state.lines} data-log-complete={state.isComplete}>
+    <div
+      ref={frame}
+      className={styles.frame}
+      data-log-lines={state.lines}
+      data-log-complete={state.isComplete}
+    >
       <Group className={styles.bar} gap="sm" justify="space-between">
         <Search
           q={q}
@@ -212,6 +226,21 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
       <Notes state={state} retry={() => book.retry()} />
     </div>
   );
+}
+
+/** A link from elsewhere on the page leads here: to its lines, and with the keyboard too. */
+function useJump(
+  frame: RefObject<HTMLDivElement | null>,
+  jump: Jump | null,
+  goTo: RefObject<(line: number) => void>,
+) {
+  useEffect(() => {
+    const range = readRange(jump?.lines);
+    if (!range) return;
+    goTo.current(range.from);
+    frame.current?.scrollIntoView({ block: "nearest" });
+    frame.current?.querySelector<HTMLElement>("[role=region]")?.focus({ preventScroll: true });
+  }, [frame, jump, goTo]);
 }
 
 function failingIn({ book, state }: ReturnType<typeof useLog>): number | null {
