@@ -188,6 +188,18 @@ const webhook = createRoute({
   component: lazyRouteComponent(() => import("./pages/webhook/WebhookPage"), "WebhookPage"),
 });
 
+const customSteps = createRoute({
+  getParentRoute: () => settings,
+  path: "custom-steps",
+  component: lazyRouteComponent(() => import("./pages/custom-steps/CustomSteps"), "CustomSteps"),
+});
+
+const registry = createRoute({
+  getParentRoute: () => settings,
+  path: "custom-steps/$registryId",
+  component: lazyRouteComponent(() => import("./pages/registry/RegistryPage"), "RegistryPage"),
+});
+
 const analysis = createRoute({
   getParentRoute: () => settings,
   path: "analysis",
@@ -217,6 +229,8 @@ const tree = root.addChildren([
       repositories,
       webhooks,
       webhook,
+      customSteps,
+      registry,
       analysis,
     ]),
   ]),

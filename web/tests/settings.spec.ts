@@ -31,7 +31,8 @@ test("a secret goes in and never comes out", async ({ ada }) => {
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Name").fill("DATABASE_URL");
   await dialog.getByRole("textbox", { name: "Value" }).fill(value);
-  await dialog.getByLabel("Who may use it").selectOption("Checkout");
+  await dialog.getByRole("textbox", { name: "Who may use it" }).fill("check");
+  await ada.getByRole("option", { name: "Checkout", exact: true }).click();
   await dialog.getByLabel("Where").selectOption("production");
   await dialog.getByRole("button", { name: "Create" }).click();
   const row = ada.getByRole("row", { name: /DATABASE_URL/ });
@@ -74,6 +75,38 @@ test("a webhook shows its secret once and its deliveries", async ({ ada, world }
   await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
   await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
   await isAccessible(ada, "a webhook");
+});
+
+test("a webhook gets another secret, and is told of other things", async ({ ada, world }) => {
+  const api = withToken(world);
+  const made = await api("POST", "/ORG/webhooks", {
+    name: "rotates",
+    url: "https://hooks.invalid/berth",
+    kinds: ["deployment_failed", "token_created"],
+  });
+  await ada.goto(`/o/acme/settings/webhooks/${made.id}`);
+  await ada.getByRole("button", { name: "New secret" }).press("Enter");
+  const dialog = ada.getByRole("dialog");
+  await isAccessible(ada, "the question about a new secret");
+  await dialog.getByRole("button", { name: "Make a new secret" }).press("Enter");
+  const secret = (await ada.getByLabel("The webhook's secret").textContent()) ?? "";
+  expect(secret).toMatch(/^whsec_/);
+  expect(secret).not.toBe(made.secret);
+  await dialog.getByRole("button", { name: "I have it" }).click();
+  await expect(ada.getByText("Signed with its old secret too")).toBeVisible();
+  expect(await ada.content()).not.toContain(secret);
+
+  await ada.getByRole("button", { name: "Change", exact: true }).press("Enter");
+  await dialog.getByLabel("Environment taken over").check();
+  await dialog.getByLabel("Deployment failed").uncheck();
+  await dialog.getByLabel("Another kind").selectOption("secret created");
+  await isAccessible(ada, "changing a webhook");
+  await dialog.getByRole("button", { name: "Change it" }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(ada.getByRole("main")).toContainText("Environment taken over");
+  const { kinds } = await api("GET", `/ORG/webhooks/${made.id}`);
+  // What was set by API alone stays.
+  expect([...kinds].sort()).toEqual(["secret_created", "session_overridden", "token_created"]);
 });
 
 test("what newcomers copy is a valid pipeline", async ({ world }) => {

@@ -17,7 +17,13 @@ export function kindsOf(lines: string[]): Kind[] {
       isInside = true;
       return "place";
     }
-    if (!isInside || line.startsWith("\\")) return "about";
+    if (!isInside)
+      return /^new (file )?mode /.test(line)
+        ? "added"
+        : /^(old|deleted file) mode /.test(line)
+          ? "removed"
+          : "about";
+    if (line.startsWith("\\")) return "about";
     return line.startsWith("+") ? "added" : line.startsWith("-") ? "removed" : undefined;
   });
 }

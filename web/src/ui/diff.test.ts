@@ -16,7 +16,15 @@ test("a removed line that looks like a heading is a removed line", () => {
 });
 
 test("a new file of the diff begins outside of its hunks", () => {
-  expect(kindsOf(["@@ -1 +1 @@", "-a", "+b", "diff --git a/y b/y", "old mode 100644"]).at(-1)).toBe("about");
+  expect(kindsOf(["@@ -1 +1 @@", "-a", "+b", "diff --git a/y b/y", "index 1..2"]).at(-1)).toBe("about");
+});
+
+test("a change of mode is a change", () => {
+  expect(kindsOf(["diff --git a/x b/x", "old mode 100644", "new mode 100755"])).toEqual([
+    "about",
+    "removed",
+    "added",
+  ]);
 });
 
 test("what cannot be seen is shown", () => {

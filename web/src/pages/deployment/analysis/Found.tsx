@@ -5,6 +5,7 @@ import type { Analysis } from "@/api/types";
 import { analysisQuery } from "@/data/analyses";
 import { Link } from "@/ui/Link";
 import { named } from "@/ui/shownText";
+import { Ticked } from "@/ui/Ticked";
 import { When } from "@/ui/When";
 import { analyserWords, CONFIDENCE, categoryWord, isModel, linesWords } from "@/words/analysis";
 import { Evidence, LinesLink } from "./Evidence";
@@ -46,7 +47,7 @@ export function Found({ org, analysis, onLines }: Props) {
         </Text>
         {advice && (
           <Text className="wrap">
-            <b>What to do:</b> {named(advice)}
+            <b>What to do:</b> <Ticked text={advice} />
           </Text>
         )}
       </Stack>
