@@ -12,7 +12,7 @@ use super::guard::{self, Guard};
 use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
 
-/// Routes anybody may call. Besides them there are only the files of the dashboard, which say nothing about anybody.
+/// Routes anybody may call. Besides them there are only the files of the dashboard and the documentation, which say nothing about anybody.
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
