@@ -1,4 +1,4 @@
-//! What a log, a file, a commit, a branch and a step say to whoever reads them changes nothing but text.
+//! What a log, a file, a commit, a branch, a step and a script say to whoever reads them changes nothing but text.
 //!
 //! Each text stands in each of these places of a pipeline of its own, and all of them really run and fail.
 
@@ -16,11 +16,13 @@ use crate::world::{call, get};
 
 const ORG: &str = super::ORG;
 const SECRET: &str = "hunter2-hunter2-hunter2";
-/// A log, a file, a commit, a branch, a step.
-const PLACES: usize = 5;
+/// A log, a file, a commit, a branch, a step, a script.
+const PLACES: usize = 6;
 const CASES_MIN: usize = 200;
 /// Longer than all of them together may take.
-const ALL_PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+const ALL_PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+/// Of so many one is previewed.
+const PREVIEWED_EVERY: usize = 4;
 /// Their fixes are proposed too.
 const PROPOSED: usize = 6;
 const PAGES_MAX: usize = 50;
@@ -109,7 +111,8 @@ impl Case {
             .map(|c| if c.is_whitespace() || "~^:?*[\\.@{".contains(c) { '-' } else { c })
             .collect();
         let parts: Vec<&str> = branch.split('/').filter(|part| !part.is_empty()).collect();
-        let step: String = short(80).chars().filter(|c| !c.is_control()).collect();
+        let is_seen = |c: &char| !c.is_control() && !UNSEEN.contains(c);
+        let step: String = short(80).chars().filter(is_seen).collect();
         Self {
             slug: format!("p{number}"),
             text,
@@ -120,8 +123,11 @@ impl Case {
     }
 
     fn definition(&self) -> String {
+        // A definition holds no control characters; what it names may.
+        let comment: String = self.file.chars().filter(|c| !c.is_control()).collect();
+        let slug = &self.slug;
         let script =
-            format!("cat logs/{}; echo \"$TOKEN\"; './{}'", self.slug, self.file.replace('\'', r"'\''"));
+            format!("# {comment}\ncat logs/{slug}; echo \"$TOKEN\"; name=$(cat names/{slug}); \"./$name\"");
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         format!(
             "version: 1\npipeline:\n  name: Shop\n  tracks: {}\n  analysis: {{ on_failure: true }}\n  \
@@ -150,6 +156,7 @@ fn origin(cases: &[Case]) -> Origin {
     for case in cases {
         origin.write(&format!(".berth/{}/pipeline.yaml", case.slug), &case.definition());
         origin.write(&format!("logs/{}", case.slug), &format!("{}\n", case.text));
+        origin.write(&format!("names/{}", case.slug), &case.file);
         origin.write(&case.file, SCRIPT);
     }
     origin.commit("all of them");
@@ -201,11 +208,14 @@ async fn nothing_but_text_changes_whatever_is_said_wherever_it_is_said() {
     // A model is chosen only after all is done: what it would be sent is looked at, and nothing is sent.
     data(&harbour.post("/repositories", &json!({"url": origin.url().as_str()})).await, 201);
     let deadline = Instant::now() + ALL_PATIENCE;
-    let mut seen = Vec::new();
+    let (mut failed, mut seen) = (Vec::new(), Vec::new());
     for case in &cases {
         let deployment = harbour.deployment_of(&case.slug, deadline).await;
         let ended = harbour.end_of(&deployment).await;
         assert_eq!(ended["status"], "failed", "{ended}");
+        failed.push(deployment);
+    }
+    for (case, deployment) in cases.iter().zip(failed) {
         let analysis = harbour.looked_into(&id(&harbour.analyses_of(&deployment, 1).await[0])).await;
         let log = harbour.log(&deployment, "deploy").await;
         check(case, &analysis, &log);
@@ -260,7 +270,7 @@ async fn previewed(harbour: &Harbour, cases: &[Case], seen: &[(String, Value)]) 
     let body = json!({"provider": "openai", "baseUrl": "https://model.acme.test/v1", "model": "m"});
     let put = call("PUT", &format!("{ORG}/analysis-settings")).by(harbour.ada()).json(&body);
     data(&harbour.send(put).await, 200);
-    for (case, (deployment, _)) in cases.iter().zip(seen) {
+    for (case, (deployment, _)) in cases.iter().zip(seen).step_by(PREVIEWED_EVERY) {
         let path = format!("/deployments/{deployment}/analyses");
         let would = data(&harbour.post(&path, &json!({"preview": true})).await, 200);
         let body: Value = serde_json::from_str(would["body"].as_str().unwrap()).unwrap();
