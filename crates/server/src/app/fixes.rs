@@ -86,7 +86,7 @@ impl App {
             match tokio::time::timeout(END_WAIT_MAX, ends::notice(self, org, open.analysis)).await {
                 Ok(noticed) => noticed?,
                 Err(_) => {
-                    tracing::info!(analysis = %open.analysis, "a remote does not say in time how a fix ended")
+                    tracing::info!(analysis = %open.analysis, "a remote does not say in time how a fix ended");
                 }
             }
         }
