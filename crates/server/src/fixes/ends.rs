@@ -8,6 +8,7 @@ use std::sync::Arc;
 use berth_core::analysis::pull::{self, End};
 use berth_core::analysis::{FixPullRequest, PullRequestState};
 use berth_core::id::{AnalysisId, OrgId};
+use berth_core::name::CommitId;
 use berth_core::repository::Repository;
 use berth_store::query::analyses;
 use berth_store::records::{analysis, fix_pull_request, pipeline, repository};
@@ -125,7 +126,9 @@ fn by_branches(
     known: &Known,
     branches: &std::collections::BTreeMap<String, Sha>,
 ) -> Result<Fate, GitError> {
-    let commit = known.it.commit.as_deref().and_then(Sha::parse);
+    // A mirror that was made anew does not know a commit that no branch has.
+    let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
+    let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?.flatten();
     let base = known.base.as_ref().and_then(|base| branches.get(base));
     if let (Some(commit), Some(base)) = (commit, base)
         && mirror.is_ancestor(&commit, base)?

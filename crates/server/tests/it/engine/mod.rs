@@ -9,6 +9,7 @@ mod fail;
 mod fix_ends;
 mod fixes;
 mod gates;
+mod injections;
 mod model;
 mod repository;
 mod rollback;
