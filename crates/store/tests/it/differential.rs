@@ -1,8 +1,9 @@
-//! The same random commands on the model in memory and on SQLite: the same answers, the same events, the same records.
+//! The same random commands on the model in memory and on a database: the same answers, the same events, the same records.
 //!
 //! Ids and times come from the model, so that both sides can be compared to the last byte.
 
 mod backend;
+mod beside;
 mod dump;
 
 use std::sync::Mutex;
@@ -42,7 +43,7 @@ const PLANTS: [Plant; 12] = [
 const SEED_OF_A_LONG_RUN: u64 = 119;
 
 #[test]
-fn sqlite_answers_and_keeps_what_the_model_does() {
+fn a_database_answers_and_keeps_what_the_model_does() {
     let database = Database::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -93,7 +94,7 @@ fn a_row_that_is_not_as_it_was_decided_is_a_difference() {
     for (number, change) in (0..).zip(changes) {
         let pair = perform(&database, number, SEED_OF_A_LONG_RUN).unwrap();
         pair.compare_dumps().unwrap();
-        database.beside.lock().unwrap().execute_batch(change).unwrap();
+        database.beside.lock().unwrap().change(&[(change, &[])]);
         assert!(pair.compare_dumps().is_err(), "nobody saw: {change}");
     }
 }
@@ -123,7 +124,7 @@ struct Pair<'d> {
 
 impl Pair<'_> {
     fn compare_dumps(&self) -> Result<(), String> {
-        dump::compare(&self.model, &self.run, &self.database.beside.lock().unwrap())
+        dump::compare(&self.model, &self.run, &mut self.database.beside.lock().unwrap())
     }
 
     fn perform(&mut self, command: &Command) -> Result<(), String> {
@@ -179,7 +180,7 @@ impl Pair<'_> {
 
     /// Writes what was decided before. A store that finds it outdated leaves no trace of it.
     fn commit(&mut self, step: Step, looked: Looked) -> Result<Step, String> {
-        let rows = |pair: &Self| dump::rows(&pair.database.beside.lock().unwrap(), pair.run.org);
+        let rows = |pair: &Self| dump::rows(&mut pair.database.beside.lock().unwrap(), pair.run.org);
         let step = self.model.commit_unwatched(step);
         let before = step.is_outdated.then(|| rows(self));
         let is_outdated = match self.run.commit(looked) {
