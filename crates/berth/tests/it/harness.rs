@@ -187,21 +187,33 @@ impl Captured {
 /// A data directory with the organization acme, and its owner's token.
 pub(crate) struct Home {
     temp: TempDir,
-    /// Where tests run on PostgreSQL.
-    postgres: Option<Scratch>,
+    /// `None`: SQLite in the directory.
+    database: Option<String>,
+    _postgres: Option<Scratch>,
     pub(crate) token: String,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let temp = tempfile::tempdir().expect("a temporary directory");
         let postgres = Scratch::if_wanted();
+        let home = Self::with(postgres.as_ref().map(Scratch::url));
+        Self { _postgres: postgres, ..home }
+    }
+
+    /// Over this database.
+    pub(crate) fn over(url: String) -> Self {
+        Self::with(Some(url))
+    }
+
+    fn with(database: Option<String>) -> Self {
+        let temp = tempfile::tempdir().expect("a temporary directory");
         let mut command = init_command(&temp.path().join("data"), "acme", "ada@acme.test");
-        if let Some(scratch) = &postgres {
-            command.args(["--database", &scratch.url()]);
+        if let Some(url) = &database {
+            command.args(["--database", url]);
         }
         let made = Process::start(&mut command).wait(START_MAX).json();
-        Self { temp, postgres, token: made["apiToken"].as_str().expect("a token").to_owned() }
+        let token = made["apiToken"].as_str().expect("a token").to_owned();
+        Self { temp, database, _postgres: None, token }
     }
 
     pub(crate) fn path(&self) -> std::path::PathBuf {
@@ -215,8 +227,8 @@ impl Home {
     pub(crate) fn serve_command(&self) -> Command {
         let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
         command.arg(self.path());
-        if let Some(scratch) = &self.postgres {
-            command.args(["--database", &scratch.url()]);
+        if let Some(url) = &self.database {
+            command.args(["--database", url]);
         }
         command
     }

@@ -64,9 +64,12 @@ fn begin(kept: &mut Option<PgConn>, address: &Address) -> Result<(PgConn, Timest
     if let Some(mut conn) = kept.take() {
         match conn.number(&text) {
             Ok(now) => return Ok((conn, Timestamp::from_micros(now))),
-            Err(error) if !conn.is_closed() => return Err(error),
-            // It was lost while nobody used it.
-            Err(_) => {}
+            Err(error) => {
+                // One that does not answer was lost while nobody used it.
+                if conn.batch("ROLLBACK").is_ok() {
+                    return Err(error);
+                }
+            }
         }
     }
     let mut conn = PgConn::open(address, Purpose::Read)?;

@@ -169,11 +169,13 @@ impl Writer {
                     conn.heads.doubt();
                     return Ok((conn, now));
                 }
-                Err(error) if !conn.is_closed() => {
-                    self.conn = conn.batch("ROLLBACK").is_ok().then_some(conn);
-                    return Err(error);
+                // One that still answers has waited too long for the lock. Any other was lost while nobody used it.
+                Err(error) => {
+                    if conn.batch("ROLLBACK").is_ok() {
+                        self.conn = Some(conn);
+                        return Err(error);
+                    }
                 }
-                Err(_) => {}
             }
         }
         let mut conn = PgConn::open(&self.address, Purpose::Write)?;

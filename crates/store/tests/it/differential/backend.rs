@@ -32,7 +32,7 @@ pub(super) struct Database {
     // Closed before its place is removed.
     store: Store,
     pub(super) beside: Mutex<Beside>,
-    _place: Where,
+    place: Where,
 }
 
 /// The run's side of the database.
@@ -70,6 +70,10 @@ pub(super) struct Asked {
 }
 
 impl Database {
+    pub(super) fn is_postgres(&self) -> bool {
+        self.place.postgres.is_some()
+    }
+
     pub(super) fn new() -> Self {
         let place = Where::new();
         let (store, beside) = (place.open(), Beside::at(&place));
@@ -83,7 +87,7 @@ impl Database {
             }
             tx.record(NewEvent::new(EventKind::MemberAdded, Subject::new("user", "cast", None)))
         });
-        people.map(|()| Self { store, beside: Mutex::new(beside), _place: place }).unwrap()
+        people.map(|()| Self { store, beside: Mutex::new(beside), place }).unwrap()
     }
 }
 
