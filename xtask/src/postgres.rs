@@ -5,9 +5,6 @@ use std::process::Command;
 
 use crate::tool::{apt_install, may_install, output};
 
-/// Told to the tests: the directory with `initdb` and `postgres`.
-pub(crate) const BIN_VARIABLE: &str = "BERTH_TEST_POSTGRES_BIN";
-
 const VERSION_MIN: u32 = 15;
 const PACKAGES: &str = "/usr/lib/postgresql";
 
@@ -35,7 +32,7 @@ pub(crate) fn install() -> Result<PathBuf, String> {
 
 pub(crate) fn missing(why: &str) -> String {
     format!(
-        "no PostgreSQL server of version {VERSION_MIN} or newer ({why}). The store's tests on PostgreSQL are \
+        "no PostgreSQL server of version {VERSION_MIN} or newer ({why}). Tests on PostgreSQL are \
          skipped. To run them: `apt-get install postgresql` (Debian, Ubuntu) or `brew install postgresql` \
          (macOS), or put the directory with `initdb` on PATH."
     )

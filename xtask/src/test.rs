@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use berth_testkit::Server;
+
 use crate::schemathesis::{self, Verdict};
 use crate::tool::{cargo, cargo_has, run as run_command};
 use crate::web::{self, NoNode};
@@ -34,7 +36,13 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     if !quick {
         steps.push(step("lint", "cargo clippy, a cold build takes some minutes", lint));
     }
-    steps.push(step("tests", "all tests, a cold build takes some minutes", || tests(&found)));
+    steps.push(step("tests", "all tests, a cold build takes some minutes", || tests(&found, &[])));
+    steps.push(step("postgres", "the store, environments and the engine once more, on PostgreSQL", || {
+        match &found.server {
+            None => Outcome::Skipped(postgres::missing("see above")),
+            Some(_) => tests(&found, &[(berth_testkit::DATABASE_VARIABLE, "postgres")]),
+        }
+    }));
     if !quick {
         steps.push(step("api", "requests made up from the OpenAPI document", api));
         steps.extend(dashboard_steps());
@@ -56,6 +64,8 @@ fn step(name: &'static str, what: &str, work: impl FnOnce() -> Outcome) -> Step 
 #[derive(Default)]
 struct Found {
     postgres: Option<PathBuf>,
+    /// One for all tests: it is removed when they have ended.
+    server: Option<Server>,
     npm: Option<PathBuf>,
 }
 
@@ -77,6 +87,10 @@ fn tools(quick: bool, into: &mut Found) -> Outcome {
     match found {
         Ok(found) => {
             println!("    PostgreSQL in {}", found.display());
+            match Server::start(&found) {
+                Ok(server) => into.server = Some(server),
+                Err(why) => return Outcome::Failed(format!("PostgreSQL does not start: {why}")),
+            }
             into.postgres = Some(found);
             packages.map_or_else(Outcome::Skipped, |()| Outcome::Passed)
         }
@@ -104,16 +118,32 @@ fn lint() -> Outcome {
     run_command(&mut cargo(args)).map_or_else(Outcome::Failed, |()| Outcome::Passed)
 }
 
-fn tests(found: &Found) -> Outcome {
-    let mut command = if cargo_has("nextest") {
+/// Tests that show what a database is for. The same programs as before: nothing is built anew.
+const ON_POSTGRES: &str = "(package(berth-store) & test(/^(differential|feed|found|lists|once|registries|transactions)::/) & not test(a_mistake_on_one_side)) | \
+     (package(berth-server) & test(/^(environments|events|follow|once)::/)) | \
+     (package(berth-server) & test(/^engine::/) & not test(/^engine::model::/)) | \
+     (package(berth) & test(/^(crash|linear::served)::/))";
+
+fn tests(found: &Found, told: &[(&str, &str)]) -> Outcome {
+    let has_nextest = cargo_has("nextest");
+    if !has_nextest && !told.is_empty() {
+        return Outcome::Skipped("cargo-nextest is not installed: `cargo install cargo-nextest`".into());
+    }
+    let mut command = if has_nextest {
         cargo(["nextest", "run", "--workspace", "--no-fail-fast"])
     } else {
         println!("    cargo-nextest is not installed; `cargo test` does the same, slower");
         // Documentation has no tests; building them takes as long as running all others.
         cargo(["test", "--quiet", "--workspace", "--all-targets", "--no-fail-fast"])
     };
+    if !told.is_empty() {
+        command.args(["-E", ON_POSTGRES]).envs(told.iter().copied());
+    }
     if let Some(bin) = &found.postgres {
-        command.env(postgres::BIN_VARIABLE, bin);
+        command.env(berth_testkit::BIN_VARIABLE, bin);
+    }
+    if let Some(server) = &found.server {
+        command.env(berth_testkit::SERVER_VARIABLE, server.url("postgres"));
     }
     if let Some(dir) = &found.npm {
         command.env(npm::VARIABLE, dir);

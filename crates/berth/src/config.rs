@@ -166,16 +166,6 @@ pub(crate) fn parse_public_url(url: &str) -> Result<String, &'static str> {
     }
 }
 
-/// PostgreSQL is a later version's; better to say so than to start on the wrong database.
-pub(crate) fn refuse_postgres(database: Option<&str>) -> anyhow::Result<()> {
-    match database {
-        None => Ok(()),
-        Some(_) => anyhow::bail!(
-            "this version keeps its data in SQLite and does not support --database yet; leave it away"
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::parse_public_url;

@@ -28,9 +28,9 @@ pub(crate) fn start(
     hidden: &[PathBuf],
 ) -> anyhow::Result<Option<Runner>> {
     let config = app.config();
-    let work_dir = config.data_dir.join("work");
+    let work_dir = config.own_dir.join("work");
     // Builds begin again from the beginning.
-    kill_left_over(&build_dir(&config.data_dir)).context("what an earlier build left cannot be stopped")?;
+    kill_left_over(&build_dir(&config.own_dir)).context("what an earlier build left cannot be stopped")?;
     let Some(labels) = config.runner_labels.clone() else {
         // The server calls what an earlier one ran lost: it has to be gone, too.
         kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;

@@ -24,6 +24,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where logs and artifacts lie, beside the database. Nothing is made there before the first of them is.
     pub data_dir: PathBuf,
+    /// Where this server keeps what no other one touches. The same, where it is alone.
+    pub own_dir: PathBuf,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
     pub public_url: Option<String>,
     /// Proxies whose `X-Forwarded-For` is believed.
@@ -62,6 +64,7 @@ impl Config {
         Self {
             listen,
             data_dir: PathBuf::from("berth-data"),
+            own_dir: PathBuf::from("berth-data"),
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,

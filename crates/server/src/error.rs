@@ -87,6 +87,14 @@ impl AppError {
                 tracing::warn!(%inside, "store unavailable");
                 Problem::new(Code::Unavailable, "the server cannot answer this right now; please try again")
             }
+            AppError::Store(StoreError::Unknown(inside)) => {
+                tracing::warn!(%inside, "the outcome of a commit is unknown");
+                Problem::new(
+                    Code::Unavailable,
+                    "it is not known whether this was done: the database was lost while it was written. \
+                     Repeat the request with the same Idempotency-Key to find out, or look before you repeat it",
+                )
+            }
             AppError::Store(StoreError::Bug(inside)) | AppError::Fault(inside) => {
                 tracing::error!(%inside, "request failed");
                 Problem::new(

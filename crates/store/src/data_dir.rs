@@ -25,43 +25,26 @@ const NETWORK_FILE_SYSTEMS: &[(i64, &str)] = &[
     (0x00c3_6400, "Ceph"),
 ];
 
-/// A directory this process owns until the value is dropped.
+/// Servers that share a directory; each has a place in it that is its own.
+const REPLICAS_MAX: u32 = 64;
+
+/// A directory this process owns until the value is dropped, alone or with others.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    _lock: File,
+    /// What this process has to itself.
+    own: PathBuf,
+    _locks: Vec<File>,
 }
 
 impl DataDir {
-    /// Opens the directory, making it if need be, and takes its lock.
+    /// Opens the directory, making it if need be, and takes its lock: the database is in it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: path.display().to_string(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(io("cannot create"))?;
+        make(path)?;
         refuse_network(path)?;
-        let mut lock = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path.join("berth.lock"))
-            .map_err(io("cannot lock"))?;
-        let deadline = Instant::now() + LOCK_WAIT;
-        while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            if error != rustix::io::Errno::WOULDBLOCK {
-                return Err(io("cannot lock")(error.into()));
-            }
-            if Instant::now() > deadline {
-                let mut owner = String::new();
-                let _ = lock.read_to_string(&mut owner);
-                return Err(OpenError::Refused(format!(
-                    "{} is in use by another berth (process {}). Stop it first: one server owns a data directory.",
-                    path.display(),
-                    owner.trim(),
-                )));
-            }
-            std::thread::sleep(LOCK_RETRY);
-        }
+        let mut lock = lock_file(&path.join("berth.lock"))?;
+        take(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
         lock.set_len(0).and_then(|()| lock.rewind()).map_err(io("cannot lock"))?;
         writeln!(lock, "{}", std::process::id()).map_err(io("cannot lock"))?;
         // SQLite gives its other files the mode of this one: nobody else reads hashes of tokens and passwords.
@@ -72,7 +55,29 @@ impl DataDir {
             .mode(0o600)
             .open(database)
             .map_err(io("cannot create"))?;
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
+    }
+
+    /// Opens the directory together with other servers: the database is elsewhere. Each gets a place of its own in it, the
+    /// first that nobody has: what lies there was left by a process that has ended.
+    pub fn open_shared(path: &Path) -> Result<Self, OpenError> {
+        make(path)?;
+        let shared = lock_file(&path.join("berth.lock"))?;
+        take(path, &shared, FlockOperation::NonBlockingLockShared)?;
+        for number in 0..REPLICAS_MAX {
+            let own = path.join("servers").join(number.to_string());
+            make(&own)?;
+            let lock = lock_file(&own.join("berth.lock"))?;
+            if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Ok(Self { path: path.to_owned(), own, _locks: vec![lock, shared] });
+            }
+        }
+        Err(OpenError::Refused(format!("{} has {REPLICAS_MAX} servers already", path.display())))
+    }
+
+    /// What no other server touches: where steps run, and the socket of the operator.
+    pub fn own(&self) -> &Path {
+        &self.own
     }
 
     pub fn path(&self) -> &Path {
@@ -82,6 +87,43 @@ impl DataDir {
     pub fn database(&self) -> PathBuf {
         self.path.join("berth.db")
     }
+}
+
+fn make(path: &Path) -> Result<(), OpenError> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|source| OpenError::Io { action: "cannot create", path: path.display().to_string(), source })
+}
+
+fn lock_file(path: &Path) -> Result<File, OpenError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.open(path).map_err(|source| OpenError::Io {
+        action: "cannot lock",
+        path: path.display().to_string(),
+        source,
+    })
+}
+
+fn take(path: &Path, mut lock: &File, operation: FlockOperation) -> Result<(), OpenError> {
+    let deadline = Instant::now() + LOCK_WAIT;
+    while let Err(error) = flock(lock, operation) {
+        if error != rustix::io::Errno::WOULDBLOCK {
+            let (action, path) = ("cannot lock", path.display().to_string());
+            return Err(OpenError::Io { action, path, source: error.into() });
+        }
+        if Instant::now() > deadline {
+            let mut owner = String::new();
+            let _ = lock.read_to_string(&mut owner);
+            return Err(OpenError::Refused(format!(
+                "{} is in use by another berth (process {}). Stop it first: one server owns a data directory, or \
+                 several that share a PostgreSQL.",
+                path.display(),
+                owner.trim(),
+            )));
+        }
+        std::thread::sleep(LOCK_RETRY);
+    }
+    Ok(())
 }
 
 fn refuse_network(path: &Path) -> Result<(), OpenError> {
@@ -108,6 +150,20 @@ mod tests {
         let second = DataDir::open(temp.path()).err().unwrap().to_string();
         assert!(second.contains(&format!("process {}", std::process::id())), "{second}");
         drop(first);
+        DataDir::open(temp.path()).unwrap();
+    }
+
+    #[test]
+    fn servers_of_one_postgresql_share_it_and_have_a_place_each() {
+        let temp = tempfile::tempdir().unwrap();
+        let first = DataDir::open_shared(temp.path()).unwrap();
+        let second = DataDir::open_shared(temp.path()).unwrap();
+        assert_ne!(first.own(), second.own());
+        assert!(DataDir::open(temp.path()).is_err(), "not together with one on SQLite");
+        let place = first.own().to_owned();
+        drop(first);
+        assert_eq!(DataDir::open_shared(temp.path()).unwrap().own(), place, "what is left there is nobody's");
+        drop(second);
         DataDir::open(temp.path()).unwrap();
     }
 

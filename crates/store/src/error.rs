@@ -5,6 +5,9 @@ pub enum StoreError {
     /// The store is shutting down, overloaded or broken; nothing was written.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
+    /// The connection was lost while a commit was under way: it may have happened. A repeat with the same key finds out.
+    #[error("it is not known whether it was written: {0}")]
+    Unknown(String),
     /// The disk failed under the database: stop acknowledging, end the process, recover at the next start.
     #[error("the database failed: {0}")]
     Broken(String),

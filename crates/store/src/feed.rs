@@ -51,6 +51,12 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
+    /// Organizations that somebody follows.
+    pub(crate) fn followed(&self) -> Vec<OrgId> {
+        let organizations = self.shared.organizations.lock().unwrap_or_else(PoisonError::into_inner);
+        organizations.keys().copied().collect()
+    }
+
     /// Never waits. Whoever begins to follow after this finds the events in the store.
     pub(crate) fn publish(&self, events: Vec<Event>) {
         if events.is_empty() || self.shared.followers.load(Ordering::SeqCst) == 0 {

@@ -62,14 +62,14 @@ pub enum Earlier {
     Different,
 }
 
-pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
-    let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let found = match tx.row(&FIND, &[once.digest(), oldest.into()])? {
+pub fn find(db: &mut impl Read, once: &OnceKey) -> Result<Earlier, StoreError> {
+    let oldest = db.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
+    let found = match db.row(&FIND, &[once.digest(), oldest.into()])? {
         Some(row) => Some(row),
         None => {
             let key = [&once.caller, &once.operation, &once.key].map(|part| part.as_str().into());
             let params: Vec<Value> = key.into_iter().chain([oldest.into()]).collect();
-            tx.row(&FIND_OLDER, &params)?
+            db.row(&FIND_OLDER, &params)?
         }
     };
     let Some(row) = found else { return Ok(Earlier::None) };

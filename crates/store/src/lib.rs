@@ -6,12 +6,16 @@
 pub mod chain;
 pub mod data_dir;
 pub mod error;
+mod fail;
 pub mod feed;
 pub mod idempotency;
+mod job;
 mod lists;
 pub mod migrations;
 pub mod outbox;
+mod postgres;
 pub mod query;
+mod queue;
 pub mod records;
 pub mod sql;
 mod sqlite;
@@ -19,7 +23,6 @@ mod trail;
 mod tx;
 mod value;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use berth_core::id::OrgId;
@@ -31,28 +34,44 @@ pub use error::{OpenError, StoreError};
 pub use tx::{Context, Read, Reader, Tx};
 pub use value::{Row, Value, text};
 
-use sqlite::{Ahead, Readers, Writer};
+use job::{Job, Look};
 
 pub struct Store {
-    // Readers stop before the writer, whose last act is to empty the write-ahead log.
-    readers: Readers,
-    writer: Writer,
-    // Ends after the writer, which is the one that tells it.
+    // Ends before the feed, whose news come from it.
+    driver: Driver,
     feed: Feed,
     /// The upper part of every fence given by this program.
     epoch: i64,
+}
+
+enum Driver {
+    // Readers stop before the writer, whose last act is to empty the write-ahead log.
+    Sqlite { readers: sqlite::Readers, writer: sqlite::Writer },
+    Postgres(postgres::Postgres),
 }
 
 impl Store {
     /// Opens the SQLite database at `path`, making or migrating it if need be.
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
-        let ahead = Ahead::default();
+        let ahead = sqlite::Ahead::default();
         let epoch = sqlite::migrate(path, sqlite::now(&ahead))?;
         let (feed, publisher) = Feed::start()?;
-        let writer = Writer::start(path, publisher, ahead.clone())?;
-        let readers = Readers::start(path, reader_count(), &ahead)?;
-        Ok(Self { readers, writer, feed, epoch })
+        let writer = sqlite::Writer::start(path, publisher, ahead.clone())?;
+        let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
+        Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch })
+    }
+
+    /// Opens the PostgreSQL database at `url`, migrating it if need be. Several servers may have it open.
+    pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
+        let (feed, publisher) = Feed::start()?;
+        let (database, epoch) = postgres::Postgres::open(url, reader_count(), publisher)?;
+        Ok(Self { driver: Driver::Postgres(database), feed, epoch })
+    }
+
+    /// Whether other servers may be writing to the same database.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.driver, Driver::Postgres(_))
     }
 
     /// Runs `work` in a transaction; everything it wrote is durable when this answers, or nothing is.
@@ -65,8 +84,9 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (job, answer) = job(context, self.epoch, work);
-        self.writer.send(job).await?;
+        let org = context.org;
+        let (job, answer) = job::change(context, self.epoch, work);
+        self.send(org, job).await?;
         answer.await.unwrap_or_else(|_| Err(lost().into()))
     }
 
@@ -80,8 +100,12 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (job, answer) = job(context, self.epoch, work);
-        self.writer.send_blocking(job)?;
+        let org = context.org;
+        let (job, answer) = job::change(context, self.epoch, work);
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.send_blocking(job)?,
+            Driver::Postgres(database) => database.send_blocking(org, job)?,
+        }
         answer.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
     }
 
@@ -107,13 +131,19 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let (tell, answer) = oneshot::channel();
-        self.readers.send(Box::new(move |conn, now| {
-            let mut reader = Reader::new(conn, org, now);
-            let result = catch_unwind(AssertUnwindSafe(|| work(&mut reader)));
-            let _ = tell.send(result.unwrap_or_else(|_| Err(panicked().into())));
-        }))?;
+        let (look, answer): (Look, _) = job::look(org, work);
+        match &self.driver {
+            Driver::Sqlite { readers, .. } => readers.send(look)?,
+            Driver::Postgres(database) => database.look(look)?,
+        }
         Ok(answer)
+    }
+
+    async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.send(job).await,
+            Driver::Postgres(database) => database.send(org, job).await,
+        }
     }
 
     /// As [`Store::read`], for threads without a runtime.
@@ -135,48 +165,22 @@ impl Store {
         self.feed.follow(org)
     }
 
+    /// Changes when another server has committed something. `None`: there are no others.
+    pub fn nudged(&self) -> Option<watch::Receiver<()>> {
+        match &self.driver {
+            Driver::Sqlite { .. } => None,
+            Driver::Postgres(database) => Some(database.nudged()),
+        }
+    }
+
     /// Becomes `Some` when the disk failed and the process should end.
     pub fn broken(&self) -> watch::Receiver<Option<StoreError>> {
-        self.writer.broken()
-    }
-}
-
-fn job<T, E>(
-    context: Context,
-    epoch: i64,
-    work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-) -> (sqlite::Job, oneshot::Receiver<Result<T, E>>)
-where
-    T: Send + 'static,
-    E: From<StoreError> + Send + 'static,
-{
-    let (tell, answer) = oneshot::channel();
-    let job: sqlite::Job = Box::new(move |conn, now| {
-        let mut tx = Tx::new(conn, context, now, epoch);
-        let result = catch_unwind(AssertUnwindSafe(|| {
-            let value = work(&mut tx)?;
-            Ok((value, tx.finish()?))
-        }));
-        let (result, events) = match result.unwrap_or_else(|_| Err(panicked().into())) {
-            Ok((value, events)) => (Ok(value), events),
-            Err(error) => (Err(error), Vec::new()),
-        };
-        sqlite::Ran {
-            keep: result.is_ok(),
-            events,
-            answer: Box::new(move |failure| {
-                let _ = tell.send(match failure {
-                    None => result,
-                    Some(error) => Err(error.into()),
-                });
-            }),
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.broken(),
+            // It has its own disks, and comes back by itself.
+            Driver::Postgres(_) => watch::channel(None).1,
         }
-    });
-    (job, answer)
-}
-
-fn panicked() -> StoreError {
-    StoreError::Bug("a panic inside a transaction; nothing was written".into())
+    }
 }
 
 fn lost() -> StoreError {

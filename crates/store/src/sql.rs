@@ -61,6 +61,8 @@ pub(crate) use statements;
 pub enum Engine {
     Sqlite,
     Postgres,
+    /// For those who only look: they lock nothing.
+    PostgresSnapshot,
 }
 
 const TOKENS: &[(&str, &str, &str)] = &[
@@ -73,10 +75,10 @@ const TOKENS: &[(&str, &str, &str)] = &[
 pub fn render(text: &str, engine: Engine) -> String {
     let mut out = match engine {
         Engine::Sqlite => text.replace('$', "?"),
-        Engine::Postgres => text.to_owned(),
+        Engine::Postgres | Engine::PostgresSnapshot => text.to_owned(),
     };
     for (token, sqlite, postgres) in TOKENS {
-        out = out.replace(token, if engine == Engine::Sqlite { sqlite } else { postgres });
+        out = out.replace(token, if engine == Engine::Postgres { postgres } else { sqlite });
     }
     out
 }
@@ -113,6 +115,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::records::environment::STATEMENTS,
         crate::records::instance::STATEMENTS,
         crate::records::key::STATEMENTS,
+        crate::records::lease::STATEMENTS,
         crate::records::organization::STATEMENTS,
         crate::records::member::STATEMENTS,
         crate::records::pipeline::STATEMENTS,
@@ -148,6 +151,7 @@ mod tests {
         let text = "SELECT a FROM t WHERE b = $2 AND c = $1 {for_update}";
         assert_eq!(render(text, Engine::Sqlite), "SELECT a FROM t WHERE b = ?2 AND c = ?1 ");
         assert_eq!(render(text, Engine::Postgres), "SELECT a FROM t WHERE b = $2 AND c = $1 FOR UPDATE");
+        assert_eq!(render(text, Engine::PostgresSnapshot), "SELECT a FROM t WHERE b = $2 AND c = $1 ");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The audit trail: events in the order they were committed, numbered without gaps per organization and chained.
 //!
-//! Here they are sealed in the transaction that records them: one thread writes, so nobody waits for a head. A driver
-//! with many writers records them unsealed and hands what was committed to [`chain::seal`], a batch at a time.
+//! They are sealed in the transaction that records them: whoever writes has the organization to itself until the commit, so
+//! the order of numbers is the order of commits.
 
 use std::collections::HashMap;
 
@@ -31,10 +31,15 @@ statements! {
 /// Events that are not in the index yet; whoever looks for some reads these one by one. One more, and all are indexed.
 const TAIL_MAX: usize = 128;
 
+/// Organizations whose histories a connection remembers; beyond it all are read again.
+const DOUBTED_MAX: usize = 256;
+
 /// Where the histories end that a connection writes. What one commit moves is written once, with the commit.
 #[derive(Debug, Default)]
 pub struct Heads {
     known: HashMap<OrgId, Known>,
+    /// Known in earlier transactions, where others write too.
+    doubted: HashMap<OrgId, Known>,
     /// Moved since the last commit.
     moved: Vec<OrgId>,
     /// What the running job has changed, in case it is undone.
@@ -84,6 +89,21 @@ impl Heads {
         }
         let known = &self.known;
         self.moved.retain(|org| known.get(org).is_some_and(|known| known.head.sequence != known.stored));
+    }
+
+    /// Somebody else may have moved them since: each is compared with the database before it is used again.
+    pub(crate) fn doubt(&mut self) {
+        self.doubted.extend(self.known.drain());
+        self.moved.clear();
+        if self.doubted.len() > DOUBTED_MAX {
+            self.doubted.clear();
+        }
+    }
+
+    /// Whether what was known before still holds; then it is used again.
+    fn recall(&mut self, org: OrgId, head: &Head, indexed: i64) -> bool {
+        let before = self.doubted.remove(&org).filter(|it| it.head == *head && it.indexed == indexed);
+        before.map(|it| self.known.insert(org, it)).is_some()
     }
 
     /// Nothing of the transaction was kept: ask the database again.
@@ -176,7 +196,10 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreErr
 
 /// Where the history stands in the database.
 fn learn(tx: &mut Tx<'_>, org: OrgId) -> Result<Head, StoreError> {
-    let (head, indexed) = (events::head(tx)?, events::indexed(tx)?);
+    let (head, indexed) = events::stands(tx)?;
+    if tx.heads().recall(org, &head, indexed) {
+        return Ok(head);
+    }
     let tail = events::after(tx, indexed, head.sequence, i64::MAX)?;
     let found = |event: &Event| (event.sequence, terms(&event.kind, &event.actor, &event.subjects));
     tx.heads().learn(org, head.clone(), indexed, tail.iter().map(found).collect());

@@ -10,8 +10,8 @@ use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 
-use super::{open_store, open_vault, say, told};
-use crate::config::{Settings, refuse_postgres};
+use super::{open, open_vault, say, told};
+use crate::config::Settings;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     /// E-mail address of its owner
     #[arg(long, value_parser = Email::parse)]
     email: Email,
-    /// Address of a PostgreSQL database (not supported by this version yet)
+    /// Address of a PostgreSQL database [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// File with the root key; made if it is not there [default: DIR/root.key]
@@ -40,13 +40,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(args.config.as_deref())?;
-    refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
-    let dir = DataDir::open(args.data_dir.as_deref().unwrap_or(&settings.data_dir))?;
+    let database = args.database.as_deref().or(settings.database.as_deref());
+    let (dir, store) = open(args.data_dir.as_deref().unwrap_or(&settings.data_dir), database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
-    let store = open_store(&dir)?;
     open_vault(&store, &dir, key, WhenMissing::Create)?;
     let created = create_organization(&store, args.org.clone(), args.email.clone()).map_err(told)?;
-    say(&if args.json { as_json(&created).to_string() } else { for_people(&created, &dir) })?;
+    say(&if args.json { as_json(&created).to_string() } else { for_people(&created, &dir, database) })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -59,13 +58,15 @@ fn as_json(created: &Created) -> serde_json::Value {
     })
 }
 
-fn for_people(created: &Created, dir: &DataDir) -> String {
+fn for_people(created: &Created, dir: &DataDir, database: Option<&str>) -> String {
+    // The address may hold a password, and this is kept by terminals.
+    let database = if database.is_some() { " --database postgres://…" } else { "" };
     format!(
         "Organization  {}  {}\n\
          Owner         {}\n\
          Password      {}\n\
          API token     {}\n\n\
-         Password and token are shown only now. Next:\n  berth serve --data-dir {}",
+         Password and token are shown only now. Next:\n  berth serve --data-dir {}{database}",
         created.org.slug,
         created.org.id,
         created.user.email,

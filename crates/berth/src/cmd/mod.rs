@@ -37,8 +37,17 @@ fn told(error: AppError) -> anyhow::Error {
     }
 }
 
-fn open_store(dir: &DataDir) -> anyhow::Result<Store> {
-    Store::open_sqlite(&dir.database()).with_context(|| format!("cannot open {}", dir.database().display()))
+/// The data directory and the store: in it, or at the address of a PostgreSQL that other servers may use too.
+fn open(data_dir: &std::path::Path, database: Option<&str>) -> anyhow::Result<(DataDir, Store)> {
+    match database {
+        None => {
+            let dir = DataDir::open(data_dir)?;
+            let store = Store::open_sqlite(&dir.database());
+            let store = store.with_context(|| format!("cannot open {}", dir.database().display()))?;
+            Ok((dir, store))
+        }
+        Some(url) => Ok((DataDir::open_shared(data_dir)?, Store::open_postgres(url)?)),
+    }
 }
 
 fn key_path(dir: &DataDir, given: Option<&std::path::Path>) -> std::path::PathBuf {

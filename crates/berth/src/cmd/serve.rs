@@ -16,15 +16,14 @@ use berth_server::egress::Allowed;
 use berth_server::forge::ForgeAt;
 use berth_server::serve::serve;
 use berth_server::vault::WhenMissing;
-use berth_store::data_dir::DataDir;
 use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{open_store, open_vault, say, told};
-use crate::config::{RunnerSettings, SandboxLevel, Settings, parse_public_url, refuse_postgres};
+use super::{open, open_vault, say, told};
+use crate::config::{RunnerSettings, SandboxLevel, Settings, parse_public_url};
 use crate::embedded;
 use crate::logging;
 
@@ -36,7 +35,7 @@ pub(crate) struct Args {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// Address of a PostgreSQL database (not supported by this version yet)
+    /// Address of a PostgreSQL database, postgres://user:password@host/name, that servers may share [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
     database: Option<String>,
     /// How people reach the server, for example https://berth.acme.test
@@ -82,7 +81,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(args.config.as_deref())?;
     logging::start(&settings.log, args.demo);
-    refuse_postgres(args.database.as_deref().or(settings.database.as_deref()))?;
+    let database = args.database.as_deref().or(settings.database.as_deref());
     let listen = args.listen.unwrap_or(settings.listen);
     let config = Config {
         public_url: args.public_url.clone().or(settings.public_url),
@@ -103,6 +102,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let stop = stop_on_signal(&runtime)?;
     if args.demo {
         let temp = tempfile::Builder::new().prefix("berth-demo-").tempdir()?;
+        anyhow::ensure!(database.is_none(), "a demo keeps its data to itself: leave --database away");
         return run_demo(args, config, &runner, temp.path(), runtime, stop);
     }
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
@@ -111,11 +111,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "there is no data directory at {}. Run `berth init` first.",
         data_dir.display()
     );
-    let dir = DataDir::open(data_dir)?;
+    let (dir, store) = open(data_dir, database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
-    let store = open_store(&dir)?;
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
-    let config = Config { data_dir: dir.path().to_owned(), ..config };
+    let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let hidden: Vec<PathBuf> =
         [key, args.config.as_deref()].into_iter().flatten().map(Path::to_owned).collect();
@@ -142,11 +141,10 @@ fn run_demo(
     runtime: Runtime,
     stop: CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let dir = DataDir::open(temp)?;
-    let store = open_store(&dir)?;
+    let (dir, store) = open(temp, None)?;
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let organizations = demo::fill(&store).map_err(told)?;
-    let config = Config { data_dir: dir.path().to_owned(), ..config };
+    let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
     listen_and_serve(runtime, app, runner, &[], when_taken, |address| {
@@ -181,8 +179,8 @@ fn listen_and_serve(
         announce(listener.local_addr()?)?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();
-        let data_dir = app.config().data_dir.clone();
-        let admin = admin::serve(app.clone(), &data_dir);
+        let own_dir = app.config().own_dir.clone();
+        let admin = admin::serve(app.clone(), &own_dir);
         let running = embedded::run(runner, stop.clone());
         let serving = async { tokio::join!(serve(app, listener), admin, running) };
         let failed = async {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use berth_testkit::Scratch;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -186,15 +187,33 @@ impl Captured {
 /// A data directory with the organization acme, and its owner's token.
 pub(crate) struct Home {
     temp: TempDir,
+    /// `None`: SQLite in the directory.
+    database: Option<String>,
+    _postgres: Option<Scratch>,
     pub(crate) token: String,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
+        let postgres = Scratch::if_wanted();
+        let home = Self::with(postgres.as_ref().map(Scratch::url));
+        Self { _postgres: postgres, ..home }
+    }
+
+    /// Over this database.
+    pub(crate) fn over(url: String) -> Self {
+        Self::with(Some(url))
+    }
+
+    fn with(database: Option<String>) -> Self {
         let temp = tempfile::tempdir().expect("a temporary directory");
-        let path = temp.path().join("data");
-        let made = init(&path, "acme", "ada@acme.test").json();
-        Self { temp, token: made["apiToken"].as_str().expect("a token").to_owned() }
+        let mut command = init_command(&temp.path().join("data"), "acme", "ada@acme.test");
+        if let Some(url) = &database {
+            command.args(["--database", url]);
+        }
+        let made = Process::start(&mut command).wait(START_MAX).json();
+        let token = made["apiToken"].as_str().expect("a token").to_owned();
+        Self { temp, database, _postgres: None, token }
     }
 
     pub(crate) fn path(&self) -> std::path::PathBuf {
@@ -208,14 +227,21 @@ impl Home {
     pub(crate) fn serve_command(&self) -> Command {
         let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
         command.arg(self.path());
+        if let Some(url) = &self.database {
+            command.args(["--database", url]);
+        }
         command
     }
 }
 
 /// `berth init --json` in this directory.
 pub(crate) fn init(dir: &Path, org: &str, email: &str) -> Ran {
+    Process::start(&mut init_command(dir, org, email)).wait(START_MAX)
+}
+
+fn init_command(dir: &Path, org: &str, email: &str) -> Command {
     let dir = dir.to_str().expect("a path in UTF-8");
-    run(&["init", "--data-dir", dir, "--org", org, "--email", email, "--json"])
+    berth(&["init", "--data-dir", dir, "--org", org, "--email", email, "--json"])
 }
 
 /// A server that accepts requests.

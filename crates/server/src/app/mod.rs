@@ -88,7 +88,7 @@ use crate::rate::Rates;
 use crate::registries::{Builder, Registries};
 use crate::streams::Streams;
 use crate::vault::Vault;
-use crate::work::Syncs;
+use crate::work::{Lead, Syncs};
 
 pub struct App {
     pub(crate) store: Store,
@@ -118,6 +118,8 @@ pub struct App {
     pub(crate) notify: Notify,
     /// Looks into failures.
     pub(crate) analyses: Analyses,
+    /// Whether this server does the background work.
+    pub(crate) lead: Lead,
     /// How far what is deployed is behind.
     behind: deployed::Behind,
     /// Cancelled when the server stops: streams and background work end on it.
@@ -134,7 +136,7 @@ impl App {
         let logs = LogStore::new(config.data_dir.join("logs"));
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         let (git, syncs) = (Mirrors::new(&config.data_dir, config.git_max), Syncs::default());
-        let registries = Registries::new(&config.data_dir);
+        let registries = Registries::new(&config.data_dir, &config.own_dir);
         let policy = Policy { allowed: config.egress_allow.clone() };
         let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);
         let notify = Notify::default();
@@ -157,6 +159,7 @@ impl App {
             fixes: Fixes::default(),
             notify,
             analyses: Analyses::default(),
+            lead: Lead::default(),
             behind: deployed::Behind::default(),
             shutdown,
         }
@@ -275,9 +278,7 @@ impl App {
     /// The answer an earlier request with this key got, for use cases that must know before they begin.
     async fn earlier(&self, once: Option<OnceKey>) -> Result<Option<StoredAnswer>, AppError> {
         let Some(once) = once else { return Ok(None) };
-        let found = self
-            .store
-            .transact(Context::system(None), move |tx| Ok::<_, AppError>(idempotency::find(tx, &once)?));
+        let found = self.store.read(None, move |db| Ok::<_, AppError>(idempotency::find(db, &once)?));
         match found.await? {
             Earlier::None => Ok(None),
             Earlier::Same(answer) => Ok(Some(answer)),

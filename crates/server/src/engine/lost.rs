@@ -1,7 +1,8 @@
 //! Lost: attempts whose runner is gone are reported as such.
 //!
-//! How long a runner has been silent is measured on this process's own monotonic clock. The first look is special: a
-//! data directory belongs to one process at a time, so the attempts of another one's embedded runner ended with it.
+//! How long a runner has been silent is measured on this process's own monotonic clock. Where a server is alone the first
+//! look is special: the attempts of another one's embedded runner ended with it. Where several share a database, other
+//! such runners may be alive, and time in which the database could not be asked is not counted: nobody could renew.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -22,11 +23,14 @@ const RUNNER_LOST: Duration = Duration::from_secs(RUNNER_LOST_S.unsigned_abs());
 /// Attempts looked at in one go; more than all the runners of an installation execute.
 pub(super) const LIVE_MAX: i64 = 16_384;
 
+/// Between two looks, where all is well; longer ones are times in which nobody could renew.
+const LOOK_GAP_MAX: Duration = Duration::from_secs(5);
+
 /// How long each attempt has been silent, by nonce.
 #[derive(Default)]
 pub(crate) struct Watches {
     watched: HashMap<String, Watch>,
-    has_looked: bool,
+    looked_at: Option<Instant>,
 }
 
 struct Watch {
@@ -36,15 +40,20 @@ struct Watch {
 
 impl Watches {
     /// Which of these are lost by now. What is no longer among them is forgotten.
-    fn lost(&mut self, live: Vec<Live>, boot: &str, now: Instant) -> Vec<Live> {
+    fn lost(&mut self, live: Vec<Live>, boot: &str, is_alone: bool, now: Instant) -> Vec<Live> {
         let mut before = std::mem::take(&mut self.watched);
-        let is_first_look = !std::mem::replace(&mut self.has_looked, true);
+        let looked_at = self.looked_at.replace(now);
+        let is_first_look = looked_at.is_none() && is_alone;
+        let since = looked_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let blind = if is_alone { Duration::ZERO } else { since.saturating_sub(LOOK_GAP_MAX) };
         let mut lost = Vec::new();
         for attempt in live {
             let is_gone = is_first_look && attempt.runner.starts_with(EMBEDDED) && attempt.runner != boot;
             let patience = if is_gone { Duration::ZERO } else { RUNNER_LOST };
             let watch = match before.remove(&attempt.nonce) {
-                Some(watch) if watch.renewal == attempt.renewal => watch,
+                Some(watch) if watch.renewal == attempt.renewal => {
+                    Watch { lost_at: watch.lost_at + blind, ..watch }
+                }
                 _ => Watch { renewal: attempt.renewal, lost_at: now + patience },
             };
             let is_lost = watch.lost_at <= now;
@@ -60,7 +69,8 @@ impl Watches {
 /// One that cannot be reported is tried again at the next look.
 pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
     let live = app.store.read(None, |db| Ok::<_, AppError>(runs::live(db, LIVE_MAX)?)).await?;
-    let lost = app.engine.watches().lost(live, app.engine.boot(), Instant::now());
+    let is_alone = !app.store.is_shared();
+    let lost = app.engine.watches().lost(live, app.engine.boot(), is_alone, Instant::now());
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
         match report_lost(app, attempt).await {
@@ -118,16 +128,30 @@ mod tests {
     fn what_an_earlier_process_left_is_lost_at_the_first_look_and_until_it_is_reported() {
         let (mut watches, now) = (Watches::default(), Instant::now());
         let found = || vec![attempt("boot_old", "a", 3), attempt("boot_me", "b", 0), attempt("far", "c", 0)];
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", now + RUNNER_LOST)), ["a", "b", "c"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", true, now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", true, now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", true, now + RUNNER_LOST)), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn where_servers_share_a_database_others_may_live_and_time_without_it_is_not_counted() {
+        let (mut watches, start) = (Watches::default(), Instant::now());
+        let mut at = |seconds: u64| {
+            let found = vec![attempt("boot_other", "a", 3)];
+            let lost = watches.lost(found, "boot_me", false, start + Duration::from_secs(seconds));
+            !lost.is_empty()
+        };
+        assert!(!at(0), "another server's runner");
+        assert!(!(1..10).any(|round| at(4 * round)), "40 s");
+        assert!(!at(200), "the database was away");
+        assert!(!at(203) && at(206));
     }
 
     #[test]
     fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
         let (mut watches, start) = (Watches::default(), Instant::now());
         let mut at = |seconds: u64, found: Vec<Live>| {
-            let lost = watches.lost(found, "boot_me", start + Duration::from_secs(seconds));
+            let lost = watches.lost(found, "boot_me", true, start + Duration::from_secs(seconds));
             nonces(&lost).concat()
         };
         assert_eq!(at(0, vec![]), "");

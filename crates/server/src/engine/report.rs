@@ -186,20 +186,17 @@ fn reason(whole: &Whole) -> Option<String> {
     })
 }
 
-/// Signs of life, all in one transaction, by organization.
+/// Signs of life, by organization: one does not hold up the others.
 pub(super) fn renew(app: &App, attempts: &[Named]) -> Result<(), AppError> {
     let mut by_org: BTreeMap<OrgId, Vec<Named>> = BTreeMap::new();
     for it in attempts {
         by_org.entry(it.org).or_default().push(it.clone());
     }
-    app.store.transact_blocking(Context::system(None), move |tx| {
-        for (org, attempts) in by_org {
-            tx.within(org, |tx| {
-                attempts
-                    .iter()
-                    .try_for_each(|it| run::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop))
-            })?;
-        }
-        Ok::<_, AppError>(())
-    })
+    for (org, attempts) in by_org {
+        app.store.transact_blocking(Context::system(Some(org)), move |tx| {
+            let renew = |it: &Named| run::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
+            attempts.iter().try_for_each(renew).map_err(AppError::from)
+        })?;
+    }
+    Ok(())
 }

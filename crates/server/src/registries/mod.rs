@@ -37,15 +37,18 @@ const INTERRUPTED_MAX: i64 = 1_000;
 /// What is known about registries in this process.
 pub(crate) struct Registries {
     dir: PathBuf,
+    /// Where this server builds.
+    work: PathBuf,
     builder: Option<Arc<dyn Builder>>,
     under_way: Mutex<HashMap<RegistryId, OrgId>>,
     asked: Notify,
 }
 
 impl Registries {
-    pub(crate) fn new(data_dir: &Path) -> Self {
+    pub(crate) fn new(data_dir: &Path, own_dir: &Path) -> Self {
         Self {
             dir: registries_dir(data_dir),
+            work: build_dir(own_dir).join("attempts"),
             builder: None,
             under_way: Mutex::default(),
             asked: Notify::default(),
@@ -71,7 +74,7 @@ impl Registries {
 
     /// Where builds happen; each has a directory of its own there. What is left there is nobody's at the next start.
     fn work(&self) -> PathBuf {
-        work_dir(&self.dir).join("attempts")
+        self.work.clone()
     }
 
     /// The registry is gone, and what its builds printed with it.
@@ -101,16 +104,12 @@ impl Registries {
 }
 
 /// Below it lie the places of builds.
-pub fn build_dir(data_dir: &Path) -> PathBuf {
-    work_dir(&registries_dir(data_dir))
+pub fn build_dir(own_dir: &Path) -> PathBuf {
+    registries_dir(own_dir).join("work")
 }
 
 fn registries_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("registries")
-}
-
-fn work_dir(dir: &Path) -> PathBuf {
-    dir.join("work")
 }
 
 /// A registry nobody else in this process looks at meanwhile.

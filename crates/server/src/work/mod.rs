@@ -3,15 +3,19 @@
 //! What is so stands in the store. The loops here only decide when to look: on a nudge, and at least every second.
 
 mod expire;
+mod lead;
 mod seal;
 mod sweep;
 mod sync;
 
 pub use crate::fixes::ends::notice_fix_ends;
+pub(crate) use lead::Lead;
 pub use sweep::sweep;
 pub(crate) use sync::{Syncs, credential};
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -24,6 +28,7 @@ use crate::fixes;
 use crate::limits::LOG_FLUSH_EVERY;
 use crate::notify;
 use crate::registries;
+use lead::while_leading;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -35,18 +40,20 @@ const RESTART_PAUSE: Duration = Duration::from_secs(1);
 /// Runs until the server stops.
 pub async fn run(app: Arc<App>) {
     tokio::join!(
-        keep_on("sweep", &app, sweeps),
-        keep_on("expire", &app, expiries),
-        keep_on("stop", &app, stops),
-        keep_on("begin", &app, begins),
+        keep_on("lead", &app, lead::leads),
+        keep_on("hear", &app, lead::hears),
         keep_on("flush logs", &app, flushes),
         keep_on("seal logs", &app, seal::seals),
-        keep_on("sync", &app, sync::syncs),
-        keep_on("registries", &app, registries::looks),
-        keep_on("fixes", &app, fixes::fixes),
-        keep_on("ends of fixes", &app, fixes::ends::ends),
-        keep_on("notify", &app, notify::notifies),
-        keep_on("analyse", &app, analysis::analyses),
+        while_leading("sweep", &app, sweeps),
+        while_leading("expire", &app, expiries),
+        while_leading("stop", &app, stops),
+        while_leading("begin", &app, begins),
+        while_leading("sync", &app, sync::syncs),
+        while_leading("registries", &app, registries::looks),
+        while_leading("fixes", &app, fixes::fixes),
+        while_leading("ends of fixes", &app, fixes::ends::ends),
+        while_leading("notify", &app, notify::notifies),
+        while_leading("analyse", &app, analysis::analyses),
     );
     // The last of what its steps said.
     flush_logs(&app).await;
@@ -68,11 +75,28 @@ async fn keep_on<F>(name: &str, app: &Arc<App>, work: fn(Arc<App>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    while let Err(error) = tokio::spawn(work(app.clone())).await {
+    while let Err(error) = EndsWith(tokio::spawn(work(app.clone()))).await {
         tracing::error!(%error, name, "background work broke; it begins again");
         if app.shutdown.run_until_cancelled(tokio::time::sleep(RESTART_PAUSE)).await.is_none() {
             return;
         }
+    }
+}
+
+/// A task that ends when nobody waits for it any more.
+struct EndsWith(tokio::task::JoinHandle<()>);
+
+impl Future for EndsWith {
+    type Output = Result<(), tokio::task::JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl Drop for EndsWith {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

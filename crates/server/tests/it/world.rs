@@ -12,6 +12,7 @@ use berth_server::http::Edge;
 use berth_server::setup::create_organization;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
+use berth_testkit::Scratch;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ pub(crate) struct World {
     /// Owner of `globex`.
     pub(crate) hank: Account,
     pub(crate) dir: tempfile::TempDir,
+    /// Where tests run on PostgreSQL: goes after everything that uses it.
+    pub(crate) postgres: Option<Scratch>,
 }
 
 #[derive(Clone)]
@@ -45,12 +48,14 @@ impl World {
     pub(crate) async fn with(config: Config) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let made = tokio::task::spawn_blocking(move || make(&path)).await.unwrap();
+        let postgres = Scratch::if_wanted();
+        let url = postgres.as_ref().map(Scratch::url);
+        let made = tokio::task::spawn_blocking(move || make(&path, url.as_deref())).await.unwrap();
         let (store, vault, ada, hank) = made;
-        let config = Config { data_dir: dir.path().to_owned(), ..config };
+        let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.path().to_owned(), ..config };
         let builder = Arc::new(InSandbox::off(dir.path()));
         let app = Arc::new(App::new(store, vault, config).building_with(builder));
-        Self { edge: Edge::new(app.clone()), app, ada, hank, dir }
+        Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
     }
 
     pub(crate) async fn send(&self, call: Call) -> Reply {
@@ -124,8 +129,15 @@ impl World {
     }
 }
 
-fn make(path: &Path) -> (Store, Vault, Account, Account) {
-    let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
+pub(crate) fn open_store(path: &Path, postgres: Option<&str>) -> Store {
+    match postgres {
+        None => Store::open_sqlite(&path.join("berth.db")).unwrap(),
+        Some(url) => Store::open_postgres(url).unwrap(),
+    }
+}
+
+fn make(path: &Path, postgres: Option<&str>) -> (Store, Vault, Account, Account) {
+    let store = open_store(path, postgres);
     let account = |org: &str, email: &str| {
         let made =
             create_organization(&store, Slug::parse(org).unwrap(), Email::parse(email).unwrap()).unwrap();

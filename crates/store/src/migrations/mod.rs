@@ -29,6 +29,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 11, name: "analyses", text: include_str!("0011_analyses.sql") },
     Migration { number: 12, name: "fix_ends", text: include_str!("0012_fix_ends.sql") },
     Migration { number: 13, name: "runners", text: include_str!("0013_runners.sql") },
+    Migration { number: 14, name: "leases", text: include_str!("0014_leases.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -44,7 +45,12 @@ pub struct Applied {
 
 impl Migration {
     pub fn rendered(&self, engine: Engine) -> String {
-        render(self.text, engine)
+        let text = render(self.text, engine);
+        match engine {
+            Engine::Sqlite => text,
+            // Ids, names and words sort by their bytes, as in SQLite and in this program, whatever the database's locale.
+            Engine::Postgres | Engine::PostgresSnapshot => text.replace(" TEXT", " TEXT COLLATE \"C\""),
+        }
     }
 
     pub fn checksum(&self) -> String {

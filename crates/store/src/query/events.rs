@@ -36,6 +36,7 @@ statements! {
         FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4";
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
     Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
+    Org Read STANDS = "SELECT sequence, hash, indexed FROM event_heads WHERE org_id = $1";
     Org Read INDEXED = "SELECT indexed FROM event_heads WHERE org_id = $1";
     // Those that are not in the index yet.
     Org Read TAIL = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
@@ -167,6 +168,12 @@ pub(crate) fn indexed(db: &mut impl Read) -> Result<i64, StoreError> {
 pub fn head(db: &mut impl Read) -> Result<Head, StoreError> {
     let Some(row) = db.row(&HEAD, &[])? else { return Ok(Head::start()) };
     Ok(Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() })
+}
+
+/// The head, and up to where everything is in the index.
+pub(crate) fn stands(db: &mut impl Read) -> Result<(Head, i64), StoreError> {
+    let Some(row) = db.row(&STANDS, &[])? else { return Ok((Head::start(), 0)) };
+    Ok((Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() }, row.int(2)?))
 }
 
 /// Events after one and up to another, oldest first.

@@ -9,6 +9,7 @@ pub mod environment;
 pub mod fix_pull_request;
 pub mod instance;
 pub mod key;
+pub mod lease;
 pub mod member;
 pub mod organization;
 pub mod pipeline;

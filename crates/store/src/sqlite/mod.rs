@@ -2,7 +2,6 @@
 
 mod clock;
 mod conn;
-mod fail;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -19,7 +18,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 pub(crate) use clock::{Ahead, Clock, now};
 use conn::SqliteConn;
 pub(crate) use reader::Readers;
-pub(crate) use writer::{Job, Ran, Writer};
+pub(crate) use writer::Writer;
 
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};

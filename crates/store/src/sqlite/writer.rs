@@ -13,12 +13,12 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::fail::{FailPoint, Side};
 use super::{Ahead, Clock, SqliteConn, connect};
 use crate::error::StoreError;
+use crate::fail::{FailPoint, Side};
 use crate::feed::Publisher;
+use crate::job::{Answer, Job};
 use crate::records::instance;
-use crate::sql::Conn;
 use crate::trail;
 
 /// Jobs in one commit.
@@ -29,17 +29,6 @@ const CACHE_KIB: i64 = 64 * 1024;
 const QUEUE_JOBS_MAX: usize = 1_024;
 /// Pages in the write-ahead log before it is copied into the database.
 const CHECKPOINT_PAGES: i32 = 4_000;
-
-/// Runs inside the transaction; says whether to keep what it wrote, and answers once that is durable.
-pub(crate) type Job = Box<dyn FnOnce(&mut dyn Conn, Timestamp) -> Ran + Send>;
-
-pub(crate) struct Ran {
-    pub(crate) keep: bool,
-    /// What followers hear of, once it is durable.
-    pub(crate) events: Vec<Event>,
-    /// Called after the commit; with the error if it failed.
-    pub(crate) answer: Box<dyn FnOnce(Option<StoreError>) + Send>,
-}
 
 pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
@@ -183,8 +172,6 @@ fn commit_batch(
     }
 }
 
-type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
-
 /// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
 fn run_job(
     conn: &mut SqliteConn<'_>,
@@ -196,7 +183,7 @@ fn run_job(
         conn.batch("SAVEPOINT job")?;
     }
     conn.heads.begin_job();
-    let ran = job(conn, now);
+    let ran = job(Ok((conn, now)));
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
         return Err(broken);

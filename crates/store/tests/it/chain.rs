@@ -15,7 +15,8 @@ const EVENTS: i64 = 50;
 
 /// An organization with [`EVENTS`] events of many shapes, between those of another.
 fn ground() -> (Ground, Connection) {
-    let ground = Ground::new();
+    // Rows are changed beside the store, in its file.
+    let ground = Ground::in_a_file();
     let other = new_organization(&ground.store, "globex");
     let at = Timestamp::from_micros(7);
     for number in 2..=EVENTS {
@@ -36,7 +37,7 @@ fn ground() -> (Ground, Connection) {
         ground.store.transact_blocking::<_, StoreError>(context, record).unwrap();
         ground.store.transact_blocking::<_, StoreError>(Context::system(Some(other)), record).unwrap();
     }
-    let db = Connection::open(ground.dir.path().join("berth.db")).unwrap();
+    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
     (ground, db)
 }
 

@@ -1,8 +1,9 @@
-//! The same random commands on the model in memory and on SQLite: the same answers, the same events, the same records.
+//! The same random commands on the model in memory and on a database: the same answers, the same events, the same records.
 //!
 //! Ids and times come from the model, so that both sides can be compared to the last byte.
 
 mod backend;
+mod beside;
 mod dump;
 
 use std::sync::Mutex;
@@ -17,6 +18,8 @@ use self::dump::{as_loaded, as_recorded, same};
 
 /// More than the 500 a commit has to show.
 const SEQUENCES: u32 = 1_000;
+/// A server takes its time, and does the same.
+const SEQUENCES_ON_POSTGRES: u32 = 300;
 /// Runs at the same time: they share the flushes of the database.
 const AT_ONCE: usize = 16;
 /// A planted mistake is seen within so many sequences.
@@ -42,13 +45,18 @@ const PLANTS: [Plant; 12] = [
 const SEED_OF_A_LONG_RUN: u64 = 119;
 
 #[test]
-fn sqlite_answers_and_keeps_what_the_model_does() {
+fn a_database_answers_and_keeps_what_the_model_does() {
     let database = Database::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
+    let sequences = if database.is_postgres() { SEQUENCES_ON_POSTGRES } else { SEQUENCES };
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
-                while let number @ 0..SEQUENCES = next.fetch_add(1, Ordering::Relaxed) {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= sequences {
+                        break;
+                    }
                     if let Err(difference) = compare(&database, number, u64::from(number)) {
                         wrong.lock().unwrap().push(difference);
                     }
@@ -57,7 +65,7 @@ fn sqlite_answers_and_keeps_what_the_model_does() {
         }
     });
     let wrong = wrong.into_inner().unwrap();
-    assert!(wrong.is_empty(), "{} of {SEQUENCES} differ. {}", wrong.len(), wrong.join("\n\n"));
+    assert!(wrong.is_empty(), "{} of {sequences} differ. {}", wrong.len(), wrong.join("\n\n"));
 }
 
 #[test]
@@ -93,7 +101,7 @@ fn a_row_that_is_not_as_it_was_decided_is_a_difference() {
     for (number, change) in (0..).zip(changes) {
         let pair = perform(&database, number, SEED_OF_A_LONG_RUN).unwrap();
         pair.compare_dumps().unwrap();
-        database.beside.lock().unwrap().execute_batch(change).unwrap();
+        database.beside.lock().unwrap().change(&[(change, &[])]);
         assert!(pair.compare_dumps().is_err(), "nobody saw: {change}");
     }
 }
@@ -123,7 +131,7 @@ struct Pair<'d> {
 
 impl Pair<'_> {
     fn compare_dumps(&self) -> Result<(), String> {
-        dump::compare(&self.model, &self.run, &self.database.beside.lock().unwrap())
+        dump::compare(&self.model, &self.run, &mut self.database.beside.lock().unwrap())
     }
 
     fn perform(&mut self, command: &Command) -> Result<(), String> {
@@ -179,7 +187,7 @@ impl Pair<'_> {
 
     /// Writes what was decided before. A store that finds it outdated leaves no trace of it.
     fn commit(&mut self, step: Step, looked: Looked) -> Result<Step, String> {
-        let rows = |pair: &Self| dump::rows(&pair.database.beside.lock().unwrap(), pair.run.org);
+        let rows = |pair: &Self| dump::rows(&mut pair.database.beside.lock().unwrap(), pair.run.org);
         let step = self.model.commit_unwatched(step);
         let before = step.is_outdated.then(|| rows(self));
         let is_outdated = match self.run.commit(looked) {

@@ -10,6 +10,7 @@ mod lists;
 mod once;
 mod postgres;
 mod registries;
+mod replicas;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,28 +26,55 @@ use berth_store::records::organization::{self, Organization};
 use berth_store::records::pipeline;
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Context, Store, StoreError, Tx};
+use berth_testkit::Scratch;
 
 /// A store in a directory of its own, with one organization.
 struct Ground {
-    // Closed before its directory is removed.
+    // Closed before its place is removed.
     store: Store,
     org: OrgId,
+    place: Place,
+}
+
+/// Where a store is: a file, or a database of its own where tests run on PostgreSQL.
+struct Place {
     dir: tempfile::TempDir,
+    postgres: Option<Scratch>,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), postgres: Scratch::if_wanted() }
+    }
+
+    fn open(&self) -> Store {
+        match &self.postgres {
+            None => Store::open_sqlite(&self.dir.path().join("berth.db")).unwrap(),
+            Some(scratch) => Store::open_postgres(&scratch.url()).unwrap(),
+        }
+    }
 }
 
 impl Ground {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
+        Self::at(Place::new())
+    }
+
+    /// For what looks at the file itself.
+    fn in_a_file() -> Self {
+        Self::at(Place { dir: tempfile::tempdir().unwrap(), postgres: None })
+    }
+
+    fn at(place: Place) -> Self {
+        let store = place.open();
         let org = new_organization(&store, "acme");
-        Self { store, org, dir }
+        Self { store, org, place }
     }
 
     fn reopened(self) -> Self {
-        let Self { store, org, dir } = self;
+        let Self { store, org, place } = self;
         drop(store);
-        let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
-        Self { store, org, dir }
+        Self { store: place.open(), org, place }
     }
 
     fn transact<T: Send + 'static>(

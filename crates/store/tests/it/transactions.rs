@@ -5,9 +5,9 @@ use berth_core::name::Slug;
 use berth_core::pipeline::state;
 use berth_store::query::{From, events};
 use berth_store::records::pipeline;
-use berth_store::{Context, Store, StoreError};
+use berth_store::{Context, StoreError};
 
-use super::{Ground, create, new_organization};
+use super::{Ground, Place, create, new_organization};
 
 fn exists(ground: &Ground, slug: &str) -> bool {
     let slug = Slug::parse(slug).unwrap();
@@ -115,13 +115,12 @@ fn many_writers_share_commits_and_every_event_has_the_next_number() {
 
 #[test]
 fn two_starts_at_once_migrate_once() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("berth.db");
+    let place = Place::new();
     std::thread::scope(|scope| {
         for start in 0..4 {
-            let path = &path;
+            let place = &place;
             scope.spawn(move || {
-                let store = Store::open_sqlite(path).unwrap();
+                let store = place.open();
                 new_organization(&store, &format!("org-{start}"));
             });
         }

@@ -12,6 +12,7 @@ mod known;
 mod lock;
 mod naive;
 mod people;
+mod replicas;
 mod search;
 mod served;
 

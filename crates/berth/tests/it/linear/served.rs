@@ -19,9 +19,9 @@ const PEOPLE: usize = 4;
 const KILLS: usize = 7;
 /// Answers between two kills.
 const ROUND: std::ops::Range<u64> = 1_500..3_500;
-const ROUND_MAX: Duration = Duration::from_secs(60);
+pub(super) const ROUND_MAX: Duration = Duration::from_secs(60);
 /// Environments in use at a time.
-const WIDTH: usize = 6;
+pub(super) const WIDTH: usize = 6;
 /// As many as a pipeline may have.
 pub(super) const PER_PIPELINE: usize = 200;
 
@@ -68,6 +68,12 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
     );
     assert!(lost >= KILLS, "hardly anything was on its way when the server was killed: {lost}");
     let begin = Instant::now();
+    check_all(&histories);
+    println!("checked in {:?}", begin.elapsed());
+}
+
+/// What is wrong is kept whole.
+pub(super) fn check_all(histories: &[Vec<super::history::Operation>]) {
     for (number, history) in histories.iter().enumerate() {
         if let Err(wrong) = check_history(history) {
             let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{number}.txt"));
@@ -75,14 +81,13 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
             panic!("environment {number}: {wrong}\nthe whole history is in {}", kept.display());
         }
     }
-    println!("checked in {:?}", begin.elapsed());
 }
 
-fn start(home: &Home) -> Server {
+pub(super) fn start(home: &Home) -> Server {
     Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
-fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
+pub(super) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
     let all = histories.iter().flatten();
     let (answered, lost): (Vec<_>, Vec<_>) = all.partition(|operation| operation.outcome.is_some());
     (answered.len(), lost.len())
@@ -104,14 +109,14 @@ pub(super) fn path(environment: usize) -> String {
 }
 
 /// One client with one connection. It never asks twice.
-struct Http {
+pub(super) struct Http {
     me: String,
     api: Api,
     client: Client,
 }
 
 impl Http {
-    fn connect(server: &Server, person: &Person) -> Self {
+    pub(super) fn connect(server: &Server, person: &Person) -> Self {
         let client = Client::connect(server.address);
         Self { me: person.id.clone(), api: person.api(server), client }
     }

@@ -9,27 +9,27 @@ use berth_server::config::Config;
 use berth_server::http::Edge;
 use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
 use berth_server::vault::{Vault, WhenMissing};
-use berth_store::Store;
+use berth_testkit::Scratch;
 use serde_json::json;
 
 use super::super::builder::InSandbox;
 use super::super::git::PATIENCE;
-use super::super::world::{Account, World};
+use super::super::world::{Account, World, open_store};
 use super::*;
 
 /// A server over the same files, which builds with this.
 async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
-    let World { edge, app, ada, hank, dir } = world;
+    let World { edge, app, ada, hank, dir, postgres } = world;
     drop((edge, app));
-    let path = dir.path().to_owned();
+    let (path, url) = (dir.path().to_owned(), postgres.as_ref().map(Scratch::url));
     let opened = tokio::task::spawn_blocking(move || {
-        let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
+        let store = open_store(&path, url.as_deref());
         let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
         let config = Config::local(([127, 0, 0, 1], 8080).into());
-        App::new(store, vault, Config { data_dir: path, ..config })
+        App::new(store, vault, Config { own_dir: path.clone(), data_dir: path, ..config })
     });
     let app = Arc::new(opened.await.unwrap().building_with(Arc::new(builder)));
-    World { edge: Edge::new(app.clone()), app, ada, hank, dir }
+    World { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
 }
 
 /// Begins, and goes on until the server stops.

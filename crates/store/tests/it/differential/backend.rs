@@ -23,17 +23,16 @@ use berth_store::records::token::{self, Token};
 use berth_store::records::user::{self, Account, User};
 use berth_store::records::{deployment, environment, pipeline, session, ticket};
 use berth_store::{Context, Store, StoreError, Tx};
-use rusqlite::Connection;
 
-use super::super::new_organization;
+use super::super::{Place as Where, new_organization};
+use super::beside::Beside;
 
 /// One database for many runs.
 pub(super) struct Database {
-    // Closed before its directory is removed.
+    // Closed before its place is removed.
     store: Store,
-    /// For what the store has no function for, and to see rows as they are.
-    pub(super) beside: Mutex<Connection>,
-    _dir: tempfile::TempDir,
+    pub(super) beside: Mutex<Beside>,
+    place: Where,
 }
 
 /// The run's side of the database.
@@ -71,14 +70,13 @@ pub(super) struct Asked {
 }
 
 impl Database {
+    pub(super) fn is_postgres(&self) -> bool {
+        self.place.postgres.is_some()
+    }
+
     pub(super) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("berth.db");
-        let store = Store::open_sqlite(&path).unwrap();
-        let beside = Connection::open(&path).unwrap();
-        beside.busy_timeout(std::time::Duration::from_secs(30)).unwrap();
-        beside.pragma_update(None, "synchronous", "OFF").unwrap();
-        beside.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+        let place = Where::new();
+        let (store, beside) = (place.open(), Beside::at(&place));
         let org = new_organization(&store, "home");
         let people = store.transact_blocking(Context::system(Some(org)), |tx| {
             for (index, name) in (0..).zip(cast::PEOPLE) {
@@ -89,7 +87,7 @@ impl Database {
             }
             tx.record(NewEvent::new(EventKind::MemberAdded, Subject::new("user", "cast", None)))
         });
-        people.map(|()| Self { store, beside: Mutex::new(beside), _dir: dir }).unwrap()
+        people.map(|()| Self { store, beside: Mutex::new(beside), place }).unwrap()
     }
 }
 
@@ -173,37 +171,38 @@ impl<'d> Run<'d> {
 
     /// Brings what is around the locks into rows. No rule is asked: in a server these are other people's commands.
     pub(super) fn mirror(&self, around: &Surroundings) {
-        let mut beside = self.database.beside.lock().unwrap();
-        let rows = beside.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
-        let org = self.org.to_string();
+        let (org, tracked) = (self.org.to_string(), cast::tracked());
         let status = if around.is_paused { "stopped" } else { "active" };
-        rows.execute(
-            r#"UPDATE pipelines SET status = ?2, stopped_at = 1, stopped_by = '{"type":"system","name":"berth"}'
-               WHERE org_id = ?1"#,
-            [&org, status],
-        )
-        .unwrap();
-        rows.execute("DELETE FROM deployments WHERE org_id = ?1 AND environment_id IS NULL", [&org]).unwrap();
+        let people: Vec<String> =
+            around.revoked_people.iter().map(|person| cast::person(*person).id.to_string()).collect();
+        let tokens: Vec<String> =
+            around.revoked_tokens.iter().map(|person| cast::token(*person).to_string()).collect();
+        let stopped = [org.as_str(), status];
+        let tracking = [org.as_str(), tracked.as_str()];
+        let people: Vec<_> = people.iter().map(|id| [org.as_str(), id]).collect();
+        let tokens: Vec<_> = tokens.iter().map(|id| [org.as_str(), id]).collect();
+        let mut changes: Vec<(&str, &[&str])> = vec![
+            (
+                r#"UPDATE pipelines SET status = $2, stopped_at = 1, stopped_by = '{"type":"system","name":"berth"}'
+                   WHERE org_id = $1"#,
+                &stopped,
+            ),
+            ("DELETE FROM deployments WHERE org_id = $1 AND environment_id IS NULL", &stopped[..1]),
+        ];
         if around.is_tracked {
-            rows.execute(
+            changes.push((
                 "INSERT INTO deployments (org_id, id, pipeline_id, number, stage, definition_hash, commit_id,
                    requested_by, status, created_at, finished_at)
-                 SELECT org_id, 'stage of ' || id, id, 1, 'production', 'h', ?2, '{}', 'succeeded', 1, 1
-                 FROM pipelines WHERE org_id = ?1",
-                [&org, cast::tracked().as_str()],
-            )
-            .unwrap();
+                 SELECT org_id, 'stage of ' || id, id, 1, 'production', 'h', $2, '{}', 'succeeded', 1, 1
+                 FROM pipelines WHERE org_id = $1",
+                &tracking,
+            ));
         }
-        for person in &around.revoked_people {
-            let id = cast::person(*person).id.to_string();
-            rows.execute("DELETE FROM memberships WHERE org_id = ?1 AND user_id = ?2", [&org, &id]).unwrap();
-        }
-        for person in &around.revoked_tokens {
-            let id = cast::token(*person).to_string();
-            rows.execute("UPDATE api_tokens SET revoked_at = 1 WHERE org_id = ?1 AND id = ?2", [&org, &id])
-                .unwrap();
-        }
-        rows.commit().unwrap();
+        let leave = "DELETE FROM memberships WHERE org_id = $1 AND user_id = $2";
+        changes.extend(people.iter().map(|params| (leave, &params[..])));
+        let revoke = "UPDATE api_tokens SET revoked_at = 1 WHERE org_id = $1 AND id = $2";
+        changes.extend(tokens.iter().map(|params| (revoke, &params[..])));
+        self.database.beside.lock().unwrap().change(&changes);
     }
 }
 

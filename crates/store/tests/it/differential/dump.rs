@@ -13,10 +13,9 @@ use berth_sim::locks::{Model, Place, Surroundings, cast};
 use berth_store::query::events;
 use berth_store::records::{deployment, environment, session, ticket};
 use berth_store::{StoreError, Tx};
-use rusqlite::Connection;
-use rusqlite::types::Value;
 
 use super::backend::{Run, caller, slug};
+use super::beside::Beside;
 
 /// Where a run leaves rows.
 const TABLES: [&str; 11] = [
@@ -81,7 +80,7 @@ pub(super) fn as_recorded(ticket: Ticket) -> Ticket {
     Ticket { is_entitled: true, ..ticket }
 }
 
-pub(super) fn compare(model: &Model, run: &Run<'_>, beside: &Connection) -> Result<(), String> {
+pub(super) fn compare(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Result<(), String> {
     let (expected, found) = (of_model(model), of_rows(model, run, beside)?);
     same("environments", &expected.environments, &found.environments)?;
     same("environments by name", &expected.named, &found.named)?;
@@ -110,7 +109,7 @@ fn of_model(model: &Model) -> Dump {
     }
 }
 
-fn of_rows(model: &Model, run: &Run<'_>, beside: &Connection) -> Result<Dump, String> {
+fn of_rows(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Result<Dump, String> {
     let ids = Ids {
         environments: ids(beside, run.org, "environments"),
         sessions: ids(beside, run.org, "sessions"),
@@ -121,13 +120,11 @@ fn of_rows(model: &Model, run: &Run<'_>, beside: &Connection) -> Result<Dump, St
     run.transact(move |tx| load(tx, &ids, &around)).map_err(|error| error.to_string())
 }
 
-fn ids<T: FromStr<Err: Debug>>(beside: &Connection, org: OrgId, table: &str) -> Vec<T> {
+fn ids<T: FromStr<Err: Debug>>(beside: &mut Beside, org: OrgId, table: &str) -> Vec<T> {
     // The rows that say what is tracked are not the model's.
     let only = if table == "deployments" { "AND environment_id IS NOT NULL" } else { "" };
-    let text = format!("SELECT id FROM {table} WHERE org_id = ?1 {only}");
-    let mut query = beside.prepare_cached(&text).unwrap();
-    let rows = query.query_map([org.to_string()], |row| row.get::<_, String>(0)).unwrap();
-    rows.map(|id| id.unwrap().parse().unwrap()).collect()
+    let text = format!("SELECT id FROM {table} WHERE org_id = $1 {only}");
+    beside.texts(&text, org).iter().map(|id| id.parse().unwrap()).collect()
 }
 
 fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, StoreError> {
@@ -180,14 +177,6 @@ fn live(around: &Surroundings) -> impl Iterator<Item = Place> {
 }
 
 /// Every row of an organization, of every table.
-pub(super) fn rows(beside: &Connection, org: OrgId) -> Vec<Vec<Value>> {
-    let mut found = Vec::new();
-    for table in TABLES {
-        let mut query = beside.prepare_cached(&format!("SELECT * FROM {table} WHERE org_id = ?1")).unwrap();
-        let columns = query.column_count();
-        let read = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();
-        let rows = query.query_map([org.to_string()], read).unwrap();
-        found.extend(rows.map(Result::unwrap));
-    }
-    found
+pub(super) fn rows(beside: &mut Beside, org: OrgId) -> Vec<String> {
+    TABLES.iter().flat_map(|table| beside.rows(table, org)).collect()
 }

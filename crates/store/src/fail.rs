@@ -6,25 +6,25 @@
 use std::path::PathBuf;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Before,
     After,
 }
 
 #[derive(Default)]
-pub(super) struct FailPoint {
+pub(crate) struct FailPoint {
     file: Option<PathBuf>,
     armed: Option<(Side, u32)>,
 }
 
 impl FailPoint {
-    pub(super) fn from_env() -> Self {
+    pub(crate) fn from_env() -> Self {
         let file = std::env::var_os("TEST_FAIL_AT_COMMIT").filter(|_| cfg!(debug_assertions));
         Self { file: file.map(PathBuf::from), armed: None }
     }
 
     /// A commit is about to happen, or has.
-    pub(super) fn pass(&mut self, side: Side) {
+    pub(crate) fn pass(&mut self, side: Side) {
         let Some(file) = &self.file else { return };
         if self.armed.is_none() && side == Side::Before {
             self.armed = std::fs::read_to_string(file).ok().and_then(|text| read(&text));

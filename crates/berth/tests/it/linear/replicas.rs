@@ -1,0 +1,75 @@
+//! Two servers over one PostgreSQL: one of them is killed, then the database, then the other, and it is one lock all the same.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+
+use berth_testkit::{Server as Postgres, binaries};
+
+use super::board::Board;
+use super::people::invite;
+use super::served::{Http, ROUND_MAX, WIDTH, check_all, count, create_pipeline, start};
+use crate::harness::{Home, until};
+use crate::random::Random;
+
+const CLIENTS: usize = 16;
+const PEOPLE: usize = 4;
+const ROUNDS: usize = 6;
+/// Answers between two kills.
+const ROUND: std::ops::Range<u64> = 300..700;
+
+#[test]
+fn two_servers_are_one_lock_whatever_of_them_or_of_their_database_is_killed() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let mut random = Random::from_env("LINEAR_SEED");
+    let mut database = Postgres::start(&bin).expect("a PostgreSQL");
+    let home = Home::over(database.url("postgres"));
+    let mut servers = [start(&home), start(&home)];
+    create_pipeline(&servers[0].api, 0);
+    let people = invite(&servers[0].api, PEOPLE);
+    let board = Board::new(WIDTH);
+    for round in 0..ROUNDS {
+        let goal = board.answered() + random.within(ROUND) as usize;
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let play = |number: usize| {
+                let mut random = Random::seeded(random.next());
+                let mut service = Http::connect(&servers[number % 2], &people[number % PEOPLE]);
+                let (board, over) = (&board, &over);
+                let goes_on = move |_: &Board| !over.load(Ordering::Relaxed);
+                scope.spawn(move || board.play(&mut service, &mut random, goes_on))
+            };
+            let clients: Vec<_> = (0..CLIENTS).map(play).collect();
+            let is_over = || board.answered() >= goal || clients.iter().any(ScopedJoinHandle::is_finished);
+            until(ROUND_MAX, "round of answers", || is_over().then_some(()));
+            match round % 3 {
+                0 => servers[0].process.kill(),
+                1 => database.kill(),
+                _ => servers[1].process.kill(),
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        assert!(board.answered() >= goal, "somebody had no answer before anything was killed");
+        match round % 3 {
+            0 => servers[0] = start(&home),
+            1 => database.resume().expect("it starts again"),
+            _ => servers[1] = start(&home),
+        }
+        for server in &servers {
+            board.look_at_all(&mut Http::connect(server, &people[0]));
+        }
+    }
+    for server in servers {
+        server.stop();
+    }
+    let histories = board.histories();
+    let (answered, lost) = count(&histories);
+    println!(
+        "{answered} answers and {lost} calls without one, {} environments, {ROUNDS} kills",
+        histories.len()
+    );
+    assert!(lost >= ROUNDS, "hardly anything was on its way at the kills: {lost}");
+    check_all(&histories);
+}

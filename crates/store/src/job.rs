@@ -1,0 +1,92 @@
+//! What is sent to the threads that own connections: closures that know where their answer goes.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use berth_core::event::Event;
+use berth_core::id::OrgId;
+use berth_core::time::Timestamp;
+use tokio::sync::oneshot;
+
+use crate::error::StoreError;
+use crate::sql::Conn;
+use crate::tx::{Context, Reader, Tx};
+
+/// A transaction that has begun and the store's time in it; or why there is none.
+pub(crate) type Begun<'c> = Result<(&'c mut dyn Conn, Timestamp), StoreError>;
+
+/// Runs inside a transaction; says whether to keep what it wrote, and answers once that is durable.
+pub(crate) type Job = Box<dyn FnOnce(Begun<'_>) -> Ran + Send>;
+
+/// Looks at a snapshot and answers.
+pub(crate) type Look = Box<dyn FnOnce(Begun<'_>) + Send>;
+
+pub(crate) type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
+
+pub(crate) struct Ran {
+    pub(crate) keep: bool,
+    /// What followers hear of, once it is durable.
+    pub(crate) events: Vec<Event>,
+    /// Called after the commit; with the error if it failed.
+    pub(crate) answer: Answer,
+}
+
+pub(crate) fn change<T, E>(
+    context: Context,
+    epoch: i64,
+    work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+) -> (Job, oneshot::Receiver<Result<T, E>>)
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (tell, answer) = oneshot::channel();
+    let job: Job = Box::new(move |begun| {
+        let result = begun.map_err(E::from).and_then(|(conn, now)| {
+            let mut tx = Tx::new(conn, context, now, epoch);
+            let ran = catch_unwind(AssertUnwindSafe(|| {
+                let value = work(&mut tx)?;
+                Ok((value, tx.finish()?))
+            }));
+            ran.unwrap_or_else(|_| Err(panicked().into()))
+        });
+        let (result, events) = match result {
+            Ok((value, events)) => (Ok(value), events),
+            Err(error) => (Err(error), Vec::new()),
+        };
+        Ran {
+            keep: result.is_ok(),
+            events,
+            answer: Box::new(move |failure| {
+                let _ = tell.send(match failure {
+                    None => result,
+                    Some(error) => Err(error.into()),
+                });
+            }),
+        }
+    });
+    (job, answer)
+}
+
+pub(crate) fn look<T, E>(
+    org: Option<OrgId>,
+    work: impl FnOnce(&mut Reader<'_>) -> Result<T, E> + Send + 'static,
+) -> (Look, oneshot::Receiver<Result<T, E>>)
+where
+    T: Send + 'static,
+    E: From<StoreError> + Send + 'static,
+{
+    let (tell, answer) = oneshot::channel();
+    let look: Look = Box::new(move |begun| {
+        let result = begun.map_err(E::from).and_then(|(conn, now)| {
+            let mut reader = Reader::new(conn, org, now);
+            let looked = catch_unwind(AssertUnwindSafe(|| work(&mut reader)));
+            looked.unwrap_or_else(|_| Err(panicked().into()))
+        });
+        let _ = tell.send(result);
+    });
+    (look, answer)
+}
+
+fn panicked() -> StoreError {
+    StoreError::Bug("a panic inside a transaction; nothing was written".into())
+}

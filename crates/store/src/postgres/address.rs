@@ -1,0 +1,181 @@
+//! Where the database is, and how a connection to it is made.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
+use ::postgres::{Client, Config, NoTls};
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::{ClientConfig, RootCertStore};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use crate::error::{OpenError, StoreError};
+
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// A connection whose other end has vanished without a word is given up after this.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_EVERY: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+pub(super) struct Address {
+    config: Config,
+    /// `None`: the address says that there is none.
+    tls: Option<MakeRustlsConnect>,
+    /// Without user and password.
+    shown: String,
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Write,
+    Read,
+    /// Nudges and news.
+    Listen,
+}
+
+impl Purpose {
+    /// Waits are limited by the server: a program that was stopped in the middle of a transaction lets go of its lock. No
+    /// limit reaches a COMMIT.
+    const fn settings(self) -> &'static str {
+        match self {
+            Purpose::Write => {
+                "SET lock_timeout = '10s'; SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = 0"
+            }
+            Purpose::Read => "SET statement_timeout = '5s'; SET idle_in_transaction_session_timeout = '30s'",
+            Purpose::Listen => "SET statement_timeout = '5s'",
+        }
+    }
+}
+
+/// A commit that does not wait for the disk is no commit.
+const SETTINGS: &str = "SET client_min_messages = warning;
+    SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+
+impl Address {
+    pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
+        if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
+            let text =
+                "the database must be given as postgres://user@host:5432/name, or left away for SQLite";
+            return Err(OpenError::Refused(text.into()));
+        }
+        // The reason may repeat a part of the address, and with it a password.
+        let read = url.parse::<Config>().map_err(|error| error.to_string());
+        let mut config = read.map_err(|why| {
+            OpenError::Refused(format!("the address of the database cannot be read: {}", without(url, &why)))
+        })?;
+        config
+            .application_name("berth")
+            .connect_timeout(CONNECT_MAX)
+            .tcp_user_timeout(SILENCE_MAX)
+            .keepalives_idle(KEEPALIVE_IDLE)
+            .keepalives_interval(KEEPALIVE_EVERY)
+            // Decisions are made where they are written.
+            .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let tls = (config.get_ssl_mode() != SslMode::Disable).then(trusting);
+        let shown = shown(&config);
+        Ok(Self { config, tls, shown })
+    }
+
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The flag is raised when the server warns: of a commit that warned nobody knows how safe it is.
+    pub(super) fn connect(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
+        let warned = Arc::new(AtomicBool::new(false));
+        let raise = warned.clone();
+        let mut config = self.config.clone();
+        config.notice_callback(move |notice| {
+            tracing::warn!(message = notice.message(), "PostgreSQL warns");
+            raise.store(true, Ordering::SeqCst);
+        });
+        let mut client = match &self.tls {
+            None => config.connect(NoTls)?,
+            Some(tls) => config.connect(tls.clone())?,
+        };
+        client.batch_execute(SETTINGS)?;
+        client.batch_execute(purpose.settings())?;
+        Ok((client, warned))
+    }
+
+    /// As [`Address::connect`], with the reason in our words.
+    pub(super) fn connected(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), StoreError> {
+        self.connect(purpose).map_err(|error| {
+            let why = told(&error);
+            StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))
+        })
+    }
+}
+
+/// An error with what is behind it: the driver's own texts leave that out.
+pub(super) fn told(error: &::postgres::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        let inside = inner.to_string();
+        if !text.contains(&inside) {
+            text = format!("{text}: {inside}");
+        }
+        cause = inner.source();
+    }
+    text
+}
+
+fn trusting() -> MakeRustlsConnect {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "certificates of this machine cannot be read");
+    }
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(found.certs);
+    let config = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap_or_else(|_| unreachable!("the provider has the versions it was built with"))
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    MakeRustlsConnect::new(config)
+}
+
+fn shown(config: &Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => "localhost".into(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    format!("{host}:{port}/{}", config.get_dbname().unwrap_or_default())
+}
+
+fn without(url: &str, why: &str) -> String {
+    let secret = url.split_once("://").and_then(|(_, rest)| rest.rsplit_once('@')).map(|(login, _)| login);
+    let password = secret.and_then(|login| login.split_once(':')).map(|(_, password)| password);
+    match password.filter(|it| !it.is_empty()) {
+        Some(password) => why.replace(password, "…"),
+        None => why.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_who_connects() {
+        let address = Address::parse("postgres://ada:hunter2@db.acme.test:5433/berth").unwrap();
+        assert_eq!(address.shown(), "db.acme.test:5433/berth");
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_repeating_its_password() {
+        for bad in
+            ["sqlite:x", "mysql://x", "postgres://ada:hunter2@db:no/x", "postgres://a:hunter2@b/c?d=hunter2"]
+        {
+            let text = Address::parse(bad).err().unwrap().to_string();
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+    }
+}

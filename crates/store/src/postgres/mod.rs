@@ -1,0 +1,61 @@
+//! The PostgreSQL driver: some threads write, some read, each with a connection of its own, and several servers may do so
+//! at once. `docs/adr/0011-postgresql.md` tells why it is safe.
+
+mod address;
+mod conn;
+mod news;
+mod open;
+mod reader;
+mod writer;
+
+use berth_core::id::OrgId;
+use tokio::sync::watch;
+
+use address::Address;
+use news::News;
+use reader::Readers;
+use writer::Writers;
+
+use crate::error::{OpenError, StoreError};
+use crate::feed::Publisher;
+use crate::job::{Job, Look};
+
+pub(crate) struct Postgres {
+    readers: Readers,
+    // Before the news: they end when nobody writes.
+    writers: Writers,
+    news: News,
+}
+
+impl Postgres {
+    /// With the installation's epoch.
+    pub(crate) fn open(url: &str, readers: usize, publisher: Publisher) -> Result<(Self, i64), OpenError> {
+        let address = Address::parse(url)?;
+        // On a thread of its own: the driver may not wait inside of somebody else's runtime.
+        let opening = address.clone();
+        let opened = std::thread::spawn(move || open::open(&opening)).join();
+        let epoch =
+            opened.unwrap_or_else(|_| Err(OpenError::Refused("opening the database broke".into())))?;
+        let (news, nudges) = News::start(&address, publisher)?;
+        let writers = Writers::start(&address, &nudges)?;
+        let readers = Readers::start(&address, readers)?;
+        Ok((Self { readers, writers, news }, epoch))
+    }
+
+    pub(crate) async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+        self.writers.send(org, job).await
+    }
+
+    pub(crate) fn send_blocking(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+        self.writers.send_blocking(org, job)
+    }
+
+    /// Changes when another server has committed something.
+    pub(crate) fn nudged(&self) -> watch::Receiver<()> {
+        self.news.nudged()
+    }
+
+    pub(crate) fn look(&self, look: Look) -> Result<(), StoreError> {
+        self.readers.send(look)
+    }
+}

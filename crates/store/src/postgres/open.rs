@@ -1,0 +1,123 @@
+//! Before a database is used: is it there, is it ours, does it keep what it says, and is its schema up to date?
+
+use std::time::{Duration, Instant};
+
+use ::postgres::Client;
+use ::postgres::error::SqlState;
+
+use super::address::{Address, Purpose, told};
+use super::conn::PgConn;
+use crate::error::{OpenError, StoreError};
+use crate::migrations::{self, Applied};
+use crate::records::instance;
+use crate::sql::Engine;
+
+/// How long a start waits for a database that is not there yet.
+const START_WAIT: Duration = Duration::from_secs(60);
+const START_PAUSE: Duration = Duration::from_secs(1);
+const VERSION_MIN: i32 = 150_000;
+/// Servers that start at the same time migrate one after the other.
+const MIGRATION_LOCK: &str = "SELECT pg_advisory_xact_lock(1650815604, 1)";
+
+/// Answers the installation's epoch.
+pub(super) fn open(address: &Address) -> Result<i64, OpenError> {
+    let mut client = wait(address)?;
+    check(&mut client, address)?;
+    migrate(&mut client, address)?;
+    Ok(instance::epoch(&mut PgConn::open(address, Purpose::Read)?)?)
+}
+
+fn wait(address: &Address) -> Result<Client, OpenError> {
+    let deadline = Instant::now() + START_WAIT;
+    loop {
+        let error = match address.connect(Purpose::Write) {
+            Ok((client, _)) => return Ok(client),
+            Err(error) => error,
+        };
+        let (shown, why) = (address.shown(), told(&error));
+        let passes = error.code().is_none_or(|code| {
+            *code == SqlState::CANNOT_CONNECT_NOW || *code == SqlState::TOO_MANY_CONNECTIONS
+        });
+        if !passes {
+            return Err(OpenError::Refused(format!("PostgreSQL at {shown} refuses the connection: {why}")));
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(OpenError::Refused(format!(
+                "PostgreSQL at {shown} cannot be reached: {why}. It was tried for {} s.",
+                START_WAIT.as_secs(),
+            )));
+        }
+        tracing::warn!(database = shown, why, seconds_left = left.as_secs(), "waiting for PostgreSQL");
+        std::thread::sleep(START_PAUSE.min(left));
+    }
+}
+
+fn check(client: &mut Client, address: &Address) -> Result<(), OpenError> {
+    let shown = address.shown();
+    let mut setting = |name: &str| -> Result<String, OpenError> {
+        let row = client.query_one("SELECT current_setting($1)", &[&name]).map_err(failed)?;
+        Ok(row.get(0))
+    };
+    let refused = |why: String| Err(OpenError::Refused(format!("PostgreSQL at {shown} {why}")));
+    let version = setting("server_version_num")?;
+    if version.parse::<i32>().is_ok_and(|version| version < VERSION_MIN) {
+        let version = setting("server_version")?;
+        return refused(format!("is version {version}; berth needs 15 or newer."));
+    }
+    for (name, why) in
+        [("fsync", "a crash would lose what was answered"), ("full_page_writes", "a crash could damage it")]
+    {
+        if setting(name)? != "on" {
+            return refused(format!("has {name} switched off: {why}. Switch it on."));
+        }
+    }
+    let encoding = setting("server_encoding")?;
+    if encoding != "UTF8" {
+        return refused(format!("has the encoding {encoding}; make the database with ENCODING 'UTF8'."));
+    }
+    let row = client.query_one("SELECT pg_is_in_recovery()", &[]).map_err(failed)?;
+    if row.get(0) {
+        return refused("is a standby, which cannot be written to. Give the address of the primary.".into());
+    }
+    Ok(())
+}
+
+fn migrate(client: &mut Client, address: &Address) -> Result<(), OpenError> {
+    loop {
+        let mut tx = client.transaction().map_err(failed)?;
+        tx.batch_execute("SET LOCAL lock_timeout = 0").map_err(failed)?;
+        tx.batch_execute(MIGRATION_LOCK).map_err(failed)?;
+        let tables = "SELECT COUNT(*), COUNT(*) FILTER (WHERE table_name = 'schema_migrations')
+            FROM information_schema.tables WHERE table_schema = current_schema()";
+        let row = tx.query_one(tables, &[]).map_err(failed)?;
+        let (all, ours): (i64, i64) = (row.get(0), row.get(1));
+        if all > 0 && ours == 0 {
+            return Err(OpenError::Refused(format!(
+                "the database {} has tables of another program. Give berth a database of its own; nothing was changed.",
+                address.shown(),
+            )));
+        }
+        tx.batch_execute(migrations::HISTORY_TABLE).map_err(failed)?;
+        let found = "SELECT number, name, checksum FROM schema_migrations ORDER BY number";
+        let rows = tx.query(found, &[]).map_err(failed)?;
+        let applied: Vec<Applied> = rows
+            .iter()
+            .map(|row| Applied { number: row.get(0), name: row.get(1), checksum: row.get(2) })
+            .collect();
+        let Some(next) = migrations::pending(&applied)?.first() else {
+            return tx.commit().map_err(failed);
+        };
+        tx.batch_execute(&next.rendered(Engine::Postgres)).map_err(failed)?;
+        let insert = "INSERT INTO schema_migrations (number, name, checksum, applied_at)
+            VALUES ($1, $2, $3, CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";
+        tx.execute(insert, &[&next.number, &next.name, &next.checksum()]).map_err(failed)?;
+        tx.commit().map_err(failed)?;
+        tracing::info!(migration = next.number, name = next.name, "database migrated");
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn failed(error: ::postgres::Error) -> OpenError {
+    OpenError::Store(StoreError::Unavailable(told(&error)))
+}

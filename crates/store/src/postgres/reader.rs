@@ -1,0 +1,78 @@
+//! The readers: a few threads, each with a connection, that share one queue.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use berth_core::time::Timestamp;
+
+use super::address::{Address, Purpose};
+use super::conn::PgConn;
+use super::writer::NOW;
+use crate::error::StoreError;
+use crate::job::Look;
+use crate::queue::Queue;
+
+pub(super) struct Readers {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    pub(super) fn start(address: &Address, count: usize) -> Result<Self, StoreError> {
+        let mut readers = Self { queue: Arc::default(), threads: Vec::with_capacity(count) };
+        for number in 0..count {
+            let (queue, address) = (readers.queue.clone(), address.clone());
+            let thread = std::thread::Builder::new()
+                .name(format!("store-reader-{number}"))
+                .spawn(move || run(&queue, &address))
+                .map_err(|error| StoreError::Unavailable(format!("cannot start a reader: {error}")))?;
+            readers.threads.push(thread);
+        }
+        Ok(readers)
+    }
+
+    pub(super) fn send(&self, look: Look) -> Result<(), StoreError> {
+        self.queue.send(look)
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.queue.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(queue: &Queue, address: &Address) {
+    let mut kept = None;
+    while let Some(look) = queue.next() {
+        match begin(&mut kept, address) {
+            Err(error) => look(Err(error)),
+            Ok((mut conn, now)) => {
+                look(Ok((&mut conn, now)));
+                kept = conn.batch("ROLLBACK").is_ok().then_some(conn);
+            }
+        }
+    }
+}
+
+/// One snapshot for the whole read, so that a page and its total agree. It shows everything acknowledged before.
+fn begin(kept: &mut Option<PgConn>, address: &Address) -> Result<(PgConn, Timestamp), StoreError> {
+    let text = format!("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {NOW}");
+    if let Some(mut conn) = kept.take() {
+        match conn.number(&text) {
+            Ok(now) => return Ok((conn, Timestamp::from_micros(now))),
+            Err(error) => {
+                // One that does not answer was lost while nobody used it.
+                if conn.batch("ROLLBACK").is_ok() {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    let mut conn = PgConn::open(address, Purpose::Read)?;
+    let now = conn.number(&text)?;
+    Ok((conn, Timestamp::from_micros(now)))
+}

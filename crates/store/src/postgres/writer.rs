@@ -1,0 +1,282 @@
+//! The writers: a few threads, each with a connection. All changes of an organization go through the same thread.
+//!
+//! A thread takes what waits for an organization, takes the organization's lock in the database, runs each job in a
+//! savepoint, commits once for all of them, and only then answers. While it holds the lock nobody else, in this process or
+//! in another, changes anything of that organization: what a rule has read is so until the commit. What concerns no
+//! organization, or several, holds off all others.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc::SyncSender;
+use std::thread::JoinHandle;
+
+use berth_core::id::OrgId;
+use berth_core::time::Timestamp;
+use tokio::sync::mpsc;
+
+use super::address::{Address, Purpose};
+use super::conn::PgConn;
+use crate::error::StoreError;
+use crate::fail::{FailPoint, Side};
+use crate::job::{Answer, Job};
+use crate::trail;
+
+/// Connections that write, each made when it is first needed.
+const WRITERS: usize = 8;
+/// Jobs in one commit. PostgreSQL remembers 64 savepoints of a transaction without looking them up.
+const BATCH_JOBS_MAX: usize = 32;
+/// Jobs waiting for a writer; further callers wait for room.
+const QUEUE_JOBS_MAX: usize = 1_024;
+
+/// The store's time, in microseconds, taken when the lock is held.
+pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
+
+/// Names of the locks: the installation, and the organizations in it.
+const INSTANCE: i32 = 0x6265_7274;
+const ORGANIZATION: i32 = INSTANCE + 1;
+
+pub(super) struct Writers {
+    queues: Vec<mpsc::Sender<(Option<OrgId>, Job)>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Writers {
+    pub(super) fn start(address: &Address, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
+        let mut writers = Self { queues: Vec::new(), threads: Vec::new() };
+        let last = Arc::new(AtomicI64::new(0));
+        for number in 0..WRITERS {
+            let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
+            let writer = Writer {
+                address: address.clone(),
+                conn: None,
+                last: last.clone(),
+                nudges: nudges.clone(),
+                fail: FailPoint::from_env(),
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("store-writer-{number}"))
+                .spawn(move || writer.run(queue))
+                .map_err(|error| StoreError::Unavailable(format!("cannot start a writer: {error}")))?;
+            writers.queues.push(jobs);
+            writers.threads.push(thread);
+        }
+        Ok(writers)
+    }
+
+    pub(super) async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+        self.queue_of(org).send((org, job)).await.map_err(|_| closed())
+    }
+
+    pub(super) fn send_blocking(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
+        self.queue_of(org).blocking_send((org, job)).map_err(|_| closed())
+    }
+
+    fn queue_of(&self, org: Option<OrgId>) -> &mpsc::Sender<(Option<OrgId>, Job)> {
+        let mut hasher = DefaultHasher::new();
+        org.hash(&mut hasher);
+        &self.queues[usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0)]
+    }
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        // They finish what they have.
+        self.queues.clear();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Unavailable("shutting down".into())
+}
+
+struct Writer {
+    address: Address,
+    /// `None` until it is needed, and after it was lost.
+    conn: Option<PgConn>,
+    /// The latest time this process has given to anybody.
+    last: Arc<AtomicI64>,
+    nudges: SyncSender<OrgId>,
+    fail: FailPoint,
+}
+
+impl Writer {
+    fn run(mut self, mut queue: mpsc::Receiver<(Option<OrgId>, Job)>) {
+        let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
+        while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
+            for (org, jobs) in by_organization(batch.drain(..)) {
+                self.commit(org, jobs);
+            }
+        }
+    }
+
+    fn commit(&mut self, org: Option<OrgId>, jobs: Vec<Job>) {
+        let began = self.begin(org);
+        let (mut conn, now) = match began {
+            Ok(began) => began,
+            Err(error) => {
+                for job in jobs {
+                    (job(Err(error.clone())).answer)(None);
+                }
+                return;
+            }
+        };
+        let mut told = Vec::new();
+        let (answers, outcome) = run_all(&mut conn, jobs, || tick(&self.last, now), &mut told);
+        // Refusals alone leave nothing to commit.
+        if answers.is_empty() && outcome.is_ok() {
+            conn.heads.forget();
+            self.conn = conn.batch("ROLLBACK").is_ok().then_some(conn);
+            return;
+        }
+        let outcome = outcome.and_then(|()| {
+            trail::write_heads(&mut conn)?;
+            self.fail.pass(Side::Before);
+            conn.commit()?;
+            self.fail.pass(Side::After);
+            Ok(())
+        });
+        if outcome.is_err() {
+            conn.heads.forget();
+        }
+        let is_clean = outcome.is_ok() || conn.batch("ROLLBACK").is_ok();
+        // After a commit of unknown outcome the connection is not trusted either.
+        let is_known = !matches!(outcome, Err(StoreError::Unknown(_)));
+        self.conn = Some(conn).filter(|conn| is_clean && is_known && !conn.is_closed());
+        let failure = outcome.err();
+        for answer in answers {
+            answer(failure.clone());
+        }
+        if failure.is_none() {
+            for org in told {
+                // Whoever is not nudged looks within a second.
+                let _ = self.nudges.try_send(org);
+            }
+        }
+    }
+
+    /// Takes the lock, and then the time. A connection that was lost while nobody used it is replaced.
+    fn begin(&mut self, org: Option<OrgId>) -> Result<(PgConn, i64), StoreError> {
+        let text = begin_text(org);
+        if let Some(mut conn) = self.conn.take() {
+            conn.failed = None;
+            match conn.number(&text) {
+                Ok(now) => {
+                    conn.heads.doubt();
+                    return Ok((conn, now));
+                }
+                // One that still answers has waited too long for the lock. Any other was lost while nobody used it.
+                Err(error) => {
+                    if conn.batch("ROLLBACK").is_ok() {
+                        self.conn = Some(conn);
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        let mut conn = PgConn::open(&self.address, Purpose::Write)?;
+        let now = conn.number(&text)?;
+        Ok((conn, now))
+    }
+}
+
+fn begin_text(org: Option<OrgId>) -> String {
+    let locks = match org {
+        None => format!("SELECT pg_advisory_xact_lock({INSTANCE}, 0)"),
+        Some(org) => {
+            let key = lock_key(org);
+            format!(
+                "SELECT pg_advisory_xact_lock_shared({INSTANCE}, 0); SELECT pg_advisory_xact_lock({ORGANIZATION}, {key})"
+            )
+        }
+    };
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}")
+}
+
+/// The same in every process. Two organizations with the same key wait for each other, and nothing else.
+fn lock_key(org: OrgId) -> i32 {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, org.to_string().as_bytes());
+    let [a, b, c, d] = [0, 1, 2, 3].map(|at| digest.as_ref()[at]);
+    i32::from_be_bytes([a, b, c, d])
+}
+
+/// Later than anything this process was told before.
+fn tick(last: &AtomicI64, now: i64) -> Timestamp {
+    let before = last.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |last| Some(now.max(last + 1)));
+    Timestamp::from_micros(now.max(before.unwrap_or(now) + 1))
+}
+
+/// In the order of their first jobs.
+fn by_organization(jobs: impl Iterator<Item = (Option<OrgId>, Job)>) -> Vec<(Option<OrgId>, Vec<Job>)> {
+    let mut sorted: Vec<(Option<OrgId>, Vec<Job>)> = Vec::new();
+    for (org, job) in jobs {
+        match sorted.iter_mut().find(|(known, _)| *known == org) {
+            Some((_, jobs)) => jobs.push(job),
+            None => sorted.push((org, vec![job])),
+        }
+    }
+    sorted
+}
+
+/// `Err`: nothing can be committed. What ran is answered by the caller, what did not is answered here.
+fn run_all(
+    conn: &mut PgConn,
+    jobs: Vec<Job>,
+    now: impl Fn() -> Timestamp,
+    told: &mut Vec<OrgId>,
+) -> (Vec<Answer>, Result<(), StoreError>) {
+    let mut answers = Vec::with_capacity(jobs.len());
+    let mut outcome = Ok(());
+    // One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
+    let is_alone = jobs.len() == 1;
+    for job in jobs {
+        if let Err(error) = &outcome {
+            let error: &StoreError = error;
+            (job(Err(error.clone())).answer)(None);
+            continue;
+        }
+        match run_one(conn, job, now(), is_alone, told) {
+            Ok(answer) => answers.extend(answer),
+            Err(error) => outcome = Err(error),
+        }
+    }
+    (answers, outcome)
+}
+
+/// `None`: it was answered, and left nothing behind.
+fn run_one(
+    conn: &mut PgConn,
+    job: Job,
+    now: Timestamp,
+    is_alone: bool,
+    told: &mut Vec<OrgId>,
+) -> Result<Option<Answer>, StoreError> {
+    conn.heads.begin_job();
+    let begun = if is_alone { Ok(()) } else { conn.batch("SAVEPOINT job") };
+    if let Err(error) = begun {
+        (job(Err(error.clone())).answer)(None);
+        return Err(error);
+    }
+    let ran = job(Ok((conn, now)));
+    let failed = conn.failed.take();
+    if ran.keep && failed.is_none() {
+        told.extend(ran.events.iter().map(|event| event.org));
+        return match if is_alone { Ok(()) } else { conn.batch("RELEASE job") } {
+            Ok(()) => Ok(Some(ran.answer)),
+            Err(error) => {
+                (ran.answer)(Some(error.clone()));
+                Err(error)
+            }
+        };
+    }
+    conn.heads.undo_job();
+    let undone = if is_alone { Ok(()) } else { conn.batch("ROLLBACK TO job; RELEASE job") };
+    conn.failed = None;
+    // A job that kept going after a failed statement has not been what it thinks.
+    (ran.answer)(failed.filter(|_| ran.keep));
+    undone.map(|()| None)
+}

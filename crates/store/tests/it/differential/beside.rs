@@ -1,0 +1,84 @@
+//! A connection beside those of the store: for what it has no function for, and to see rows as they are.
+
+use std::time::Duration;
+
+use ::postgres::Client;
+use ::postgres::types::ToSql;
+use berth_core::id::OrgId;
+use berth_store::sql::{Engine, render};
+use rusqlite::{Connection, TransactionBehavior, params_from_iter};
+
+use super::super::Place;
+
+pub(super) enum Beside {
+    File(Connection),
+    Server(Box<Client>),
+}
+
+impl Beside {
+    pub(super) fn at(place: &Place) -> Self {
+        if let Some(scratch) = &place.postgres {
+            return Self::Server(Box::new(scratch.connect()));
+        }
+        let beside = Connection::open(place.dir.path().join("berth.db")).unwrap();
+        beside.busy_timeout(Duration::from_secs(30)).unwrap();
+        beside.pragma_update(None, "synchronous", "OFF").unwrap();
+        beside.pragma_update(None, "wal_autocheckpoint", 0).unwrap();
+        Self::File(beside)
+    }
+
+    /// All of them in one transaction.
+    pub(super) fn change(&mut self, changes: &[(&str, &[&str])]) {
+        match self {
+            Self::File(beside) => {
+                let rows = beside.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+                for (text, params) in changes {
+                    rows.execute(&render(text, Engine::Sqlite), params_from_iter(*params)).unwrap();
+                }
+                rows.commit().unwrap();
+            }
+            Self::Server(beside) => {
+                let mut rows = beside.transaction().unwrap();
+                for (text, params) in changes {
+                    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| it as _).collect();
+                    rows.execute(*text, &params).unwrap();
+                }
+                rows.commit().unwrap();
+            }
+        }
+    }
+
+    /// The first column, for an organization.
+    pub(super) fn texts(&mut self, text: &str, org: OrgId) -> Vec<String> {
+        let org = org.to_string();
+        match self {
+            Self::File(beside) => {
+                let mut query = beside.prepare_cached(&render(text, Engine::Sqlite)).unwrap();
+                let rows = query.query_map([org], |row| row.get(0)).unwrap();
+                rows.map(Result::unwrap).collect()
+            }
+            Self::Server(beside) => {
+                beside.query(text, &[&org]).unwrap().iter().map(|row| row.get(0)).collect()
+            }
+        }
+    }
+
+    /// Every row of an organization in a table, as text.
+    pub(super) fn rows(&mut self, table: &str, org: OrgId) -> Vec<String> {
+        let Self::File(beside) = self else {
+            return self.texts(
+                &format!("SELECT CAST(t.* AS TEXT) FROM {table} t WHERE org_id = $1 ORDER BY 1"),
+                org,
+            );
+        };
+        let mut query = beside.prepare_cached(&format!("SELECT * FROM {table} WHERE org_id = ?1")).unwrap();
+        let columns = query.column_count();
+        let read = |row: &rusqlite::Row<'_>| {
+            let values: Result<Vec<rusqlite::types::Value>, _> =
+                (0..columns).map(|column| row.get(column)).collect();
+            values.map(|values| format!("{values:?}"))
+        };
+        let rows = query.query_map([org.to_string()], read).unwrap();
+        rows.map(Result::unwrap).collect()
+    }
+}

@@ -1,0 +1,247 @@
+//! Several stores over one PostgreSQL: as one.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::name::Slug;
+use berth_store::chain::StoredCheck;
+use berth_store::feed::Heard;
+use berth_store::query::events;
+use berth_store::records::{lease, pipeline};
+use berth_store::{Context, OpenError, Store, StoreError};
+use berth_testkit::{Scratch, Server, binaries};
+
+use super::{create, new_organization};
+
+/// Without one on this machine there is nothing to look at.
+fn scratch() -> Option<Scratch> {
+    let found = Scratch::new();
+    if found.is_none() {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+    }
+    found
+}
+
+#[test]
+fn stores_over_one_database_number_events_without_gaps_in_the_order_of_commits() {
+    let Some(scratch) = scratch() else { return };
+    let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
+    let org = new_organization(&stores[0], "acme");
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let store = &stores[writer % 2];
+            scope.spawn(move || {
+                for number in 0..25 {
+                    let slug = format!("p-{writer}-{number}");
+                    let context = || Context::system(Some(org));
+                    store.transact_blocking(context(), move |tx| create(tx, &slug, tx.now())).unwrap();
+                    let refused = store.transact_blocking(context(), |tx| {
+                        tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))?;
+                        Err::<(), _>(StoreError::Bug("on purpose".into()))
+                    });
+                    refused.unwrap_err();
+                }
+            });
+        }
+    });
+    let checked = stores[1].read_blocking(Some(org), |db| {
+        let all = events::after(db, 0, i64::MAX, i64::MAX)?;
+        let times: Vec<_> = all.iter().map(|event| event.occurred_at).collect();
+        let mut check = StoredCheck::begin(db, None)?;
+        while check.page(db)? {}
+        Ok::<_, StoreError>((all.len(), times.is_sorted(), check.finish().problem))
+    });
+    assert_eq!(checked.unwrap(), (201, true, None));
+}
+
+#[test]
+fn two_that_decide_on_the_same_row_do_so_one_after_the_other() {
+    let Some(scratch) = scratch() else { return };
+    let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
+    let org = new_organization(&stores[0], "acme");
+    // Each looks whether the name is free, and takes it: without the lock both would find it free.
+    let taken: Vec<bool> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|number| {
+                let store = &stores[number % 2];
+                scope.spawn(move || {
+                    store.transact_blocking(Context::system(Some(org)), |tx| {
+                        let slug = Slug::parse("shop").unwrap();
+                        if pipeline::by_slug(tx, &slug)?.is_some() {
+                            return Ok::<_, StoreError>(false);
+                        }
+                        create(tx, "shop", tx.now()).map(|_| true)
+                    })
+                })
+            })
+            .collect();
+        all.into_iter().map(|it| it.join().unwrap().unwrap()).collect()
+    });
+    assert_eq!(taken.iter().filter(|it| **it).count(), 1);
+}
+
+#[tokio::test]
+async fn a_follower_hears_what_another_store_commits() {
+    let Some(scratch) = scratch() else { return };
+    let url = scratch.url();
+    let opened = tokio::task::spawn_blocking(move || {
+        let stores = [(); 2].map(|()| Store::open_postgres(&url).unwrap());
+        let org = new_organization(&stores[0], "acme");
+        (stores, org)
+    });
+    let ([here, there], org) = opened.await.unwrap();
+    let mut follower = here.follow(org);
+    let mut nudged = here.nudged().unwrap();
+    for number in 0..20 {
+        let slug = format!("p-{number}");
+        there.transact(Context::system(Some(org)), move |tx| create(tx, &slug, tx.now())).await.unwrap();
+    }
+    nudged.changed().await.unwrap();
+    let mut last = 0;
+    while last < 21 {
+        match follower.next().await {
+            Heard::Event(told) => {
+                assert!(told.event.sequence == last + 1 || last == 0, "in order");
+                last = told.event.sequence;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    tokio::task::spawn_blocking(move || drop((here, there))).await.unwrap();
+}
+
+#[test]
+fn a_lease_has_one_holder_until_it_has_run_out_or_was_left() {
+    let Some(scratch) = scratch() else { return };
+    let store = Store::open_postgres(&scratch.url()).unwrap();
+    let take = |holder: &'static str, seconds| {
+        store
+            .transact_blocking(Context::system(None), move |tx| lease::take(tx, "work", holder, seconds))
+            .unwrap()
+    };
+    assert!(take("a", 3_600) && take("a", 3_600));
+    assert!(!take("b", 3_600), "a has it");
+    store.transact_blocking(Context::system(None), |tx| lease::leave(tx, "work", "a")).unwrap();
+    assert!(take("b", 0), "a has left it");
+    assert!(take("a", 3_600), "that of b has run out");
+}
+
+#[test]
+fn a_database_of_somebody_else_or_of_a_newer_version_is_refused_and_left_as_it_is() {
+    let Some(foreign) = scratch() else { return };
+    foreign.connect().batch_execute("CREATE TABLE customers (id BIGINT)").unwrap();
+    let refused = |url: &str| match Store::open_postgres(url) {
+        Err(OpenError::Refused(text)) => text,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was opened"),
+    };
+    assert!(refused(&foreign.url()).contains("tables of another program"));
+    let Some(newer) = scratch() else { return };
+    drop(Store::open_postgres(&newer.url()).unwrap());
+    let row = "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)";
+    newer.connect().batch_execute(row).unwrap();
+    assert!(refused(&newer.url()).contains("newer than this program"));
+    let nobody = newer.url().replace("/t_", "/no_");
+    assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
+}
+
+/// What becomes of the next COMMIT on its way.
+const PASSES: u8 = 0;
+const ANSWER_LOST: u8 = 1;
+const REQUEST_LOST: u8 = 2;
+
+/// Between the store and the server: loses a COMMIT, or the answer to it, when it is told to.
+fn lossy(scratch: &Scratch) -> (String, Arc<AtomicU8>) {
+    let url = scratch.url();
+    let (_, rest) = url.split_once('@').unwrap();
+    let (socket, name) = rest.split_once('/').unwrap();
+    let socket = format!("{}/.s.PGSQL.5432", socket.replace("%2F", "/"));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let fate = Arc::new(AtomicU8::new(PASSES));
+    let told = fate.clone();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let (Ok(client), fate) = (client, told.clone()) else { return };
+            let server = UnixStream::connect(&socket).unwrap();
+            let (mut back, mut to_client) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut back, &mut to_client));
+            std::thread::spawn(move || carry(client, server, &fate));
+        }
+    });
+    (format!("postgres://berth@{address}/{name}?sslmode=disable"), fate)
+}
+
+fn carry(mut client: TcpStream, mut server: UnixStream, fate: &AtomicU8) {
+    let mut bytes = [0; 64 * 1024];
+    while let Ok(count @ 1..) = client.read(&mut bytes) {
+        let is_commit = bytes[..count].windows(7).any(|part| part == b"COMMIT\0");
+        let now = if is_commit { fate.swap(PASSES, Ordering::SeqCst) } else { PASSES };
+        if now == ANSWER_LOST {
+            client.shutdown(std::net::Shutdown::Both).unwrap();
+        }
+        if now == REQUEST_LOST || server.write_all(&bytes[..count]).is_err() {
+            let _ = client.shutdown(std::net::Shutdown::Both);
+            let _ = server.shutdown(std::net::Shutdown::Both);
+            return;
+        }
+    }
+    // The server finishes what it was told before it sees the end.
+    let _ = server.shutdown(std::net::Shutdown::Write);
+}
+
+#[test]
+fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
+    let Some(scratch) = scratch() else { return };
+    let direct = Store::open_postgres(&scratch.url()).unwrap();
+    let org = new_organization(&direct, "acme");
+    let (url, fate) = lossy(&scratch);
+    let store = Store::open_postgres(&url).unwrap();
+    let made = |slug: &'static str| {
+        store.transact_blocking(Context::system(Some(org)), move |tx| create(tx, slug, tx.now()))
+    };
+    let exists = |slug: &str| {
+        let slug = Slug::parse(slug).unwrap();
+        let look =
+            move |tx: &mut berth_store::Tx<'_>| Ok::<_, StoreError>(pipeline::by_slug(tx, &slug)?.is_some());
+        // A change waits for the lock, and so for the end of a commit that is still under way.
+        direct.transact_blocking(Context::system(Some(org)), look).unwrap()
+    };
+    made("calm").unwrap();
+    fate.store(ANSWER_LOST, Ordering::SeqCst);
+    assert!(matches!(made("done"), Err(StoreError::Unknown(_))));
+    assert!(exists("done"), "it was written all the same");
+    fate.store(REQUEST_LOST, Ordering::SeqCst);
+    assert!(matches!(made("undone"), Err(StoreError::Unknown(_))));
+    assert!(!exists("undone"), "it was not");
+    made("after").unwrap();
+    assert!(exists("after"));
+}
+
+#[test]
+fn a_database_that_goes_away_is_told_and_found_again() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let mut server = Server::start(&bin).unwrap();
+    let store = Store::open_postgres(&server.url("postgres")).unwrap();
+    let org = new_organization(&store, "acme");
+    let make = |slug: &'static str| {
+        store.transact_blocking(Context::system(Some(org)), move |tx| create(tx, slug, tx.now()))
+    };
+    make("before").unwrap();
+    server.kill();
+    assert!(matches!(make("meanwhile"), Err(StoreError::Unavailable(_))));
+    let read = store.read_blocking(Some(org), |db| events::head(db));
+    let why = read.unwrap_err().to_string();
+    assert!(why.contains("cannot be reached"), "{why}");
+    server.resume().unwrap();
+    make("after").unwrap();
+    let read = store.read_blocking(Some(org), |db| events::head(db));
+    assert_eq!(read.unwrap().sequence, 3, "what was refused left nothing");
+}

@@ -1,0 +1,16 @@
+//! For tests: a PostgreSQL of their own, and databases in it.
+//!
+//! `cargo xtask test` starts one server for all tests and tells them where it is; a test that runs alone starts its own.
+
+mod scratch;
+mod server;
+
+pub use scratch::Scratch;
+pub use server::{Server, binaries};
+
+/// Where the server for tests is: the address of a database in which others can be made.
+pub const SERVER_VARIABLE: &str = "BERTH_TEST_POSTGRES";
+/// The directory with `initdb` and `postgres`.
+pub const BIN_VARIABLE: &str = "BERTH_TEST_POSTGRES_BIN";
+/// `postgres`: tests that would run on SQLite run on PostgreSQL.
+pub const DATABASE_VARIABLE: &str = "BERTH_TEST_DATABASE";

@@ -1,0 +1,80 @@
+//! A database for one test.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use postgres::{Client, NoTls};
+
+use crate::{DATABASE_VARIABLE, SERVER_VARIABLE, Server, binaries};
+
+/// A new and empty database, gone when dropped.
+pub struct Scratch {
+    name: String,
+    maintenance: String,
+    // Ours alone, where nobody has started one for all.
+    server: Option<Server>,
+}
+
+impl Scratch {
+    /// Where tests are told to run on PostgreSQL. Then there has to be one.
+    pub fn if_wanted() -> Option<Self> {
+        let is_wanted = std::env::var(DATABASE_VARIABLE).is_ok_and(|word| word == "postgres");
+        is_wanted.then(|| Self::new().unwrap_or_else(|| panic!("no PostgreSQL here")))
+    }
+
+    /// `None`: there is no PostgreSQL on this machine.
+    pub fn new() -> Option<Self> {
+        let (maintenance, server) = match std::env::var(SERVER_VARIABLE) {
+            Ok(given) => (given, None),
+            Err(_) => {
+                let server = Server::start(&binaries()?).unwrap_or_else(|why| panic!("PostgreSQL: {why}"));
+                (server.url("postgres"), Some(server))
+            }
+        };
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("t_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        ask(&maintenance, &[format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")]);
+        Some(Self { name, maintenance, server })
+    }
+
+    pub fn url(&self) -> String {
+        match self.maintenance.rsplit_once('/') {
+            Some((server, _)) => format!("{server}/{}", self.name),
+            None => panic!("{} is no address", self.maintenance),
+        }
+    }
+
+    /// A connection beside those of the program.
+    pub fn connect(&self) -> Client {
+        connect(&self.url())
+    }
+
+    /// The server, where it is this test's own.
+    pub fn server(&mut self) -> Option<&mut Server> {
+        self.server.as_mut()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // With a server of our own everything goes.
+        if self.server.is_none() {
+            ask(&self.maintenance, &[format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
+        }
+    }
+}
+
+fn connect(url: &str) -> Client {
+    Client::connect(url, NoTls).unwrap_or_else(|error| panic!("PostgreSQL for tests: {error}"))
+}
+
+/// On a thread of its own: tests may be inside of a runtime.
+fn ask(url: &str, texts: &[String]) {
+    let (url, texts) = (url.to_owned(), texts.to_vec());
+    let asked = std::thread::spawn(move || {
+        let mut client = connect(&url);
+        for text in texts {
+            client.batch_execute(&text).unwrap_or_else(|error| panic!("{text}: {error:?}"));
+        }
+    });
+    asked.join().unwrap_or_else(|_| panic!("the server for tests did not answer"));
+}

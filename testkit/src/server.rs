@@ -1,0 +1,131 @@
+//! A PostgreSQL server in a directory that goes away.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+
+use crate::BIN_VARIABLE;
+
+const START_MAX: Duration = Duration::from_secs(30);
+const START_PAUSE: Duration = Duration::from_millis(10);
+const PACKAGES: &str = "/usr/lib/postgresql";
+/// In memory a flush costs nothing, so that tests need no server that leaves them out.
+const MEMORY: &str = "/dev/shm";
+const MEMORY_BYTES_MIN: u64 = 4 * 1024 * 1024 * 1024;
+
+/// The newest server programs of this machine.
+pub fn binaries() -> Option<PathBuf> {
+    if let Some(given) = std::env::var_os(BIN_VARIABLE) {
+        return Some(given.into());
+    }
+    let versions = std::fs::read_dir(PACKAGES).ok()?;
+    let mut found: Vec<_> = versions.flatten().map(|entry| entry.path().join("bin")).collect();
+    found.sort();
+    found.into_iter().rev().find(|bin| bin.join("initdb").exists())
+}
+
+/// On a Unix socket, run by somebody without rights, gone when dropped.
+pub struct Server {
+    child: Option<Child>,
+    bin: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Server {
+    pub fn start(bin: &Path) -> Result<Self, String> {
+        let dir = tempfile::Builder::new().prefix("berth-pg-").tempdir_in(place());
+        let dir = dir.map_err(|error| format!("no directory for it: {error}"))?;
+        let mut server = Self { child: None, bin: bin.to_owned(), dir };
+        if is_root() {
+            // PostgreSQL refuses to run as root; Debian's package brings a user for it.
+            run(Command::new("chown").arg("postgres").arg(server.dir.path()))?;
+        }
+        let words = ["--auth=trust", "--username=berth", "--no-sync", "--encoding=UTF8", "--locale=C", "-D"];
+        run(server.command("initdb").args(words).arg(server.data()))?;
+        server.resume()?;
+        Ok(server)
+    }
+
+    /// Ends it as a crash does: nothing is said, nothing is finished.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // The children of a postmaster that is gone end by themselves, and nobody else may start before.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    /// Starts it again where it was ended.
+    pub fn resume(&mut self) -> Result<(), String> {
+        let deadline = Instant::now() + START_MAX;
+        loop {
+            let settings = ["listen_addresses=", "max_connections=400", "shared_buffers=64MB"];
+            let mut command = self.command("postgres");
+            for setting in settings {
+                command.args(["-c", setting]);
+            }
+            command.arg("-D").arg(self.data()).arg("-k").arg(self.dir.path());
+            let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+            let mut child = child.map_err(|error| format!("it does not start: {error}"))?;
+            loop {
+                if Client::connect(&self.url("postgres"), NoTls).is_ok() {
+                    self.child = Some(child);
+                    return Ok(());
+                }
+                if Instant::now() > deadline {
+                    let _ = child.kill();
+                    return Err("it did not start in time".into());
+                }
+                // What a killed one left is still ending: once more.
+                if child.try_wait().is_ok_and(|ended| ended.is_some()) {
+                    break;
+                }
+                std::thread::sleep(START_PAUSE);
+            }
+        }
+    }
+
+    pub fn url(&self, database: &str) -> String {
+        let dir = self.dir.path().display().to_string().replace('/', "%2F");
+        format!("postgres://berth@{dir}/{database}")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let program = self.bin.join(program);
+        let mut command = Command::new(if is_root() { Path::new("setpriv") } else { program.as_path() });
+        if is_root() {
+            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]).arg(&program);
+        }
+        command.current_dir(self.dir.path());
+        command
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn place() -> PathBuf {
+    let free = rustix::fs::statvfs(MEMORY).map(|info| info.f_bavail * info.f_frsize);
+    if free.is_ok_and(|bytes| bytes >= MEMORY_BYTES_MIN) { MEMORY.into() } else { "/tmp".into() }
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
