@@ -6,6 +6,7 @@ pub(crate) mod init;
 pub(crate) mod pipeline;
 mod plan_text;
 pub(crate) mod registry;
+pub(crate) mod runner;
 pub(crate) mod serve;
 
 use std::io::Write as _;
