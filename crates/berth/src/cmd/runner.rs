@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         End::Dismissed => anyhow::bail!(
             "the server does not know this runner any more: it was removed. To add it again, make a new token and \
-             start with --token and another --work-dir"
+             start with --token"
         ),
     }
 }
@@ -123,6 +123,7 @@ fn enter(
 ) -> anyhow::Result<Option<(Arc<Client>, Welcome)>> {
     let known =
         Credential::load(home.path()).context("the credential in the work directory cannot be read")?;
+    let was_known = known.is_some();
     let credential = match (known, &args.token) {
         (Some(known), _) => {
             anyhow::ensure!(
@@ -144,8 +145,24 @@ fn enter(
         ),
     };
     let client = Arc::new(Client::new(server, credential.credential.reveal()));
-    let welcome = insist(ending, || client.say("hello", hello, SAY_MAX));
-    Ok(welcome?.map(|welcome| (client, welcome)))
+    let greeted = insist(ending, || match client.say("hello", hello, SAY_MAX) {
+        Err(Answered::Unknown(why)) => Ok(Err(why)),
+        heard => heard.map(Ok),
+    });
+    match (greeted?, &args.token) {
+        (None, _) => Ok(None),
+        (Some(Ok(welcome)), _) => Ok(Some((client, welcome))),
+        // It was removed, and added again.
+        (Some(Err(_)), Some(token)) if was_known => {
+            let Some(credential) = register(args, server, home.path(), token, ending)? else {
+                return Ok(None);
+            };
+            let client = Arc::new(Client::new(server, credential.credential.reveal()));
+            let welcome = insist(ending, || client.say("hello", hello, SAY_MAX));
+            Ok(welcome?.map(|welcome| (client, welcome)))
+        }
+        (Some(Err(why)), _) => anyhow::bail!(why),
+    }
 }
 
 fn register(

@@ -299,6 +299,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_covered_keeps_its_length() {
+        let mut bytes = *b"a value-1 b";
+        assert!(Masker::new(&["value-1"]).cover(&mut bytes));
+        assert_eq!(&bytes, b"a ******* b");
+        assert!(!Masker::new(&["value-2"]).cover(&mut bytes));
+    }
+
+    #[test]
     fn overlapping_values_leave_no_tail() {
         let values = ["abcdefgh", "efghijklmnopqrst"];
         assert_eq!(masked(&values, &["-abcdefghijklmnopqrst-"]), "-***-");

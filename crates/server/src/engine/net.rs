@@ -89,3 +89,81 @@ impl Nets {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use berth_api::runner::AttemptRef;
+    use serde_json::Map;
+
+    use super::*;
+
+    fn nets(secret: &str) -> Nets {
+        let word = String::new;
+        let attempt = AttemptRef {
+            organization_id: word(),
+            deployment_id: word(),
+            step_id: word(),
+            number: 1,
+            nonce: "n".into(),
+        };
+        let nets = Nets::default();
+        nets.know(&Assignment {
+            attempt,
+            step: word(),
+            step_name: word(),
+            kind: word(),
+            custom: None,
+            params: Map::new(),
+            env: BTreeMap::new(),
+            secret_files: BTreeMap::new(),
+            masked: vec![SecretText::new(secret.to_owned())],
+            facts: BTreeMap::new(),
+            outputs: Vec::new(),
+            artifacts: BTreeMap::new(),
+            needs_artifacts: Vec::new(),
+            has_source: false,
+            timeout_s: 1,
+            granted_ms_ago: 0,
+        });
+        nets
+    }
+
+    fn covered(nets: &Nets, pieces: &[&str]) -> String {
+        let (mut out, mut offset) = (String::new(), 0);
+        for piece in pieces {
+            let mut bytes = piece.as_bytes().to_vec();
+            nets.cover("n", offset, &mut bytes);
+            assert_eq!(bytes.len(), piece.len(), "nothing moves");
+            offset += piece.len() as u64;
+            out += &String::from_utf8(bytes).unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn se05_what_a_runner_forgot_to_mask_is_covered_and_nothing_moves() {
+        assert_eq!(
+            covered(&nets("hunter2-hunter2"), &["it is hunter2-hunter2.\n"]),
+            "it is ***************.\n"
+        );
+        assert_eq!(covered(&nets("hunter2-hunter2"), &["it is ***.\n"]), "it is ***.\n");
+        // What came before is written already; the rest of the value is not shown.
+        assert_eq!(covered(&nets("hunter2-hunter2"), &["is hunter2-h", "unter2!"]), "is hunter2-h******!");
+    }
+
+    #[test]
+    fn se05_outputs_and_words_about_an_end_are_masked() {
+        let nets = nets("hunter2-hunter2");
+        let outputs = BTreeMap::from([("a".to_owned(), "x hunter2-hunter2".to_owned())]);
+        let Outcome::Succeeded { outputs, .. } =
+            nets.masked("n", Outcome::Succeeded { outputs, artifacts: BTreeMap::new() })
+        else {
+            panic!("another outcome");
+        };
+        assert_eq!(outputs["a"], "x ***");
+        let never = nets.masked("n", Outcome::NeverStarted { detail: "no hunter2-hunter2".into() });
+        assert_eq!(never, Outcome::NeverStarted { detail: "no ***".into() });
+    }
+}

@@ -266,7 +266,12 @@ impl Far {
         }
         let (it, runner) = (it.clone(), self.who.runner.mark().unwrap_or_default());
         let again = self.blocking(move |app| {
-            let nonces = [it.nonce];
+            let (of, nonces) = (runner.clone(), [it.nonce]);
+            let live = app.store.read_blocking(None, move |db| runs::live_of(db, &of, LIVE_MAX))?;
+            // Of one that is over nothing is granted again.
+            if !live.iter().any(|live| live.nonce == nonces[0]) {
+                return Ok(());
+            }
             let asking = Asking { runner: &runner, org: Some(it.org), nonces: &nonces, labels: &[] };
             let given = grant_of(app, it.org, it.deployment, &asking)?;
             let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);

@@ -83,7 +83,12 @@ impl Edge {
         // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
         let path = if names { asked.path } else { without_strange_parts(&asked.path) };
-        tracing::info!(method = %asked.method, path, status, ms, request_id = id, "answered");
+        // Runners ask all the time; what went well is no news.
+        if status < 400 && path.starts_with("/api/v1/runner/") {
+            tracing::debug!(method = %asked.method, path, status, ms, request_id = id, "answered");
+        } else {
+            tracing::info!(method = %asked.method, path, status, ms, request_id = id, "answered");
+        }
         response
     }
 
