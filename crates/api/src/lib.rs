@@ -19,6 +19,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod problem;
 pub mod registry;
+pub mod remote;
 pub mod repository;
 pub mod runner;
 pub mod runners;

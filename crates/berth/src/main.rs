@@ -33,6 +33,8 @@ enum Command {
     Init(cmd::init::Args),
     /// Run the server
     Serve(cmd::serve::Args),
+    /// Execute steps on this machine for a server elsewhere
+    Runner(cmd::runner::Args),
     /// Look after an installation
     #[command(subcommand)]
     Admin(cmd::admin::Command),
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Init(args) => cmd::init::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
+        Command::Runner(args) => cmd::runner::run(&args),
         Command::Admin(command) => cmd::admin::run(&command),
         Command::Login(args) => cmd::login::run(&args),
         Command::Logout => cmd::login::log_out(),

@@ -64,12 +64,14 @@ impl Runner {
         let silent = now.seconds_since(seen);
         if self.left_at.is_some() {
             State::Offline
-        } else if silent < ONLINE_S {
-            if self.is_draining { State::Draining } else { State::Online }
-        } else if silent < i64::try_from(times.lost.as_secs()).unwrap_or(i64::MAX) {
-            State::Offline
-        } else {
+        } else if silent >= i64::try_from(times.lost.as_secs()).unwrap_or(i64::MAX) {
             State::Lost
+        } else if silent >= ONLINE_S {
+            State::Offline
+        } else if self.is_draining {
+            State::Draining
+        } else {
+            State::Online
         }
     }
 

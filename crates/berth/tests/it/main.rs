@@ -16,6 +16,7 @@ mod linear;
 mod plan;
 mod random;
 mod registry;
+mod runner;
 mod start;
 mod stop;
 mod upgrade;

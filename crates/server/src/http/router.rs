@@ -29,6 +29,10 @@ pub enum Access {
     Open,
     /// Any valid token or sign-in.
     Caller,
+    /// The credential of a runner, and nothing else.
+    Runner,
+    /// The token of a runner that has not come yet.
+    NewRunner,
     /// Membership of the organization in the path, with a role that may do this.
     Permission(Action),
 }
@@ -55,6 +59,11 @@ impl Routes {
     /// A route for any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.guarded(Access::Caller, routes)
+    }
+
+    /// A route for runners on other machines.
+    fn for_runners(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.guarded(Access::Runner, routes)
     }
 
     /// A route for everybody; it must stand in [`OPEN_ROUTES`].
@@ -86,8 +95,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
-        organizations, pipelines, queue, registries, repositories, runners, secrets, sessions, tokens,
-        webhooks,
+        organizations, pipelines, queue, registries, repositories, runner, runners, secrets, sessions,
+        tokens, webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -140,6 +149,16 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(RegistriesRead, routes!(registries::list_registry_steps))
         .route(RegistriesRead, routes!(registries::list_registry_builds))
         .route(RegistriesRead, routes!(registries::view_registry_build_log))
+        .guarded(Access::NewRunner, routes!(runner::register_runner))
+        .for_runners(routes!(runner::runner_hello))
+        .for_runners(routes!(runner::runner_acquire))
+        .for_runners(routes!(runner::runner_heartbeat))
+        .for_runners(routes!(runner::runner_log))
+        .for_runners(routes!(runner::runner_report))
+        .for_runners(routes!(runner::runner_source))
+        .for_runners(routes!(runner::runner_artifact, runner::runner_keep_artifact))
+        .for_runners(routes!(runner::runner_registry))
+        .for_runners(routes!(runner::runner_goodbye))
         .route(RunnersRead, routes!(runners::list_runners))
         .route(RunnersWrite, routes!(runners::create_runner))
         .route(RunnersRead, routes!(runners::view_runner))
