@@ -21,6 +21,7 @@ pub mod problem;
 pub mod registry;
 pub mod repository;
 pub mod runner;
+pub mod runners;
 pub mod secret;
 pub mod session;
 pub mod token;

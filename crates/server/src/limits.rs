@@ -68,6 +68,10 @@ pub const INSIGHT_DAYS_MAX: i64 = 366;
 /// Ends in last stages that insights into delivery look at.
 pub const DELIVERY_ROWS_MAX: i64 = 10_000;
 
+pub const RUNNERS_PER_ORGANIZATION_MAX: i64 = 5_000;
+/// Attempts shown with the runners of an organization.
+pub const RUNNING_LISTED_MAX: i64 = 5_000;
+
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;

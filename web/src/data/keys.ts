@@ -13,6 +13,7 @@ export const NOUNS = [
   "pipelines",
   "registries",
   "repositories",
+  "runners",
   "secrets",
   "tokens",
   "webhooks",
@@ -56,4 +57,5 @@ const MADE_OLD: Record<string, Noun[]> = {
   registry: ["registries", "pipelines"],
   analysis: ["analyses"],
   fix: ["analyses"],
+  runner: ["runners"],
 };

@@ -24,6 +24,7 @@ mod registries;
 mod registry_builds;
 mod repositories;
 pub(crate) mod rollouts;
+mod runners;
 mod secrets;
 mod sign_in;
 mod tokens;

@@ -48,6 +48,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("pipelineId", "id or slug of the pipeline"),
     ("repositoryId", "id of the repository"),
     ("registryId", "id or name of the step registry"),
+    ("runnerId", "id or name of the runner; `embedded` for the one inside the server"),
     ("buildNumber", "number of the build"),
     ("envName", "name of the environment"),
     ("sessionId", "id of the session"),

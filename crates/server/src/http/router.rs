@@ -86,7 +86,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
-        organizations, pipelines, queue, registries, repositories, secrets, sessions, tokens, webhooks,
+        organizations, pipelines, queue, registries, repositories, runners, secrets, sessions, tokens,
+        webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -139,6 +140,10 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(RegistriesRead, routes!(registries::list_registry_steps))
         .route(RegistriesRead, routes!(registries::list_registry_builds))
         .route(RegistriesRead, routes!(registries::view_registry_build_log))
+        .route(RunnersRead, routes!(runners::list_runners))
+        .route(RunnersWrite, routes!(runners::create_runner))
+        .route(RunnersRead, routes!(runners::view_runner))
+        .route(RunnersWrite, routes!(runners::delete_runner))
         .route(EnvironmentsClaim, routes!(sessions::claim_any))
         .route(EnvironmentsRead, routes!(environments::list_environments))
         .route(EnvironmentsRead, routes!(environments::view_environment))

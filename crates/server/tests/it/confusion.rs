@@ -347,6 +347,9 @@ impl Target {
         let hook = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
         let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);
+        let runner =
+            post("/api/v1/organizations/acme/runners").by(&world.ada).json(&json!({"name": "build-1"}));
+        assert_eq!(world.send(runner).await.status, 201);
         let approval = world.approval().await;
         let failure = Failure {
             deployment: deployment.clone(),
@@ -386,6 +389,7 @@ impl Target {
             .replace("{secretId}", "TOKEN")
             .replace("{repositoryId}", &self.repository)
             .replace("{registryId}", &self.registry)
+            .replace("{runnerId}", "build-1")
             .replace("{buildNumber}", "1")
             .replace("{envName}", "qa-1")
             .replace("{sessionId}", &self.session)

@@ -25,6 +25,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{secretId}", "NO_SUCH_SECRET")
         .replace("{repositoryId}", &RepositoryId::from_parts(at, [0; 10]).to_string())
         .replace("{registryId}", &RegistryId::from_parts(at, [0; 10]).to_string())
+        .replace("{runnerId}", "no-such-runner")
         .replace("{buildNumber}", "1")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())

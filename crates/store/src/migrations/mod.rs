@@ -27,6 +27,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 9, name: "registries", text: include_str!("0009_registries.sql") },
     Migration { number: 10, name: "calls", text: include_str!("0010_calls.sql") },
     Migration { number: 11, name: "analyses", text: include_str!("0011_analyses.sql") },
+    Migration { number: 12, name: "runners", text: include_str!("0012_runners.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
