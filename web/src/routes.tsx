@@ -200,6 +200,12 @@ const registry = createRoute({
   component: lazyRouteComponent(() => import("./pages/registry/RegistryPage"), "RegistryPage"),
 });
 
+const runners = createRoute({
+  getParentRoute: () => settings,
+  path: "runners",
+  component: lazyRouteComponent(() => import("./pages/runners/Runners"), "Runners"),
+});
+
 const analysis = createRoute({
   getParentRoute: () => settings,
   path: "analysis",
@@ -231,6 +237,7 @@ const tree = root.addChildren([
       webhook,
       customSteps,
       registry,
+      runners,
       analysis,
     ]),
   ]),

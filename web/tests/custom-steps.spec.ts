@@ -1,18 +1,7 @@
 import { withToken } from "./harness/api";
-import { Repository } from "./harness/repository";
+import { registry } from "./harness/registry";
 import { isOver, makePipeline, start, when } from "./harness/run";
 import { expect, isAccessible, test } from "./harness/test";
-import type { World } from "./harness/world";
-
-const START = `while [ $# -gt 1 ]; do
-  case "$1" in --output) output=$2 ;; --input) input=$2 ;; esac
-  shift
-done
-case "$input" in
-  *SYNTHESIZE-METADATA*) cat metadata.json > "$output" ;;
-  *) echo "called with $input"; echo '{"status": "SUCCESS"}' > "$output" ;;
-esac
-`;
 
 const EVIL = '<img src=x onerror="window.evil=1">';
 
@@ -26,28 +15,20 @@ const SCHEMA = {
   },
 };
 
-function registry(world: World, name: string): Repository {
-  const step = {
-    stepType: "CUSTOM:DEPLOY",
-    name: "Deploy to a port",
-    shortDescription: "Takes what was built into a port.",
-    longDescription: `Asks the port first. ${EVIL}`,
-    yamlExample: "type: CUSTOM:DEPLOY",
-    paramsJsonSchema: SCHEMA,
-  };
-  const metadata = { status: "SUCCESS", data: { metadata: [step] } };
-  const made = new Repository(world, name)
-    .write("berth-registry.yaml", "build: sh build.sh\nstart: sh start.sh\n")
-    .write("build.sh", 'echo "fetching"; sleep 2; printf "\\033[32mbuilt\\033[0m one step\\n"\n')
-    .write("start.sh", START)
-    .write("metadata.json", JSON.stringify(metadata));
-  made.commit("first");
-  return made;
-}
+const STEP = {
+  stepType: "CUSTOM:DEPLOY",
+  name: "Deploy to a port",
+  shortDescription: "Takes what was built into a port.",
+  longDescription: `Asks the port first. ${EVIL}`,
+  yamlExample: "type: CUSTOM:DEPLOY",
+  paramsJsonSchema: SCHEMA,
+};
+const CALL = `echo "called with $input"; echo '{"status": "SUCCESS"}' > "$output"`;
+const BUILD = 'echo "fetching"; sleep 2; printf "\\033[32mbuilt\\033[0m one step\\n"';
 
 test("custom steps are added, built before one's eyes, and used as the page says", async ({ ada, world }) => {
   test.setTimeout(120_000);
-  const repository = registry(world, "steps");
+  const repository = registry(world, "steps", [STEP], CALL, BUILD);
   await ada.goto("/o/acme/settings/custom-steps");
   await expect(ada.getByLabel("The first custom steps")).toContainText("berth registry new");
   await isAccessible(ada, "no custom steps");
@@ -107,7 +88,7 @@ test("a build that fails says why and changes nothing, and who uses it is named 
   world,
 }) => {
   test.setTimeout(120_000);
-  const repository = registry(world, "more-steps");
+  const repository = registry(world, "more-steps", [STEP], CALL);
   const api = withToken(world);
   await api("POST", "/ORG/step-registries", { name: "more", repositoryUrl: repository.path });
   const status = async () => (await api("GET", "/ORG/step-registries/more")).status;

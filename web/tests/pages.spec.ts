@@ -17,6 +17,9 @@ const PAGES: [string, string, string][] = [
   ["secrets", "/o/acme/settings/secrets", "Secrets"],
   ["repositories", "/o/acme/settings/repositories", "Repositories"],
   ["webhooks", "/o/acme/settings/webhooks", "Webhooks"],
+  ["custom-steps", "/o/acme/settings/custom-steps", "Custom steps"],
+  ["runners", "/o/acme/settings/runners", "Runners"],
+  ["analysis-settings", "/o/acme/settings/analysis", "Failure analysis"],
   ["profile", "/profile", "Your profile"],
 ];
 

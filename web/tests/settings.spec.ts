@@ -109,6 +109,33 @@ test("a webhook gets another secret, and is told of other things", async ({ ada,
   expect([...kinds].sort()).toEqual(["secret_created", "session_overridden", "token_created"]);
 });
 
+test("a runner gets a token once, waits for its machine, and is removed", async ({ ada, world }) => {
+  await ada.goto("/o/acme/settings/runners");
+  await expect(ada.getByRole("main")).toContainText("Steps run on the server's own machine");
+  await expect(ada.getByRole("article").first()).toContainText("online");
+  await ada.getByRole("button", { name: "Add a runner" }).press("Enter");
+  const dialog = ada.getByRole("dialog");
+  await expect(dialog.getByLabel("Name")).toBeFocused();
+  await isAccessible(ada, "the question about a runner");
+  await ada.keyboard.type("build-1");
+  await ada.keyboard.press("Enter");
+  const command = (await ada.getByLabel("The command").textContent()) ?? "";
+  expect(command).toMatch(new RegExp(`^berth runner --server ${world.base} --token berth_\\S+$`, "m"));
+  await isAccessible(ada, "a runner's token");
+  await dialog.getByRole("button", { name: "I have it" }).press("Enter");
+  const runner = ada.getByRole("article", { name: "build-1" });
+  await expect(runner).toContainText("not registered yet");
+  await expect(runner).toContainText("Its token was not used yet");
+  expect(await ada.content()).not.toContain(command.split(" ").at(-1)?.trim());
+  await isAccessible(ada, "runners in light");
+  await ada.emulateMedia({ colorScheme: "dark" });
+  await isAccessible(ada, "runners in dark");
+  await ada.getByRole("button", { name: "Remove build-1" }).press("Enter");
+  await dialog.getByRole("button", { name: "Remove" }).press("Enter");
+  await expect(runner).toHaveCount(0);
+  expect(await withToken(world)("GET", "/ORG/runners")).toHaveLength(1);
+});
+
 test("what newcomers copy is a valid pipeline", async ({ world }) => {
   const answer = await withToken(world)("POST", "/ORG/pipelines/validate", { definition: FIRST_PIPELINE });
   expect(answer).toMatchObject({ valid: true, diagnostics: [] });

@@ -32,6 +32,7 @@ export type Pagination = Schemas["Pagination"];
 export type Pipeline = Schemas["Pipeline"];
 export type Repository = Schemas["Repository"];
 export type Role = Schemas["Role"];
+export type Runner = Schemas["Runner"];
 export type Secret = Schemas["Secret"];
 export type Session = Schemas["Session"];
 export type Stage = Schemas["Stage"];

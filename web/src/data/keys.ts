@@ -54,8 +54,8 @@ const MADE_OLD: Record<string, Noun[]> = {
   soak: ["deployments"],
   secret: ["secrets"],
   webhook: ["webhooks", "deliveries"],
-  runner: ["runners"],
   registry: ["registries", "pipelines"],
   analysis: ["analyses"],
   fix: ["analyses"],
+  runner: ["runners"],
 };

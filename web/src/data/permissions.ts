@@ -20,6 +20,7 @@ export const LOWEST_ROLE = {
   "secrets:write": "admin",
   "webhooks:write": "admin",
   "registries:write": "admin",
+  "runners:write": "admin",
   "analysis:run": "deployer",
   "analysis:settings": "admin",
 } as const satisfies Record<string, Role>;

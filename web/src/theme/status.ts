@@ -21,6 +21,7 @@ import type {
   Approval,
   DeploymentStatus,
   EnvironmentState,
+  Runner,
   StageStatus,
   StepRegistry,
   StepRegistryBuild,
@@ -89,6 +90,14 @@ export const BUILD_LOOK: Record<StepRegistryBuild["status"], Look> = {
   succeeded: { word: "succeeded", tone: "good", icon: IconCheck },
   failed: { word: "failed", tone: "bad", icon: IconX },
   interrupted: { word: "interrupted", tone: "quiet", icon: IconBan },
+};
+
+export const RUNNER_LOOK: Record<Runner["state"], Look> = {
+  pending: { word: "not registered yet", tone: "quiet", icon: IconClock },
+  online: { word: "online", tone: "good", icon: IconCheck },
+  draining: { word: "finishing", tone: "warn", icon: IconHourglass, moves: true },
+  offline: { word: "offline", tone: "quiet", icon: IconBan },
+  lost: { word: "lost", tone: "bad", icon: IconAlertTriangle },
 };
 
 export const PAUSED: Look = { word: "paused", tone: "warn", icon: IconPlayerPause };

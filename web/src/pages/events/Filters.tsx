@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import { useOrg } from "@/data/me";
 import { membersQuery } from "@/data/members";
-import { PipelineSelect } from "@/ui/PipelineSelect";
+import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const ROUTE = "/o/$org/events";
 

@@ -6,10 +6,10 @@ import { deliveryQuery } from "@/data/insights";
 import { useOrg } from "@/data/me";
 import { Loading } from "@/ui/Loading";
 import { Page } from "@/ui/Page";
-import { PipelineSelect } from "@/ui/PipelineSelect";
 import { Query } from "@/ui/Query";
 import { Stat } from "@/ui/Stat";
 import { roughly } from "@/words/time";
+import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const Plots = lazy(() => import("./Plots"));
 

@@ -6,7 +6,7 @@ import { pipelineQuery } from "@/data/pipelines";
 import { useCreateSecret } from "@/data/secrets";
 import { Confirm } from "@/ui/Confirm";
 import { tell } from "@/ui/notify";
-import { PipelineSelect } from "@/ui/PipelineSelect";
+import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 

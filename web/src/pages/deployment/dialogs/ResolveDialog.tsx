@@ -41,7 +41,8 @@ export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Prop
       }
     >
       <Text size="sm">
-        The server was stopped in the middle of it. Read its log, look at the target, and say what you found.
+        Nobody saw its end: it was cut off, or gave no answer. Read its log, look at the target, and say what
+        you found.
       </Text>
       <Radio.Group label="Outcome" value={outcome} onChange={value => setOutcome(value as Outcome)}>
         <Stack gap={8} mt={6}>
