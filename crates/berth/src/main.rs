@@ -106,6 +106,11 @@ fn main() -> ExitCode {
         Command::Man(args) => cmd::shell::man(&args, Cli::command()),
     };
     done.unwrap_or_else(|error| {
+        // Whoever read has seen enough, as `head` does.
+        let is_read = |it: &std::io::Error| it.kind() == std::io::ErrorKind::BrokenPipe;
+        if error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
+            return ExitCode::FAILURE;
+        }
         eprintln!("berth: {error:#}");
         error
             .chain()
