@@ -44,7 +44,12 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 places.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
-                    places.give(shared, Leased::new(assignment, sent));
+                    // It was asked for before: whoever else can have it is not kept waiting.
+                    if shared.is_draining() {
+                        hand_back(shared, &assignment);
+                    } else {
+                        places.give(shared, Leased::new(assignment, sent));
+                    }
                 }
                 // A link that does not wait is not asked without a pause.
                 if is_empty && began.elapsed() < Duration::from_millis(5) {
@@ -87,6 +92,12 @@ impl Places {
             }
         }
     }
+}
+
+/// What came while the runner takes nothing more: nothing of it ever ran.
+fn hand_back(shared: &Arc<Shared>, assignment: &Assignment) {
+    let outcome = Outcome::NeverStarted { detail: "its runner takes nothing more".into() };
+    report(shared, assignment, None, outcome, Isolation::None, 0);
 }
 
 /// Work, and since when it is counted on.

@@ -62,10 +62,16 @@ impl Far {
         self.seen(false).await?;
         loop {
             let heard = self.app.engine.bell.rings();
-            let (org, runner) = (self.who.org, runner.clone());
+            let (org, id, runner) = (self.who.org, self.who.runner.id, runner.clone());
             let (nonces, labels) = (nonces.clone(), labels.clone());
             let (found, pause) = self
                 .blocking(move |app| {
+                    // While it waited it may have been removed, started again, or asked to end.
+                    let now = app.store.read_blocking(Some(org), move |db| runner::by_id(db, id))?;
+                    let takes = |it: &Runner| !it.is_draining && it.mark().as_ref() == Some(&runner);
+                    if !now.as_ref().is_some_and(takes) {
+                        return Ok((Some(Vec::new()), Duration::ZERO));
+                    }
                     let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels };
                     let found = calls::look(app, &asking)?;
                     Ok::<_, AppError>((found, calls::next_look(app)))

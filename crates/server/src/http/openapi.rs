@@ -150,7 +150,9 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
         let cursor = text(ParameterIn::Query, "cursor", "nextCursor of the page before, in place of offset");
         parameters.push(matching(cursor, "^[A-Za-z0-9_-]+$").into());
     }
-    if route.method == "POST" && route.access != Access::Open {
+    // What runners say has nonces of its own.
+    let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
+    if route.method == "POST" && is_for_people {
         let key = text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect");
         parameters.push(matching(key, &format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$")).into());
     }

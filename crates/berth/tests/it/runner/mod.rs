@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::{Home, until};
-use yard::{LOST, ORG, PATIENCE, Yard, first_step, text};
+use yard::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
 
 fn git(dir: &Path, args: &[&str]) {
     let who = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
@@ -68,8 +68,14 @@ fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact()
         (yard.api().get(&format!("{ORG}/pipelines/web")).status == 200).then_some(())
     });
     let started = yard.api().post(&format!("{ORG}/pipelines/web/deployments"), &json!({"ref": "main"}));
-    let id = text(&started.json()["data"]["id"]);
-    let waits = yard.until(&id, "word of a missing runner", |it| it["blockedBy"][0]["kind"] == "no_runner");
+    assert_eq!(started.status, 202, "{}", started.text());
+    // Its first commit may have started one, too, which is first then.
+    let waits = until(PATIENCE, "word of a missing runner", || {
+        let list = yard.api().get(&format!("{ORG}/deployments")).json();
+        let ids = list["data"].as_array().expect("a list").iter().map(|it| text(&it["id"]));
+        ids.map(|id| yard.deployment(&id)).find(|it| it["blockedBy"][0]["kind"] == "no_runner")
+    });
+    let id = text(&waits["id"]);
     assert_eq!(waits["blockedBy"][0]["detail"], "no runner with labels gpu is online for step \"make\"");
 
     let runner = yard.runner("far", &["--labels", "gpu,big"]);
@@ -106,9 +112,9 @@ fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
     assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
     assert_eq!(yard.state("far"), "lost");
     // Nothing adopts what it left, and it is gone before the next question for work.
-    assert!(process.exists());
+    assert!(is_alive(&process));
     let _again = yard.again("far");
-    assert!(!process.exists());
+    assert!(!is_alive(&process));
     assert_eq!(yard.state("far"), "online");
 }
 
@@ -125,7 +131,7 @@ fn the_same_runner_back_ends_its_old_leases_at_once() {
     runner.kill();
     let began = Instant::now();
     let _again = yard.again("far");
-    assert!(!process.exists(), "what it left is ended before it is told");
+    assert!(!is_alive(&process), "what it left is ended before it is told");
     let done = yard.until(&id, "failure", |it| it["status"] == "failed");
     assert_eq!(first_step(&done)["attempts"][0]["status"], "unknown", "{done}");
     assert!(began.elapsed() < Duration::from_secs(20), "after {:?}", began.elapsed());
@@ -140,7 +146,7 @@ fn l12_a_runner_that_is_cut_off_stops_its_steps_before_it_is_called_lost() {
     let process = yard.pid();
     yard.server.process.signal(Signal::STOP);
     let cut = Instant::now();
-    until(LOST, "end of the step", || (!process.exists()).then_some(()));
+    until(LOST, "end of the step", || (!is_alive(&process)).then_some(()));
     let took = cut.elapsed();
     yard.server.process.signal(Signal::CONT);
     assert!(took > Duration::from_secs(1) && took < LOST, "{took:?}\n{}", runner.stderr());
@@ -167,7 +173,7 @@ fn p4_a_takeover_stops_a_step_on_another_machine() {
         let now = yard.api().get(&format!("{sessions}/{session}")).json()["data"].clone();
         now["drain"]["completedAt"].is_string().then_some(now)
     });
-    assert!(!process.exists(), "{drained}");
+    assert!(!is_alive(&process), "{drained}");
     // It was told to; nobody had to be called lost.
     assert!(took.elapsed() < LOST, "{:?}", took.elapsed());
     let id = text(&held.json()["data"]["deploymentId"]);
@@ -211,5 +217,5 @@ fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
     let ran = runner.wait(PATIENCE);
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("it was removed"), "{}", ran.stderr);
-    assert!(!process.exists());
+    assert!(!is_alive(&process));
 }

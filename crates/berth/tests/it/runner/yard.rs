@@ -120,6 +120,13 @@ impl Yard {
     }
 }
 
+/// Whether a process does anything. One that ended may have to wait for somebody to notice.
+pub(super) fn is_alive(process: &Path) -> bool {
+    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+}
+
 pub(super) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned()
 }
