@@ -85,7 +85,7 @@ function Step({ step }: { step: StepRegistryStep }) {
         )}
         <Snippet label={`YAML of ${step.use}`} text={stepYaml(step.use, name, step.paramsSchema)} />
         {step.yamlExample && (
-          <details>
+          <details className="more">
             <summary>An example of its authors</summary>
             <Box mt="xs">
               <Snippet label={`Example of ${step.use}`} text={named(step.yamlExample)} />
