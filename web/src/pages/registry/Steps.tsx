@@ -59,7 +59,7 @@ function Step({ step }: { step: StepRegistryStep }) {
           </Text>
         ) : (
           <Box style={{ overflowX: "auto" }} tabIndex={0} role="group" aria-label={`Params of ${step.use}`}>
-            <Table fz="sm" verticalSpacing={6}>
+            <Table fz="sm" verticalSpacing={6} miw={520}>
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th>Param</Table.Th>
