@@ -9,10 +9,7 @@ import type { World } from "./harness/world";
 async function lostBit(world: World, slug: string) {
   const repository = new Repository(world, slug);
   const run = 'for i in $(seq 1 400); do echo "preparing $i"; done\n./deploy.sh\n';
-  const text = definition(`Port of ${slug}`, { Deploy: run }).replace(
-    "  stages:",
-    "  tracks: main\n  stages:",
-  );
+  const text = definition("Crane control", { Deploy: run }).replace("  stages:", "  tracks: main\n  stages:");
   repository.write(`.berth/${slug}/pipeline.yaml`, text).write("deploy.sh", "#!/bin/sh\necho hi\n");
   repository.commit("first");
   await withToken(world)("POST", "/ORG/repositories", { url: repository.path });

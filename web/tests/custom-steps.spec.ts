@@ -62,14 +62,14 @@ test("custom steps are added, built before one's eyes, and used as the page says
   await expect(step).toContainText(EVIL);
   expect(await ada.evaluate(() => "evil" in window)).toBe(false);
   await isAccessible(ada, "custom steps in light");
-  await ada.screenshot({ path: "screenshots/custom-steps-light.png", fullPage: true });
+  await ada.screenshot({ path: "screenshots/registry-light.png", fullPage: true });
   await ada.emulateMedia({ colorScheme: "dark" });
   await isAccessible(ada, "custom steps in dark");
-  await ada.screenshot({ path: "screenshots/custom-steps-dark.png", fullPage: true });
+  await ada.screenshot({ path: "screenshots/registry-dark.png", fullPage: true });
   await ada.setViewportSize({ width: 390, height: 844 });
   const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
   expect(overflow).toBeLessThanOrEqual(0);
-  await ada.screenshot({ path: "screenshots/custom-steps-phone.png", fullPage: true });
+  await ada.screenshot({ path: "screenshots/registry-phone.png", fullPage: true });
   await ada.emulateMedia({ colorScheme: "light" });
   await ada.setViewportSize({ width: 1280, height: 900 });
 
@@ -114,7 +114,7 @@ pipeline:
   await expect(ada.getByRole("region", { name: "What build 2 printed" })).toContainText("no such package");
   await expect(ada.getByRole("article", { name: "more/deploy" })).toContainText("used by more");
   await isAccessible(ada, "custom steps whose build failed");
-  await ada.screenshot({ path: "screenshots/custom-steps-failed-light.png", fullPage: true });
+  await ada.screenshot({ path: "screenshots/registry-failed-light.png", fullPage: true });
   await ada.getByRole("button", { name: "Build again" }).click();
   await expect(ada.getByRole("button", { name: "Log of build 3" })).toBeVisible({ timeout: 30_000 });
 

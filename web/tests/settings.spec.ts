@@ -31,7 +31,7 @@ test("a secret goes in and never comes out", async ({ ada }) => {
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Name").fill("DATABASE_URL");
   await dialog.getByRole("textbox", { name: "Value" }).fill(value);
-  await dialog.getByRole("textbox", { name: "Who may use it" }).fill("check");
+  await dialog.getByRole("combobox", { name: "Who may use it" }).fill("check");
   await ada.getByRole("option", { name: "Checkout", exact: true }).click();
   await dialog.getByLabel("Where").selectOption("production");
   await dialog.getByRole("button", { name: "Create" }).click();

@@ -34,7 +34,7 @@ export function Diff({ text, label }: { text: string; label: string }) {
   const kinds = kindsOf(lines);
   return (
     <Box pos="relative" ta="left">
-      <Code block tabIndex={0} role="region" aria-label={label} className={styles.diff}>
+      <Code block px={0} py={8} tabIndex={0} role="region" aria-label={label} className={styles.diff}>
         {lines.slice(0, LINES_SHOWN_MAX).map((line, at) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name, and never move
           <span key={at} className={styles.line} data-kind={kinds[at]}>

@@ -59,7 +59,7 @@ function Step({ step }: { step: StepRegistryStep }) {
           </Text>
         ) : (
           <Box style={{ overflowX: "auto" }} tabIndex={0} role="group" aria-label={`Params of ${step.use}`}>
-            <Table fz="sm" verticalSpacing={6}>
+            <Table fz="sm" verticalSpacing={6} miw={520}>
               <Table.Thead>
                 <Table.Tr>
                   <Table.Th>Param</Table.Th>
@@ -85,7 +85,7 @@ function Step({ step }: { step: StepRegistryStep }) {
         )}
         <Snippet label={`YAML of ${step.use}`} text={stepYaml(step.use, name, step.paramsSchema)} />
         {step.yamlExample && (
-          <details>
+          <details className="more">
             <summary>An example of its authors</summary>
             <Box mt="xs">
               <Snippet label={`Example of ${step.use}`} text={named(step.yamlExample)} />

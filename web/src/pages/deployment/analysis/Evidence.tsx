@@ -47,7 +47,9 @@ export function Evidence({ org, analysis, onLines }: Props) {
               <span>{linesWords(each)}, which the log does not have</span>
             )}
           </Text>
-          <pre className={styles.quote}>{each.text.split("\n").map(shownLine).join("\n")}</pre>
+          {each.text !== "" && (
+            <pre className={styles.quote}>{each.text.split("\n").map(shownLine).join("\n")}</pre>
+          )}
         </li>
       ))}
     </Stack>

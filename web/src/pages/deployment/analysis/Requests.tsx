@@ -1,14 +1,13 @@
 import { Stack, Text } from "@mantine/core";
 import type { Analysis } from "@/api/types";
 import { When } from "@/ui/When";
-import styles from "./analysis.module.css";
 import { Sent } from "./Sent";
 
 /** Everything that left the server for a model, as it was sent. */
 export function Requests({ requests }: { requests: Analysis["requests"] }) {
   if (requests.length === 0) return null;
   return (
-    <details className={styles.more}>
+    <details className="more">
       <summary>What was sent to the model</summary>
       <Stack gap="md" mt="xs">
         {requests.map(each => (

@@ -46,8 +46,8 @@ export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Prop
       </Text>
       <Radio.Group label="Outcome" value={outcome} onChange={value => setOutcome(value as Outcome)}>
         <Stack gap={8} mt={6}>
-          {OUTCOMES.map(each => (
-            <Radio key={each.value} {...each} />
+          {OUTCOMES.map((each, at) => (
+            <Radio key={each.value} {...each} data-autofocus={at === 0 || undefined} />
           ))}
         </Stack>
       </Radio.Group>

@@ -49,8 +49,14 @@ export function LogLines(props: Props) {
   useEffect(() => () => clearTimeout(settle.current), []);
 
   useEffect(() => {
-    if (isFollowing && rows.count > 0) handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
-  }, [isFollowing, rows.count, handle]);
+    if (!isFollowing || rows.count === 0) return;
+    handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
+    // The newest line is drawn a moment later, and there was no room to scroll to it before.
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(() => scroller?.scrollTo({ top: scroller.scrollHeight }));
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [isFollowing, rows.count, handle, scroller]);
 
   const { onFollow } = props;
   useEffect(() => {
