@@ -15,6 +15,7 @@ mod linear;
 mod plan;
 mod random;
 mod registry;
+mod replicas;
 mod start;
 mod stop;
 mod upgrade;
