@@ -49,7 +49,7 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
     let home = Home::over(database.url("postgres"));
     let start = |runner: &[&str]| {
         let mut command = home.serve_command();
-        command.args(["--sandbox", "off"]).args(runner).env("BERTH_LOG__LEVEL", "warn");
+        command.args(runner).env("BERTH_LOG__LEVEL", "warn");
         Server::start(&mut command, &home.token)
     };
     // The first one leads, and runs nothing itself.
