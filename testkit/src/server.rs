@@ -5,10 +5,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::BIN_VARIABLE;
 
 const START_MAX: Duration = Duration::from_secs(30);
+const STOP_MAX: Duration = Duration::from_secs(5);
 const START_PAUSE: Duration = Duration::from_millis(10);
 const PACKAGES: &str = "/usr/lib/postgresql";
 /// In memory a flush costs nothing, so that tests need no server that leaves them out.
@@ -108,7 +110,15 @@ impl Server {
 }
 
 impl Drop for Server {
+    /// At once, but in order: what it has in shared memory goes with it.
     fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = kill_process(Pid::from_child(child), Signal::QUIT);
+            let deadline = Instant::now() + STOP_MAX;
+            while Instant::now() < deadline && child.try_wait().is_ok_and(|ended| ended.is_none()) {
+                std::thread::sleep(START_PAUSE);
+            }
+        }
         self.kill();
     }
 }

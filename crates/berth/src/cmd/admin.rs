@@ -10,6 +10,7 @@ use berth_store::data_dir::DataDir;
 
 use super::{open_vault, say};
 use crate::config::Settings;
+use crate::logging;
 
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -39,6 +40,7 @@ pub(crate) struct Args {
 pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
     let Command::RotateKeys(args) = command;
     let settings = Settings::load(args.config.as_deref())?;
+    logging::start(&settings.log, true);
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
     anyhow::ensure!(data_dir.is_dir(), "there is no data directory at {}", data_dir.display());
     let database = args.database.as_deref().or(settings.database.as_deref());

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::{open, open_vault, say, told};
 use crate::config::Settings;
+use crate::logging;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -40,6 +41,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(args.config.as_deref())?;
+    logging::start(&settings.log, true);
     let database = args.database.as_deref().or(settings.database.as_deref());
     let (dir, store) = open(args.data_dir.as_deref().unwrap_or(&settings.data_dir), database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());

@@ -16,6 +16,7 @@ mod linear;
 mod plan;
 mod random;
 mod registry;
+mod replicas;
 mod runner;
 mod start;
 mod stop;

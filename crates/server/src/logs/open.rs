@@ -51,6 +51,8 @@ struct State {
     index: LineIndex,
     flushed: u64,
     damaged: Option<u64>,
+    /// This process has appended to it: nobody else does.
+    is_ours: bool,
 }
 
 #[derive(Default)]
@@ -104,6 +106,7 @@ impl OpenLog {
         if length + new.len() as u64 > LOG_BYTES_MAX {
             return Err(LogError::TooLong);
         }
+        state.is_ours = true;
         if let Err(error) = self.write(&mut state, new) {
             return Err(self.failed(state, error));
         }
@@ -190,6 +193,24 @@ impl OpenLog {
     pub(super) fn growing(&self) -> Result<Option<(Arc<File>, u64)>, LogError> {
         let state = self.loaded()?;
         Ok(state.file.as_ref().map(|file| (file.clone(), state.index.length())))
+    }
+
+    /// Notes what another server has appended since, or that it has sealed it.
+    pub(super) fn catch_up(&self) -> Result<(), LogError> {
+        let mut state = self.loaded()?;
+        if state.is_ours || !matches!(state.phase, Phase::Open) {
+            return Ok(());
+        }
+        let before = state.length();
+        let is_sealed = self.files.packed.try_exists()?;
+        match state.file.clone() {
+            Some(file) if !is_sealed => count(&file, &mut state.index)?,
+            _ => *state = load(&self.files)?,
+        }
+        if is_sealed || state.length() != before {
+            self.tell(&state);
+        }
+        Ok(())
     }
 
     fn locked(&self) -> MutexGuard<'_, State> {
@@ -285,15 +306,20 @@ fn load(files: &Files) -> Result<State, LogError> {
         return Ok(State { phase: Phase::Open, ..State::default() });
     };
     // Nobody kept the index of a log that was not sealed: it is counted again.
-    let (mut index, mut buffer) = (LineIndex::default(), vec![0; BLOCK_BYTES]);
-    loop {
-        let read = file.read_at(&mut buffer, index.length())?;
-        if read == 0 {
-            break;
-        }
-        index.push(&buffer[..read]);
-    }
+    let mut index = LineIndex::default();
+    count(&file, &mut index)?;
     Ok(State { phase: Phase::Open, file: Some(Arc::new(file)), index, ..State::default() })
+}
+
+/// Counts what the file has beyond the index.
+fn count(file: &File, index: &mut LineIndex) -> io::Result<()> {
+    let mut buffer = vec![0; BLOCK_BYTES];
+    loop {
+        match file.read_at(&mut buffer, index.length())? {
+            0 => return Ok(()),
+            read => index.push(&buffer[..read]),
+        }
+    }
 }
 
 fn plain(path: &Path, create: bool) -> io::Result<File> {

@@ -77,6 +77,17 @@ impl LogStore {
         }
     }
 
+    /// For those who follow logs that another server writes.
+    pub fn catch_up_all(&self) {
+        let watched = |log: &&Arc<OpenLog>| log.news.receiver_count() > 0;
+        let logs: Vec<_> = self.table().logs.values().filter(watched).cloned().collect();
+        for log in logs {
+            if let Err(error) = log.catch_up() {
+                tracing::debug!(%error, "a log of another server cannot be looked at");
+            }
+        }
+    }
+
     /// Ends a log: compressed, durable, never changed again. Sealing twice is sealing once.
     pub fn seal(&self, key: &LogKey) -> Result<Sealed, LogError> {
         self.log(key, Need::Write)?.seal()
@@ -107,6 +118,7 @@ impl LogStore {
                 self.log(key, Need::Read)?
             }
         };
+        log.catch_up()?;
         Ok(match log.readable()? {
             Readable::Packed(pack) => Some(Log::packed(*pack)),
             Readable::Plain { file: None, damaged: None, .. } => None,
@@ -117,8 +129,8 @@ impl LogStore {
     /// To be woken when something is appended; also before anything is.
     pub fn watch(&self, key: &LogKey) -> Result<Watch, LogError> {
         let log = self.log(key, Need::Read)?;
-        // Looks at the disk, if nobody has yet.
-        log.growing()?;
+        // Looks at the disk.
+        log.catch_up()?;
         let seen = log.news.subscribe();
         Ok(Watch { log, seen, packed: None })
     }
@@ -226,5 +238,40 @@ impl Watch {
             Readable::Packed(pack) => pack.sealed.lines,
             Readable::Plain { index, .. } => index.line_count(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::id::StepRunId;
+    use berth_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_another_server_appends_and_seals_is_seen_and_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let [writes, reads] = [(); 2].map(|()| LogStore::new(dir.path().to_owned()));
+        let at = Timestamp::from_micros(1);
+        let key = LogKey {
+            org: OrgId::from_parts(at, [1; 10]),
+            deployment: DeploymentId::from_parts(at, [2; 10]),
+            step: StepRunId::from_parts(at, [3; 10]),
+            attempt: 1,
+            stream: LogStream::Step,
+        };
+        let text = || reads.open(&key).unwrap().unwrap().read_bytes(0, usize::MAX).unwrap();
+        assert!(reads.open(&key).unwrap().is_none());
+        let mut watch = reads.watch(&key).unwrap();
+        writes.append(&key, 0, b"one\n").unwrap();
+        assert_eq!(text(), b"one\n");
+        writes.append(&key, 4, b"two\n").unwrap();
+        reads.catch_up_all();
+        assert_eq!(watch.news().length, 8);
+        assert_eq!(text(), b"one\ntwo\n");
+        writes.seal(&key).unwrap();
+        reads.catch_up_all();
+        assert!(watch.news().ended);
+        assert_eq!(text(), b"one\ntwo\n");
     }
 }

@@ -32,6 +32,7 @@ use lead::while_leading;
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+const OTHER_LOGS_EVERY: Duration = Duration::from_millis(250);
 /// Between two looks, however many nudges come: what happens meanwhile is seen in one go.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 /// Before a loop that broke is begun again.
@@ -43,6 +44,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("lead", &app, lead::leads),
         keep_on("hear", &app, lead::hears),
         keep_on("flush logs", &app, flushes),
+        keep_on("other logs", &app, other_logs),
         keep_on("seal logs", &app, seal::seals),
         while_leading("sweep", &app, sweeps),
         while_leading("expire", &app, expiries),
@@ -158,6 +160,20 @@ async fn flushes(app: Arc<App>) {
     let mut tick = tokio::time::interval(LOG_FLUSH_EVERY);
     while app.shutdown.run_until_cancelled(tick.tick()).await.is_some() {
         flush_logs(&app).await;
+    }
+}
+
+/// Logs that another server writes, for those who follow them here.
+async fn other_logs(app: Arc<App>) {
+    if !app.store.is_shared() {
+        return;
+    }
+    let mut tick = tokio::time::interval(OTHER_LOGS_EVERY);
+    while app.shutdown.run_until_cancelled(tick.tick()).await.is_some() {
+        let logs = app.logs.clone();
+        if tokio::task::spawn_blocking(move || logs.catch_up_all()).await.is_err() {
+            tracing::error!("looking at logs of other servers broke");
+        }
     }
 }
 

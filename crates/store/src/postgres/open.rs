@@ -1,5 +1,7 @@
 //! Before a database is used: is it there, is it ours, does it keep what it says, and is its schema up to date?
 
+use std::error::Error as _;
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use ::postgres::Client;
@@ -35,10 +37,7 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
             Err(error) => error,
         };
         let (shown, why) = (address.shown(), told(&error));
-        let passes = error.code().is_none_or(|code| {
-            *code == SqlState::CANNOT_CONNECT_NOW || *code == SqlState::TOO_MANY_CONNECTIONS
-        });
-        if !passes {
+        if !passes(&error) {
             return Err(OpenError::Refused(format!("PostgreSQL at {shown} refuses the connection: {why}")));
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -51,6 +50,21 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
         tracing::warn!(database = shown, why, seconds_left = left.as_secs(), "waiting for PostgreSQL");
         std::thread::sleep(START_PAUSE.min(left));
     }
+}
+
+/// Whether waiting may help: nobody is there yet, or it is still starting. A certificate that is not trusted stays so.
+fn passes(error: &::postgres::Error) -> bool {
+    if let Some(code) = error.code() {
+        return *code == SqlState::CANNOT_CONNECT_NOW || *code == SqlState::TOO_MANY_CONNECTIONS;
+    }
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if inner.downcast_ref::<std::io::Error>().is_some_and(|it| it.kind() == ErrorKind::InvalidData) {
+            return false;
+        }
+        cause = inner.source();
+    }
+    true
 }
 
 fn check(client: &mut Client, address: &Address) -> Result<(), OpenError> {

@@ -1,0 +1,89 @@
+//! Two servers over one PostgreSQL: what is asked of one is done by the other, and either may go, the database too.
+
+use std::time::Duration;
+
+use berth_testkit::{Server as Postgres, binaries};
+use serde_json::{Value, json};
+
+use crate::client::Api;
+use crate::harness::{Home, Server, until};
+
+const PATIENCE: Duration = Duration::from_secs(40);
+const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
+const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
+const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: staging }]
+  ephemeral_environments:
+    qa-1: {}
+  steps:
+    - { name: Speak, type: script, params: { run: 'echo it runs' } }
+";
+
+/// Deploys through a server, and gives the end of it as that server shows it.
+fn deploy(api: &Api, session: &str, commit: &str) -> Value {
+    let path = format!("{PIPELINE}/ephemeral-environments/qa-1/sessions/{session}/deploy");
+    let asked = api.post(&path, &json!({ "commitId": commit }));
+    assert_eq!(asked.status, 202, "{}", asked.text());
+    let id = asked.json()["data"]["id"].as_str().expect("its id").to_owned();
+    until(PATIENCE, "end of the deployment", || {
+        let seen = api.get(&format!("{DEPLOYMENTS}/{id}")).json()["data"].clone();
+        seen["finishedAt"].is_string().then_some(seen)
+    })
+}
+
+fn log_of(api: &Api, deployment: &Value) -> String {
+    let step = &deployment["stages"][0]["steps"][0]["id"];
+    let (id, step) = (deployment["id"].as_str().expect("its id"), step.as_str().expect("a step"));
+    api.get(&format!("{DEPLOYMENTS}/{id}/steps/{step}/logs?raw=true")).text()
+}
+
+#[test]
+fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let mut database = Postgres::start(&bin).expect("a PostgreSQL");
+    let home = Home::over(database.url("postgres"));
+    let start = |runner: &[&str]| {
+        let mut command = home.serve_command();
+        command.args(runner).env("BERTH_LOG__LEVEL", "warn");
+        Server::start(&mut command, &home.token)
+    };
+    // The first one leads, and runs nothing itself.
+    let mut first = start(&["--no-runner"]);
+    let second = start(&[]);
+    let body = json!({ "slug": "shop", "definition": DEFINITION });
+    let made = first.api.post("/api/v1/organizations/acme/pipelines", &body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let claim = |api: &Api| api.post(&format!("{PIPELINE}/ephemeral-environments/qa-1/sessions"), &json!({}));
+    let held = claim(&first.api);
+    assert_eq!(held.status, 201, "{}", held.text());
+    assert_eq!(claim(&second.api).status, 409, "it is held, wherever one asks");
+    let session = held.json()["data"]["sessionId"].as_str().expect("a session").to_owned();
+
+    for (api, commit) in [(&first.api, "aaa1"), (&second.api, "aaa2")] {
+        let done = deploy(api, &session, commit);
+        assert_eq!(done["status"], "succeeded", "{done}");
+        for api in [&first.api, &second.api] {
+            assert!(log_of(api, &done).contains("it runs"), "{}", log_of(api, &done));
+        }
+    }
+
+    // The one that leads goes without a word; the other one takes over its work.
+    first.process.kill();
+    assert_eq!(deploy(&second.api, &session, "aaa3")["status"], "succeeded");
+
+    database.kill();
+    let ready = || second.api.get("/readyz");
+    assert_eq!(ready().status, 503, "{}", ready().text());
+    let refused = claim(&second.api);
+    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("unavailable")));
+    assert!(refused.header("retry-after").is_some());
+    database.resume().expect("it starts again");
+    until(PATIENCE, "a server that is ready again", || (ready().status == 200).then_some(()));
+    assert_eq!(deploy(&second.api, &session, "aaa4")["status"], "succeeded");
+    second.stop();
+}
