@@ -73,8 +73,6 @@ impl Spool {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
-
     use super::*;
 
     #[test]
