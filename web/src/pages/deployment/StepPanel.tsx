@@ -11,7 +11,8 @@ import { When } from "@/ui/When";
 import { attemptWords, causeWords, type StepPlace, seconds } from "@/words/run";
 import { duration } from "@/words/time";
 import { AnalysisPanel } from "./analysis/AnalysisPanel";
-import type { Jump, LogView } from "./log/LogViewer";
+import type { LogView } from "./log/LogViewer";
+import type { Jump } from "./log/useJump";
 
 const LogViewer = lazy(() => import("./log/LogViewer"));
 

@@ -1,4 +1,4 @@
-import { Alert, Button, Card, Group, Stack, Text, Title } from "@mantine/core";
+import { Alert, Button, Card, Group, Stack, Text } from "@mantine/core";
 import { IconAlertTriangle, IconEye, IconZoomQuestion } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -28,9 +28,10 @@ export function AnalysisPanel(props: Props) {
   const mayRun = useMay("analysis:run");
   const found = all.data?.data.find(each => each.stepId === stepId && each.attempt === attempt);
   if (!all.data || (!found && !(isLast && mayRun))) return null;
+  if (!found) return <Ask {...props} />;
   return (
     <Card component="section" aria-label="Why it failed" padding="md">
-      {found ? <Seen {...props} listed={found} /> : <Ask {...props} />}
+      <Seen {...props} listed={found} />
     </Card>
   );
 }
@@ -72,35 +73,29 @@ function Seen({ listed, ...props }: Props & { listed: Analysis }) {
   }
 }
 
+/** One line, so that the line that failed stays in sight below it. */
 function Ask(props: Props) {
   const settings = useQuery(analysisSettingsQuery(props.org));
   const [isPreviewing, setPreviewing] = useState(false);
   const hasModel = settings.data !== undefined && settings.data.provider !== "none";
   return (
-    <Group justify="space-between" gap="sm">
-      <div style={{ flex: "1 1 18rem" }}>
-        <Title order={3} fz="md">
-          Why did it fail?
-        </Title>
-        <Text size="sm" c="dimmed">
-          {hasModel
-            ? `Rules read its log first; then ${settings.data?.model} is asked.`
-            : "Rules read its log. Nothing leaves this server."}
-        </Text>
-      </div>
-      <Group gap="xs">
-        {hasModel && (
-          <Button
-            variant="default"
-            size="xs"
-            leftSection={<IconEye size={14} />}
-            onClick={() => setPreviewing(true)}
-          >
-            What would be sent
-          </Button>
-        )}
-        <AskButton {...props} words="Find the cause" />
-      </Group>
+    <Group gap="sm" component="section" aria-label="Why it failed">
+      <AskButton {...props} words="Find the cause" />
+      {hasModel && (
+        <Button
+          variant="default"
+          size="xs"
+          leftSection={<IconEye size={14} />}
+          onClick={() => setPreviewing(true)}
+        >
+          What would be sent
+        </Button>
+      )}
+      <Text size="sm" c="dimmed">
+        {hasModel
+          ? `Rules read its log first; then ${settings.data?.model} is asked.`
+          : "Rules read its log. Nothing leaves this server."}
+      </Text>
       {isPreviewing && (
         <PreviewDialog
           org={props.org}

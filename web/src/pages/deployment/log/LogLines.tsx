@@ -13,6 +13,8 @@ const BOX_PX_MIN = 3 * LINE_PX;
 /** Lines beyond the edge that are drawn, and loaded, before they are needed. */
 const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
+/** Above the line a log opens at, some are shown that lead to it; the log itself may begin low in a window. */
+const ABOVE_PX = 8 * LINE_PX;
 /** What flies past is not loaded. */
 const SETTLE_MS = 60;
 /** Less than this is a browser's rounding, not a person who scrolls. */
@@ -109,7 +111,9 @@ export function LogLines(props: Props) {
         totalCount={rows.count}
         fixedItemHeight={wrap ? undefined : LINE_PX}
         increaseViewportBy={AHEAD_PX}
-        initialTopMostItemIndex={{ index: start, align: isFollowing ? "end" : "center" }}
+        initialTopMostItemIndex={
+          isFollowing ? { index: start, align: "end" } : { index: start, align: "start", offset: -ABOVE_PX }
+        }
         rangeChanged={range => {
           seen.current = [range.startIndex, range.endIndex];
           look();

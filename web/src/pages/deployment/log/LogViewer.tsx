@@ -1,10 +1,8 @@
-import { ActionIcon, Box, Group, Skeleton, Stack, Text } from "@mantine/core";
-import { IconDownload, IconLink, IconTextWrap } from "@tabler/icons-react";
+import { Box, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { VirtuosoHandle } from "react-virtuoso";
-import { findLines, type LogSource, logAddress } from "@/data/logs";
-import { tell } from "@/ui/notify";
+import { findLines, type LogSource } from "@/data/logs";
 import { ProblemPanel } from "@/ui/Problem";
 import { failingLine } from "./failing";
 import { foldedAtFirst, groupAt, Rows } from "./folds";
@@ -13,14 +11,14 @@ import styles from "./log.module.css";
 import { Matches } from "./Matches";
 import { press, type Range, readRange, writeRange } from "./range";
 import { Search } from "./Search";
+import { Tools } from "./Tools";
+import { type Jump, useJump } from "./useJump";
 import { useLog } from "./useLog";
 
 const MATCHES_MAX = 1_000;
 const SEARCH_AGAIN_MS = 5_000;
 
 export type LogView = { lines?: string; q?: string };
-/** Somebody followed a link to these lines; a new object each time. */
-export type Jump = { lines: string };
 
 type Props = {
   source: LogSource;
@@ -169,38 +167,7 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
             {state.lines.toLocaleString()} {state.lines === 1 ? "line" : "lines"}
             {state.isComplete ? "" : isFollowing ? ", following" : ", running"}
           </Text>
-          <ActionIcon
-            title="Wrap long lines"
-            variant={wrap ? "light" : "subtle"}
-            color="gray"
-            aria-label="Wrap long lines"
-            aria-pressed={wrap}
-            onClick={() => setWrap(!wrap)}
-          >
-            <IconTextWrap size={16} />
-          </ActionIcon>
-          <ActionIcon
-            title={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
-            variant="subtle"
-            color="gray"
-            aria-label={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
-            onClick={() =>
-              navigator.clipboard.writeText(window.location.href).then(() => tell("The link is copied."))
-            }
-          >
-            <IconLink size={16} />
-          </ActionIcon>
-          <ActionIcon
-            title="Download the raw log"
-            component="a"
-            variant="subtle"
-            color="gray"
-            href={logAddress(source, { raw: "true" })}
-            download
-            aria-label="Download the raw log"
-          >
-            <IconDownload size={16} />
-          </ActionIcon>
+          <Tools source={source} wrap={wrap} hasChosen={chosen !== null} onWrap={() => setWrap(!wrap)} />
         </Group>
       </Group>
       {matches.length > 0 && <Matches entries={matches} q={q} current={atMatch} onGo={show} />}
@@ -226,21 +193,6 @@ function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
       <Notes state={state} retry={() => book.retry()} />
     </div>
   );
-}
-
-/** A link from elsewhere on the page leads here: to its lines, and with the keyboard too. */
-function useJump(
-  frame: RefObject<HTMLDivElement | null>,
-  jump: Jump | null,
-  goTo: RefObject<(line: number) => void>,
-) {
-  useEffect(() => {
-    const range = readRange(jump?.lines);
-    if (!range) return;
-    goTo.current(range.from);
-    frame.current?.scrollIntoView({ block: "nearest" });
-    frame.current?.querySelector<HTMLElement>("[role=region]")?.focus({ preventScroll: true });
-  }, [frame, jump, goTo]);
 }
 
 function failingIn({ book, state }: ReturnType<typeof useLog>): number | null {
