@@ -2,9 +2,11 @@
 //!
 //! `cargo xtask test` starts one server for all tests and tells them where it is; a test that runs alone starts its own.
 
+#[cfg(feature = "scratch")]
 mod scratch;
 mod server;
 
+#[cfg(feature = "scratch")]
 pub use scratch::Scratch;
 pub use server::{Server, binaries};
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use postgres::{Client, NoTls};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::BIN_VARIABLE;
@@ -72,7 +71,7 @@ impl Server {
             let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
             let mut child = child.map_err(|error| format!("it does not start: {error}"))?;
             loop {
-                if Client::connect(&self.url("postgres"), NoTls).is_ok() {
+                if run(self.command("pg_isready").arg("-q").arg("-h").arg(self.dir.path())).is_ok() {
                     self.child = Some(child);
                     return Ok(());
                 }
