@@ -22,12 +22,13 @@ pub(crate) fn ago(time: &str) -> String {
     }
 }
 
-/// "in 12 min"
+/// "in 12 min"; a minute that has begun counts, so that two hours are not at once an hour and 59 minutes.
 pub(crate) fn ahead(time: &str) -> String {
     match seconds_since(time) {
         None => time.to_owned(),
         Some(seconds) if seconds >= 0 => "now".to_owned(),
-        Some(seconds) => format!("in {}", length(-seconds)),
+        Some(seconds) if seconds > -90 => format!("in {}", length(-seconds)),
+        Some(seconds) => format!("in {}", length((59 - seconds) / 60 * 60)),
     }
 }
 
