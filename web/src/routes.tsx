@@ -12,7 +12,7 @@ import { problemOf } from "./api/problem";
 import { ME } from "./data/keys";
 import { meQuery } from "./data/me";
 import { queries } from "./data/queries";
-import { search, text } from "./data/search";
+import { count, readSearch, search, text, writeSearch } from "./data/search";
 import { PageProblem } from "./shell/PageProblem";
 import { lastOrganization } from "./shell/remembered";
 import { Shell } from "./shell/Shell";
@@ -83,7 +83,7 @@ const environments = createRoute({
 const environment = createRoute({
   getParentRoute: () => org,
   path: "environments/$pipelineId/$envName",
-  validateSearch: search({ page: text }),
+  validateSearch: search({ page: count }),
   component: lazyRouteComponent(() => import("./pages/environment/EnvironmentPage"), "EnvironmentPage"),
 });
 
@@ -104,7 +104,7 @@ const pipeline = createRoute({
 const deployment = createRoute({
   getParentRoute: () => org,
   path: "deployments/$deploymentId",
-  validateSearch: search({ step: text, attempt: text, lines: text, q: text }),
+  validateSearch: search({ step: text, attempt: count, lines: text, q: text }),
   component: lazyRouteComponent(() => import("./pages/deployment/DeploymentPage"), "DeploymentPage"),
 });
 
@@ -134,7 +134,7 @@ const events = createRoute({
 const insights = createRoute({
   getParentRoute: () => org,
   path: "insights",
-  validateSearch: search({ days: text, pipeline: text }),
+  validateSearch: search({ days: count, pipeline: text }),
   component: lazyRouteComponent(() => import("./pages/insights/InsightsPage"), "InsightsPage"),
 });
 
@@ -188,6 +188,30 @@ const webhook = createRoute({
   component: lazyRouteComponent(() => import("./pages/webhook/WebhookPage"), "WebhookPage"),
 });
 
+const customSteps = createRoute({
+  getParentRoute: () => settings,
+  path: "custom-steps",
+  component: lazyRouteComponent(() => import("./pages/custom-steps/CustomSteps"), "CustomSteps"),
+});
+
+const registry = createRoute({
+  getParentRoute: () => settings,
+  path: "custom-steps/$registryId",
+  component: lazyRouteComponent(() => import("./pages/registry/RegistryPage"), "RegistryPage"),
+});
+
+const runners = createRoute({
+  getParentRoute: () => settings,
+  path: "runners",
+  component: lazyRouteComponent(() => import("./pages/runners/Runners"), "Runners"),
+});
+
+const analysis = createRoute({
+  getParentRoute: () => settings,
+  path: "analysis",
+  component: lazyRouteComponent(() => import("./pages/analysis/AnalysisPage"), "AnalysisPage"),
+});
+
 const tree = root.addChildren([
   start,
   signIn,
@@ -203,7 +227,19 @@ const tree = root.addChildren([
     approvals,
     events,
     insights,
-    settings.addChildren([settingsStart, tokens, members, secrets, repositories, webhooks, webhook]),
+    settings.addChildren([
+      settingsStart,
+      tokens,
+      members,
+      secrets,
+      repositories,
+      webhooks,
+      webhook,
+      customSteps,
+      registry,
+      runners,
+      analysis,
+    ]),
   ]),
 ]);
 
@@ -213,6 +249,8 @@ export const router = createRouter({
   defaultPendingComponent: Loading,
   defaultErrorComponent: PageProblem,
   scrollRestoration: true,
+  parseSearch: readSearch,
+  stringifySearch: writeSearch,
 });
 
 whenSignedOut(() => {

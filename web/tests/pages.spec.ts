@@ -17,6 +17,9 @@ const PAGES: [string, string, string][] = [
   ["secrets", "/o/acme/settings/secrets", "Secrets"],
   ["repositories", "/o/acme/settings/repositories", "Repositories"],
   ["webhooks", "/o/acme/settings/webhooks", "Webhooks"],
+  ["custom-steps", "/o/acme/settings/custom-steps", "Custom steps"],
+  ["runners", "/o/acme/settings/runners", "Runners"],
+  ["analysis-settings", "/o/acme/settings/analysis", "Failure analysis"],
   ["profile", "/profile", "Your profile"],
 ];
 
@@ -51,6 +54,8 @@ for (const { look, colorScheme, viewport } of LOOKS) {
         const height = await ada.evaluate(() => document.documentElement.scrollHeight);
         await ada.setViewportSize({ width: viewport.width, height: Math.max(height, viewport.height) });
         await ada.screenshot({ path: `screenshots/${name}-${look}.png` });
+        if (path.includes("/settings/"))
+          await expect(ada.getByRole("tab", { selected: true })).toBeInViewport();
         const overflow = await ada.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
         expect(overflow, `${name} is wider than the window`).toBeLessThanOrEqual(0);
         // Colours differ between light and dark; at phone width only the layout does, and that was measured above.

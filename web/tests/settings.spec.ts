@@ -31,7 +31,8 @@ test("a secret goes in and never comes out", async ({ ada }) => {
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Name").fill("DATABASE_URL");
   await dialog.getByRole("textbox", { name: "Value" }).fill(value);
-  await dialog.getByLabel("Who may use it").selectOption("Checkout");
+  await dialog.getByRole("combobox", { name: "Who may use it" }).fill("check");
+  await ada.getByRole("option", { name: "Checkout", exact: true }).click();
   await dialog.getByLabel("Where").selectOption("production");
   await dialog.getByRole("button", { name: "Create" }).click();
   const row = ada.getByRole("row", { name: /DATABASE_URL/ });
@@ -74,6 +75,65 @@ test("a webhook shows its secret once and its deliveries", async ({ ada, world }
   await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
   await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
   await isAccessible(ada, "a webhook");
+});
+
+test("a webhook gets another secret, and is told of other things", async ({ ada, world }) => {
+  const api = withToken(world);
+  const made = await api("POST", "/ORG/webhooks", {
+    name: "rotates",
+    url: "https://hooks.invalid/berth",
+    kinds: ["deployment_failed", "token_created"],
+  });
+  await ada.goto(`/o/acme/settings/webhooks/${made.id}`);
+  await ada.getByRole("button", { name: "New secret" }).press("Enter");
+  const dialog = ada.getByRole("dialog");
+  await isAccessible(ada, "the question about a new secret");
+  await dialog.getByRole("button", { name: "Make a new secret" }).press("Enter");
+  const secret = (await ada.getByLabel("The webhook's secret").textContent()) ?? "";
+  expect(secret).toMatch(/^whsec_/);
+  expect(secret).not.toBe(made.secret);
+  await dialog.getByRole("button", { name: "I have it" }).click();
+  await expect(ada.getByText("Signed with its old secret too")).toBeVisible();
+  expect(await ada.content()).not.toContain(secret);
+
+  await ada.getByRole("button", { name: "Change", exact: true }).press("Enter");
+  await dialog.getByLabel("Environment taken over").check();
+  await dialog.getByLabel("Deployment failed").uncheck();
+  await dialog.getByLabel("Another kind").selectOption("secret created");
+  await isAccessible(ada, "changing a webhook");
+  await dialog.getByRole("button", { name: "Change it" }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(ada.getByRole("main")).toContainText("Environment taken over");
+  const { kinds } = await api("GET", `/ORG/webhooks/${made.id}`);
+  // What was set by API alone stays.
+  expect([...kinds].sort()).toEqual(["secret_created", "session_overridden", "token_created"]);
+});
+
+test("a runner gets a token once, waits for its machine, and is removed", async ({ ada, world }) => {
+  await ada.goto("/o/acme/settings/runners");
+  await expect(ada.getByRole("main")).toContainText("Steps run on the server's own machine");
+  await expect(ada.getByRole("article").first()).toContainText("online");
+  await ada.getByRole("button", { name: "Add a runner" }).press("Enter");
+  const dialog = ada.getByRole("dialog");
+  await expect(dialog.getByLabel("Name")).toBeFocused();
+  await isAccessible(ada, "the question about a runner");
+  await ada.keyboard.type("build-1");
+  await ada.keyboard.press("Enter");
+  const command = (await ada.getByLabel("The command").textContent()) ?? "";
+  expect(command).toMatch(new RegExp(`^berth runner --server ${world.base} --token berth_\\S+$`, "m"));
+  await isAccessible(ada, "a runner's token");
+  await dialog.getByRole("button", { name: "I have it" }).press("Enter");
+  const runner = ada.getByRole("article", { name: "build-1" });
+  await expect(runner).toContainText("not registered yet");
+  await expect(runner).toContainText("Its token was not used yet");
+  expect(await ada.content()).not.toContain(command.split(" ").at(-1)?.trim());
+  await isAccessible(ada, "runners in light");
+  await ada.emulateMedia({ colorScheme: "dark" });
+  await isAccessible(ada, "runners in dark");
+  await ada.getByRole("button", { name: "Remove build-1" }).press("Enter");
+  await dialog.getByRole("button", { name: "Remove" }).press("Enter");
+  await expect(runner).toHaveCount(0);
+  expect(await withToken(world)("GET", "/ORG/runners")).toHaveLength(1);
 });
 
 test("what newcomers copy is a valid pipeline", async ({ world }) => {

@@ -238,6 +238,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
     dictionary("deployments", &[&held.deployment]);
     // Nobody is asked here; a well-formed id gets further than noise.
     dictionary("approvals", &["apr_00000000000000000000000000"]);
+    dictionary("runners", &["embedded"]);
     dictionary("steps", &["deploy"]);
     dictionary("stages", &[ENVIRONMENT, "staging"]);
     dictionary("codes", &["not_found", "invalid_request"]);
@@ -251,6 +252,7 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          \"path.ticketId\" = {{ dictionary = \"tickets\", probability = 0.8 }}\n\
          \"path.deploymentId\" = {{ dictionary = \"deployments\", probability = 0.8 }}\n\
          \"path.approvalId\" = {{ dictionary = \"approvals\", probability = 0.8 }}\n\
+         \"path.runnerId\" = {{ dictionary = \"runners\", probability = 0.8 }}\n\
          \"path.stepId\" = {{ dictionary = \"steps\", probability = 0.8 }}\n\
          \"path.stage\" = {{ dictionary = \"stages\", probability = 0.8 }}\n\
          \"path.code\" = {{ dictionary = \"codes\", probability = 0.5 }}\n\

@@ -7,7 +7,7 @@ use crate::Replay;
 use crate::event::Actor;
 use crate::fix::FixPullRequest;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Analysis {
     #[schema(example = "anl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -64,7 +64,7 @@ pub struct Analysis {
 
 impl Replay for Analysis {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnalysisStatus {
     Queued,
@@ -73,7 +73,7 @@ pub enum AnalysisStatus {
     Failed,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnalysisConfidence {
     Low,
@@ -82,14 +82,14 @@ pub enum AnalysisConfidence {
 }
 
 /// Lines of a log, counted from 1, both included.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisLines {
     pub first_line: usize,
     pub last_line: usize,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisEvidence {
     pub first_line: usize,
@@ -100,7 +100,7 @@ pub struct AnalysisEvidence {
     pub supported: bool,
 }
 
-#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisUsage {
     pub input_tokens: i64,
@@ -108,7 +108,7 @@ pub struct AnalysisUsage {
 }
 
 /// One call of a model.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisRequest {
     pub number: i64,
@@ -126,7 +126,7 @@ pub struct AnalysisRequest {
 }
 
 /// What would be sent to a model. The mark around data is another one each time.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisPreview {
     /// `rules`: nothing would be sent.
@@ -136,7 +136,7 @@ pub struct AnalysisPreview {
 }
 
 /// An analysis, or what it would send.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum AnalysisAsked {
     Analysis(Box<Analysis>),
@@ -145,7 +145,7 @@ pub enum AnalysisAsked {
 
 impl Replay for AnalysisAsked {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisFix {
     /// One line, good as the title of a commit.
@@ -154,7 +154,7 @@ pub struct AnalysisFix {
     pub diff: String,
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnalysisNew {
     /// Id of the step, or its id in the definition. Absent: the step that failed first.
@@ -175,7 +175,7 @@ pub enum AnalysisProvider {
     Openai,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AnalysisSettings {
     pub provider: AnalysisProvider,
@@ -198,7 +198,7 @@ pub struct AnalysisSettings {
 
 impl Replay for AnalysisSettings {}
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnalysisSettingsPut {
     pub provider: AnalysisProvider,

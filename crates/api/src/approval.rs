@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::Replay;
 use crate::event::Actor;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     #[schema(example = "apr_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -36,7 +36,7 @@ pub struct Approval {
 
 impl Replay for Approval {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalStatus {
     Pending,
@@ -46,7 +46,7 @@ pub enum ApprovalStatus {
     Lapsed,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalRule {
     /// Different people, however many accounts they have.
@@ -58,7 +58,7 @@ pub struct ApprovalRule {
     pub timeout_seconds: Option<u64>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovalVote {
     pub actor: Actor,
@@ -67,14 +67,14 @@ pub struct ApprovalVote {
     pub at: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VoteChoice {
     Approve,
     Reject,
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ApprovalApprove)]
 pub struct Approve {

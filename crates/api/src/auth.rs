@@ -7,7 +7,7 @@ use crate::member::UserKind;
 use crate::organization::Organization;
 use crate::{Data, Replay};
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Login {
     #[schema(format = Email, max_length = 254, example = "ada@acme.test")]
@@ -16,7 +16,7 @@ pub struct Login {
     pub password: String,
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PasswordChange {
     #[schema(format = Password)]
@@ -25,7 +25,7 @@ pub struct PasswordChange {
     pub new_password: String,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Me {
     pub user: User,
@@ -41,7 +41,7 @@ impl Replay for Me {
     }
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct User {
     pub id: String,
@@ -52,7 +52,7 @@ pub struct User {
     pub password_is_generated: bool,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignedOut {
     pub signed_out: bool,

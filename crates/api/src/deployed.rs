@@ -1,13 +1,13 @@
 //! What is where.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::environment::Holder;
 use crate::pipeline::{Current, Stage};
 
 /// What the stages and environments of a pipeline have.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployed {
     #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -22,7 +22,7 @@ pub struct Deployed {
     pub environments: Vec<DeployedEnvironment>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeployedEnvironment {
     pub environment_id: String,

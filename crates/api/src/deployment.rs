@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::Replay;
 use crate::event::Actor;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployment {
     #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -54,7 +54,7 @@ pub struct Deployment {
 
 impl Replay for Deployment {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentBypass)]
 pub struct Bypass {
@@ -62,7 +62,7 @@ pub struct Bypass {
     pub reason: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DeploymentTrigger)]
 pub enum Trigger {
@@ -78,7 +78,7 @@ pub enum Trigger {
     Rollback,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Rollback {
     pub stage: String,
@@ -90,7 +90,7 @@ pub struct Rollback {
     pub to: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeploymentStatus {
     Queued,
@@ -103,7 +103,7 @@ pub enum DeploymentStatus {
     Superseded,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentStage)]
 pub struct Stage {
@@ -124,7 +124,7 @@ pub struct Stage {
     pub steps: Option<Vec<Step>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
     /// Once per commit and definition.
@@ -133,7 +133,7 @@ pub enum StageKind {
     Environment,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StageStatus {
     Pending,
@@ -147,7 +147,7 @@ pub enum StageStatus {
     Skipped,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeploymentStep)]
 pub struct Step {
@@ -178,7 +178,7 @@ pub struct Step {
 }
 
 /// One version of one step of a registry.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsedStep {
     #[schema(example = "tools")]
@@ -189,7 +189,7 @@ pub struct UsedStep {
     pub step_type: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepStatus {
     Pending,
@@ -202,7 +202,7 @@ pub enum StepStatus {
     Skipped,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = StepAttempt)]
 pub struct Attempt {
@@ -220,7 +220,7 @@ pub struct Attempt {
     pub log_bytes: Option<i64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AttemptStatus {
     Running,
@@ -235,7 +235,7 @@ pub enum AttemptStatus {
     NeverStarted,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedBy {
     pub kind: BlockedKind,
@@ -246,7 +246,7 @@ pub struct BlockedBy {
     pub clears_at: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockedKind {
     EnvironmentContested,
@@ -265,7 +265,7 @@ pub enum BlockedKind {
 }
 
 /// What to deploy through the stages.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DeploymentNew)]
 pub struct New {
@@ -280,7 +280,7 @@ pub struct New {
     pub bypass: Option<BypassNew>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = DeploymentBypassNew)]
 pub struct BypassNew {
@@ -288,7 +288,7 @@ pub struct BypassNew {
     pub reason: String,
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRetry)]
 pub struct Retry {
@@ -296,7 +296,7 @@ pub struct Retry {
     pub from: Option<String>,
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRollback)]
 pub struct RollbackNew {
@@ -306,7 +306,7 @@ pub struct RollbackNew {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StepResolution)]
 pub struct Resolve {

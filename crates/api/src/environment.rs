@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
 use crate::event::Actor;
 use crate::session::{EndReason, SessionStatus};
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Environment {
     #[schema(example = "env_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -34,7 +34,7 @@ pub struct Environment {
 impl Replay for Environment {}
 
 /// What the pipeline's definition says about it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Configuration {
     pub triggers: Vec<Trigger>,
@@ -48,7 +48,7 @@ pub struct Configuration {
     pub ttl_seconds: Option<i64>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Trigger {
     #[schema(example = "api")]
@@ -57,7 +57,7 @@ pub struct Trigger {
     pub target_branches: Option<Vec<String>>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReleaseRule {
     #[schema(example = "api")]
@@ -66,21 +66,21 @@ pub struct ReleaseRule {
     pub after_idle_seconds: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRelease {
     None,
     DeployTracked,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LockStatus {
     Unlocked,
     Locked,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvironmentState {
     /// Reset, or never used.
@@ -95,7 +95,7 @@ pub enum EnvironmentState {
     Unknown,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Lock {
     pub status: LockStatus,
@@ -109,7 +109,7 @@ pub struct Lock {
     pub fence: i64,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
     #[serde(rename = "type")]
@@ -119,7 +119,7 @@ pub struct Holder {
     pub name: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderKind {
     User,
@@ -127,7 +127,7 @@ pub enum HolderKind {
 }
 
 /// One session in an environment's history.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HistoryEntry {
     pub session_id: String,
@@ -147,7 +147,7 @@ pub struct HistoryEntry {
 }
 
 /// How an environment was used in the last days.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Insights {
     pub env_name: String,
@@ -171,7 +171,7 @@ pub struct Insights {
 
 impl Replay for Insights {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Spread {
     pub median: Option<i64>,
@@ -179,7 +179,7 @@ pub struct Spread {
     pub max: Option<i64>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HolderShare {
     pub holder: Holder,
@@ -187,13 +187,13 @@ pub struct HolderShare {
     pub seconds: i64,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Numbered<T> {
     pub data: Vec<T>,
     pub pagination: PageNumbers,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PageNumbers {
     /// From 1.
@@ -207,7 +207,7 @@ pub struct PageNumbers {
 }
 
 /// All of a short list.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct All<T> {
     pub data: Vec<T>,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
     #[schema(example = "evt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -27,7 +27,7 @@ pub struct Event {
     pub hash: String,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Actor {
     #[serde(rename = "type")]
@@ -38,7 +38,7 @@ pub struct Actor {
     pub token_id: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ActorKind {
     User,
@@ -47,7 +47,7 @@ pub enum ActorKind {
     System,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
     #[serde(rename = "type")]
@@ -68,14 +68,14 @@ pub struct ChainHead {
     pub hash: String,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EventsVerify {
     /// A head kept elsewhere: then a history that was cut or written anew is found, too.
     pub head: Option<ChainHead>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Verification {
     pub valid: bool,
@@ -85,7 +85,7 @@ pub struct Verification {
     pub first_problem: Option<ChainProblem>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct ChainProblem {
     /// The place in the history, from 1.
     pub sequence: i64,
@@ -93,7 +93,7 @@ pub struct ChainProblem {
     pub detail: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ChainReason {
     /// The content does not have the hash it carries.

@@ -19,18 +19,20 @@ pub mod pipeline;
 pub mod plan;
 pub mod problem;
 pub mod registry;
+pub mod remote;
 pub mod repository;
 pub mod runner;
+pub mod runners;
 pub mod secret;
 pub mod session;
 pub mod token;
 pub mod webhook;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// A single record.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Data<T> {
     pub data: T,
 }

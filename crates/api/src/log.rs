@@ -1,12 +1,12 @@
 //! What a step printed.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
 
 /// A part of a log, as it was when it was asked for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Log {
     #[schema(example = "stp_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -32,7 +32,7 @@ pub struct Log {
     pub gap: Option<LogGap>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEntry {
     /// From 1.
@@ -43,13 +43,13 @@ pub struct LogEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<LogGroup>,
     /// Present and true: the line is longer than what is shown here. All of it is in the raw log.
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_false")]
     #[schema(required = false)]
     pub truncated: bool,
 }
 
 /// The line begins a group, or ends one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogGroup {
     #[schema(example = "Build")]
@@ -57,7 +57,7 @@ pub struct LogGroup {
     pub state: LogGroupState,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogGroupState {
     /// `--- title` and `::group::title`
@@ -70,7 +70,7 @@ pub enum LogGroupState {
     End,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogGap {
     /// From this byte on nothing could be kept.
@@ -87,7 +87,7 @@ pub struct LogText<'a> {
 }
 
 /// Event `end` of a followed log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LogEnd {
     pub bytes: u64,

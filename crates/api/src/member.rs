@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{Data, Replay};
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Member {
     /// The user's id.
@@ -24,7 +24,7 @@ pub struct Member {
 
 impl Replay for Member {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     Viewer,
@@ -33,7 +33,7 @@ pub enum Role {
     Owner,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UserKind {
     Person,
@@ -41,7 +41,7 @@ pub enum UserKind {
 }
 
 /// A new member. The password is shown here and never again.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberAdded {
     #[serde(flatten)]
@@ -56,7 +56,7 @@ impl Replay for MemberAdded {
     }
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberNew {
     #[schema(format = Email, max_length = 254, example = "grace@acme.test")]
@@ -72,7 +72,7 @@ pub struct MemberNew {
     pub kind: Option<String>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberPatch {
     #[schema(value_type = Option<Role>)]

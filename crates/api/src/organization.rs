@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::Replay;
 use crate::member::Role;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Organization {
     #[schema(example = "org_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -22,7 +22,7 @@ pub struct Organization {
 
 impl Replay for Organization {}
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct OrganizationPatch {
     #[schema(min_length = 1, max_length = 120)]

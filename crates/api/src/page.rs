@@ -1,6 +1,6 @@
 //! Lists and their pagination.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// Records on one page when the caller does not say.
@@ -8,13 +8,13 @@ pub const PAGE_SIZE_DEFAULT: i64 = 50;
 /// A larger `limit` is clamped to this.
 pub const PAGE_SIZE_MAX: i64 = 200;
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct List<T> {
     pub data: Vec<T>,
     pub pagination: Pagination,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pagination {
     /// The limit in force: what was asked for, at most 200.

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::Replay;
 use crate::event::Actor;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pipeline {
     #[schema(example = "pl_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -40,7 +40,7 @@ pub struct Pipeline {
 
 impl Replay for Pipeline {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineNotification {
     /// The webhook's name.
@@ -51,7 +51,7 @@ pub struct PipelineNotification {
     pub events: Vec<String>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineWarning {
     #[schema(example = "missing_webhook")]
@@ -59,14 +59,14 @@ pub struct PipelineWarning {
     pub detail: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PipelineStatus {
     Active,
     Stopped,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stopped {
     pub by: Actor,
@@ -74,7 +74,7 @@ pub struct Stopped {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineOrigin {
     pub id: String,
@@ -83,7 +83,7 @@ pub struct PipelineOrigin {
     pub path: String,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stage {
     pub name: String,
@@ -94,7 +94,7 @@ pub struct Stage {
 }
 
 /// What is in a stage or in an environment.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Current {
     /// The whole hash, where it is known.
@@ -107,7 +107,7 @@ pub struct Current {
     pub behind_by: Option<u64>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromotionPaused {
     pub by: Actor,
@@ -118,14 +118,14 @@ pub struct PromotionPaused {
 }
 
 /// A definition as text (YAML or JSON), or as a JSON object.
-#[derive(Debug, Clone, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
 pub enum DefinitionText {
     Text(String),
     Object(serde_json::Map<String, serde_json::Value>),
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct PipelineNew {
     #[schema(pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "shop")]
@@ -136,28 +136,28 @@ pub struct PipelineNew {
     pub definition: DefinitionText,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DefinitionNew {
     pub definition: DefinitionText,
 }
 
 /// A pipeline's present definition, as it was sent.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Definition {
     pub hash: String,
     pub source: String,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Validation {
     pub valid: bool,
     pub diagnostics: Vec<Diagnostic>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnostic {
     pub severity: Severity,
@@ -175,7 +175,7 @@ pub struct Diagnostic {
     pub suggestion: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The definition cannot be used.
@@ -185,7 +185,7 @@ pub enum Severity {
 }
 
 /// Why something is done.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Because {
     #[schema(max_length = 1000)]

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::Replay;
 use crate::log::LogEntry;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistry {
     #[schema(example = "reg_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -42,7 +42,7 @@ pub struct StepRegistry {
 
 impl Replay for StepRegistry {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepRegistryStatus {
     /// Nobody has looked since it was made or changed.
@@ -55,7 +55,7 @@ pub enum StepRegistryStatus {
 }
 
 /// A commit that was built. It never changes.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryVersion {
     pub commit: String,
@@ -69,7 +69,7 @@ pub struct StepRegistryVersion {
     pub built_at: String,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryStepName {
     #[schema(example = "deploy")]
@@ -81,7 +81,7 @@ pub struct StepRegistryStepName {
     pub short_description: Option<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepUser {
     pub id: String,
@@ -90,7 +90,7 @@ pub struct StepUser {
 }
 
 /// A custom step, with all its registry says about it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryStep {
     #[schema(example = "deploy")]
@@ -113,7 +113,7 @@ pub struct StepRegistryStep {
 }
 
 /// One try to build a commit.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryBuild {
     /// From 1.
@@ -125,7 +125,7 @@ pub struct StepRegistryBuild {
     pub error: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StepRegistryBuildStatus {
     Building,
@@ -136,7 +136,7 @@ pub enum StepRegistryBuildStatus {
 }
 
 /// What a build printed, or a part of it.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepRegistryBuildLog {
     pub number: i64,
@@ -154,7 +154,7 @@ pub struct StepRegistryBuildLog {
 
 impl Replay for StepRegistryBuildLog {}
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StepRegistryNew {
     /// What stands before the slash in definitions. It cannot be changed.
@@ -171,7 +171,7 @@ pub struct StepRegistryNew {
     pub credential: Option<String>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct StepRegistryPatch {
     /// A branch, a tag or a commit; an empty text means the default branch.

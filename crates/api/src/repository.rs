@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use crate::Replay;
 use crate::pipeline::Diagnostic;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Repository {
     #[schema(example = "rep_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -34,7 +34,7 @@ pub struct Repository {
 
 impl Replay for Repository {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepositoryProblem {
     #[schema(example = ".berth/shop/pipeline.yaml")]
@@ -44,14 +44,14 @@ pub struct RepositoryProblem {
     pub diagnostics: Vec<serde_json::Value>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RepositoryPipeline {
     pub id: String,
     pub slug: String,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RepositoryNew {
     /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
@@ -64,7 +64,7 @@ pub struct RepositoryNew {
     pub poll_seconds: Option<i64>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RepositoryPatch {
     #[schema(min_length = 1, max_length = 1024)]

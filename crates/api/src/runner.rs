@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use utoipa::ToSchema;
 
 /// A runner's way to the server. Calls block; they are made from threads of the runner's own.
 pub trait Link: Send + Sync {
@@ -64,7 +65,7 @@ impl fmt::Display for LinkError {
 impl std::error::Error for LinkError {}
 
 /// What a runner shall do about an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
     Continue,
@@ -74,7 +75,7 @@ pub enum Order {
     Stale,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Acquire {
     /// New at every start of the runner: leases under another name are of a process that is gone.
@@ -84,14 +85,17 @@ pub struct Acquire {
     pub labels: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Heartbeat {
     pub boot: String,
     pub attempts: Vec<AttemptRef>,
+    /// It finishes what it runs and takes nothing more.
+    #[serde(default)]
+    pub is_draining: bool,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Told {
     pub nonce: String,
@@ -101,7 +105,7 @@ pub struct Told {
 }
 
 /// One execution of one step. The server believes the nonce, and looks the rest up.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptRef {
     pub organization_id: String,
@@ -113,7 +117,7 @@ pub struct AttemptRef {
 }
 
 /// A granted attempt, with all that is needed to execute it.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Assignment {
     pub attempt: AttemptRef,
@@ -124,6 +128,7 @@ pub struct Assignment {
     pub kind: String,
     pub custom: Option<CustomCall>,
     /// Expressions are resolved.
+    #[schema(value_type = Object)]
     pub params: Map<String, Value>,
     /// Expressions are resolved; secrets are in it where the step asks for them.
     pub env: BTreeMap<String, String>,
@@ -141,10 +146,13 @@ pub struct Assignment {
     /// False: the pipeline has no repository, the workspace is empty.
     pub has_source: bool,
     pub timeout_s: u64,
+    /// How long ago it was granted: an answer that got lost is given again, but no time is given again.
+    #[serde(default)]
+    pub granted_ms_ago: u64,
 }
 
 /// One call of a custom step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CustomCall {
     /// Of the built registry, which is fetched once and kept.
@@ -155,6 +163,7 @@ pub struct CustomCall {
     /// The registry's own type.
     pub step_type: String,
     /// What the step answered to be remembered. With it the call is a poll, which may be repeated.
+    #[schema(value_type = Option<Object>)]
     pub polling_state: Option<Value>,
     /// Who agreed, after the step had asked.
     pub approved_by: Option<String>,
@@ -162,14 +171,14 @@ pub struct CustomCall {
     pub log_bytes: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CallInput {
     Argument,
     File,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     pub attempt: AttemptRef,
@@ -183,7 +192,7 @@ pub struct Report {
     pub labels: Vec<String>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Outcome {
     Succeeded {
@@ -204,14 +213,18 @@ pub enum Outcome {
     /// Nothing of it ever ran: preparing failed for a reason that is not the step's, such as a full disk.
     NeverStarted { detail: String },
     /// A custom step wants to be called again, with what it remembers. The attempt goes on without a process.
-    Waiting { state: Value, pause_ms: u64 },
+    Waiting {
+        #[schema(value_type = Object)]
+        state: Value,
+        pause_ms: u64,
+    },
     /// A custom step wants people to agree before it is called again.
     ApprovalRequired { context: Option<String> },
     /// A custom step ended without an answer: nobody knows whether it took effect.
     Unanswered { detail: String },
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
     /// It ended by itself, and not with 0.
@@ -226,7 +239,7 @@ pub enum FailureCause {
 }
 
 /// How far an attempt was kept apart from the rest of the machine, weakest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// Nothing ran as a process of its own.
@@ -251,7 +264,7 @@ impl fmt::Debug for Assignment {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reported {
     /// `Stale`: nothing that was said is kept.
@@ -260,8 +273,9 @@ pub struct Reported {
 }
 
 /// Travels to the runner that may know it; is never printed.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
+#[schema(value_type = String)]
 pub struct SecretText(String);
 
 impl SecretText {

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::Replay;
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Secret {
     #[schema(example = "sec_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -29,7 +29,7 @@ pub struct Secret {
 impl Replay for Secret {}
 
 /// Where a secret applies. The nearest one wins: stage, then pipeline, then organization.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretScope {
     #[serde(rename = "type")]
@@ -48,14 +48,14 @@ pub enum ScopeKind {
     Stage,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretUser {
     pub pipeline_id: String,
     pub slug: String,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretWarning {
     #[schema(example = "not_maskable")]
@@ -64,7 +64,7 @@ pub struct SecretWarning {
 }
 
 // No Debug on what holds a value.
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SecretNew {
     #[schema(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$", example = "DEPLOY_TOKEN")]
@@ -77,7 +77,7 @@ pub struct SecretNew {
     pub scope: Option<ScopeNew>,
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ScopeNew {
     #[serde(rename = "type")]
@@ -88,7 +88,7 @@ pub struct ScopeNew {
     pub stage: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SecretPut {
     #[schema(min_length = 1, max_length = 65536, format = Password)]
@@ -97,7 +97,7 @@ pub struct SecretPut {
     pub description: Option<String>,
 }
 
-#[derive(Deserialize, ToSchema)]
+#[derive(Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SecretPatch {
     #[schema(min_length = 1, max_length = 65536, format = Password)]

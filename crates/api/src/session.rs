@@ -9,7 +9,7 @@ use crate::environment::{Holder, Lock, LockStatus};
 use crate::event::Actor;
 
 /// One holding of an environment's lock.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     #[schema(example = "ses_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -56,7 +56,7 @@ pub struct Session {
 
 impl Replay for Session {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionStatus {
     Active,
@@ -65,7 +65,7 @@ pub enum SessionStatus {
     Expired,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
     Released,
@@ -77,7 +77,7 @@ pub enum EndReason {
     Idle,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Takeover {
     pub by: Holder,
@@ -86,7 +86,7 @@ pub struct Takeover {
     pub reason: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Drain {
     /// Deployments that are not known to have stopped.
@@ -99,7 +99,7 @@ pub struct Drain {
 }
 
 /// A place in line.
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ticket {
     #[schema(example = "tkt_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -129,7 +129,7 @@ pub struct Ticket {
 
 impl Replay for Ticket {}
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TicketStatus {
     Waiting,
@@ -139,7 +139,7 @@ pub enum TicketStatus {
 }
 
 /// The answer to a claim: the lock, or a place in line.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Claimed {
     Session(Box<Session>),
@@ -148,7 +148,7 @@ pub enum Claimed {
 
 impl Replay for Claimed {}
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct SessionNew {
     /// Deployed at once, unless `deploy` is false.
@@ -169,7 +169,7 @@ pub struct SessionNew {
 }
 
 /// A claim of any free environment with a label.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct AnySessionNew {
     #[schema(example = "small")]
@@ -187,7 +187,7 @@ pub struct AnySessionNew {
     pub wait_seconds: Option<i64>,
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ForceClaim {
     #[schema(max_length = 255)]
@@ -206,7 +206,7 @@ pub struct ForceClaim {
     pub grace_seconds: Option<i64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForceMode {
     Now,
@@ -216,7 +216,7 @@ pub enum ForceMode {
     Grace,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct DeployNew {
     #[schema(example = "9fceb02", max_length = 255)]
@@ -226,7 +226,7 @@ pub struct DeployNew {
     pub override_drain: Option<OverrideDrain>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnConflict {
     /// After the others: the default.
@@ -237,14 +237,14 @@ pub enum OnConflict {
     Reject,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct OverrideDrain {
     #[schema(min_length = 1, max_length = 1000)]
     pub reason: String,
 }
 
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Extend {
     /// From now; the session's own length unless given. Never makes it shorter.
@@ -252,7 +252,7 @@ pub struct Extend {
     pub ttl_seconds: Option<i64>,
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct HandOver {
     /// Id or e-mail address of a member who may claim environments.

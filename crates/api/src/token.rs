@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::{Data, Replay};
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiToken {
     #[schema(example = "tok_01k9x8s6q0e3v8n5j2m4t7w9yb")]
@@ -25,7 +25,7 @@ pub struct ApiToken {
 
 impl Replay for ApiToken {}
 
-#[derive(Debug, Clone, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiTokenCreated {
     #[serde(flatten)]
@@ -40,7 +40,7 @@ impl Replay for ApiTokenCreated {
     }
 }
 
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct ApiTokenNew {
     #[schema(min_length = 1, max_length = 120, example = "laptop")]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use berth_core::runner::Times;
 use berth_server::limits::STREAMS_PER_TOKEN_MAX;
 use serde::Deserialize;
 
@@ -44,6 +45,10 @@ pub(crate) struct RunnerSettings {
     pub(crate) sandbox: SandboxLevel,
     /// A step that wants more is ended by the system.
     pub(crate) step_memory_bytes_max: Option<u64>,
+    /// A runner that gives no sign of life for so long is called lost.
+    pub(crate) lost_ms: u64,
+    /// From TERM to KILL, on every runner.
+    pub(crate) stop_grace_ms: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
@@ -58,7 +63,15 @@ pub(crate) enum SandboxLevel {
 
 impl Default for RunnerSettings {
     fn default() -> Self {
-        Self { places: RUNNER_PLACES, sandbox: SandboxLevel::Auto, step_memory_bytes_max: None }
+        let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let Times { lost, stop_grace, .. } = Times::default();
+        Self {
+            places: RUNNER_PLACES,
+            sandbox: SandboxLevel::Auto,
+            step_memory_bytes_max: None,
+            lost_ms: ms(lost),
+            stop_grace_ms: ms(stop_grace),
+        }
     }
 }
 
@@ -115,6 +128,8 @@ const VARIABLES: &[&str] = &[
     "BERTH_RUNNER__PLACES",
     "BERTH_RUNNER__SANDBOX",
     "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
+    "BERTH_RUNNER__LOST_MS",
+    "BERTH_RUNNER__STOP_GRACE_MS",
     "BERTH_REPOSITORY_ROOTS",
     "BERTH_REPOSITORY_HOSTS",
     "BERTH_EGRESS__ALLOW",

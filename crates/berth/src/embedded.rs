@@ -43,6 +43,9 @@ pub(crate) fn start(
         sandbox: sandbox(told.sandbox),
         hidden: hidden_from(app, hidden),
         step_memory_bytes_max: told.step_memory_bytes_max,
+        stop_grace: config.runner_times.stop_grace,
+        self_stop: config.runner_times.self_stop,
+        heartbeat_wait: config.runner_times.heartbeat,
         ..Settings::new(work_dir, link.boot().to_owned())
     };
     let runner = Runner::start(settings, link).context("the runner cannot start")?;
@@ -50,7 +53,7 @@ pub(crate) fn start(
     Ok(Some(runner))
 }
 
-fn sandbox(level: SandboxLevel) -> Sandbox {
+pub(crate) fn sandbox(level: SandboxLevel) -> Sandbox {
     match level {
         SandboxLevel::Auto => Sandbox::Auto,
         SandboxLevel::Bubblewrap => Sandbox::Bubblewrap,

@@ -120,6 +120,8 @@ actions! {
     WebhooksWrite, "webhooks:write", Admin, "create, change, try and delete webhooks, and deliver again";
     RegistriesRead, "registries:read", Viewer, "see registries, their steps and their builds";
     RegistriesWrite, "registries:write", Admin, "add, change, sync and remove registries";
+    RunnersRead, "runners:read", Viewer, "see runners, and what they run";
+    RunnersWrite, "runners:write", Admin, "add and remove runners";
     AnalysisRead, "analysis:read", Viewer, "see analyses, what was sent to models, and the settings";
     AnalysisRun, "analysis:run", Deployer, "have failures analysed, and propose fixes";
     AnalysisSettings, "analysis:settings", Admin, "choose who analyses failures, and what it may cost";

@@ -110,6 +110,9 @@ kinds! {
     RegistrySynced = "registry_synced",
     RegistryBuilt = "registry_built",
     RegistryBuildFailed = "registry_build_failed",
+    RunnerCreated = "runner_created",
+    RunnerRegistered = "runner_registered",
+    RunnerDeleted = "runner_deleted",
     AnalysisRequested = "analysis_requested",
     AnalysisStarted = "analysis_started",
     AnalysisModelAsked = "analysis_model_asked",
@@ -119,6 +122,8 @@ kinds! {
     FixPullRequestRequested = "fix_pull_request_requested",
     FixPullRequestOpened = "fix_pull_request_opened",
     FixPullRequestFailed = "fix_pull_request_failed",
+    FixPullRequestMerged = "fix_pull_request_merged",
+    FixPullRequestClosed = "fix_pull_request_closed",
 }
 
 impl fmt::Display for EventKind {

@@ -96,6 +96,8 @@ id! {
     RepositoryId = "rep",
     /// A repository of custom steps.
     RegistryId = "reg",
+    /// A machine that executes steps.
+    RunnerId = "run",
     TokenId = "tok",
     EventId = "evt",
     SecretId = "sec",

@@ -21,6 +21,7 @@ pub mod registry;
 pub mod repository;
 pub mod rollout;
 pub mod run;
+pub mod runner;
 pub mod secret;
 pub mod stage;
 pub mod step;

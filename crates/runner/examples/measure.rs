@@ -140,5 +140,6 @@ fn script(id: &str, run: &str) -> Assignment {
         needs_artifacts: Vec::new(),
         has_source: false,
         timeout_s: 600,
+        granted_ms_ago: 0,
     }
 }

@@ -11,6 +11,7 @@ use crate::attempt::{self, Finished, failed};
 use crate::backoff::Backoff;
 use crate::chance;
 use crate::control::Control;
+use crate::pulse::boot_time;
 use crate::runner::Shared;
 
 /// Until the runner ends; comes back when every step has.
@@ -35,7 +36,7 @@ pub(crate) fn run(shared: &Arc<Shared>) {
             nonces: places.nonces.clone(),
             labels: shared.settings.labels.clone(),
         };
-        let began = Instant::now();
+        let (began, sent) = (Instant::now(), boot_time());
         match shared.link.acquire(&asked, shared.settings.acquire_wait) {
             Ok(assignments) => {
                 backoff = Backoff::new();
@@ -43,7 +44,12 @@ pub(crate) fn run(shared: &Arc<Shared>) {
                 places.nonces.clear();
                 let is_empty = assignments.is_empty();
                 for assignment in assignments {
-                    places.give(shared, assignment);
+                    // It was asked for before: whoever else can have it is not kept waiting.
+                    if shared.is_draining() {
+                        hand_back(shared, &assignment);
+                    } else {
+                        places.give(shared, Leased::new(assignment, sent));
+                    }
                 }
                 // A link that does not wait is not asked without a pause.
                 if is_empty && began.elapsed() < Duration::from_millis(5) {
@@ -70,11 +76,11 @@ struct Places {
 }
 
 impl Places {
-    fn give(&mut self, shared: &Arc<Shared>, assignment: Assignment) {
+    fn give(&mut self, shared: &Arc<Shared>, leased: Leased) {
         shared.take_place();
-        let (of_worker, attempt) = (shared.clone(), assignment.attempt.clone());
+        let (of_worker, attempt) = (shared.clone(), leased.assignment.attempt.clone());
         let worker = std::thread::Builder::new().name("runner-step".into()).spawn(move || {
-            work(&of_worker, assignment);
+            work(&of_worker, leased);
             of_worker.free_place();
         });
         match worker {
@@ -88,10 +94,31 @@ impl Places {
     }
 }
 
+/// What came while the runner takes nothing more: nothing of it ever ran.
+fn hand_back(shared: &Arc<Shared>, assignment: &Assignment) {
+    let outcome = Outcome::NeverStarted { detail: "its runner takes nothing more".into() };
+    report(shared, assignment, None, outcome, Isolation::None, 0);
+}
+
+/// Work, and since when it is counted on.
+struct Leased {
+    assignment: Assignment,
+    /// On the clock that goes on while the machine sleeps. Never later than the server's own count begins.
+    since: Duration,
+}
+
+impl Leased {
+    /// `sent` is when the question was, to which it is the answer.
+    fn new(assignment: Assignment, sent: Duration) -> Self {
+        let since = sent.saturating_sub(Duration::from_millis(assignment.granted_ms_ago));
+        Self { assignment, since }
+    }
+}
+
 /// One step, and then whatever the answer to its report brings.
-fn work(shared: &Arc<Shared>, first: Assignment) {
+fn work(shared: &Arc<Shared>, first: Leased) {
     let mut next = Some(first);
-    while let Some(assignment) = next {
+    while let Some(Leased { assignment, since }) = next {
         let control = match Control::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
@@ -104,7 +131,8 @@ fn work(shared: &Arc<Shared>, first: Assignment) {
             return;
         }
         tracing::info!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
-        let finished = catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control)));
+        let finished =
+            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
         let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
             outcome: failed(FailureCause::Invalid, "the runner has a fault, see its log".into()),
             isolation: Isolation::None,
@@ -113,6 +141,9 @@ fn work(shared: &Arc<Shared>, first: Assignment) {
         });
         next = report(shared, &assignment, Some(&control), outcome, isolation, log_bytes);
         shared.finish(&assignment.attempt);
+        if let Some(spool) = &shared.settings.spool {
+            spool.over(&assignment.attempt.nonce);
+        }
         if let Some(place) = place {
             shared.tidy.remove(&place);
         }
@@ -127,11 +158,11 @@ fn report(
     outcome: Outcome,
     isolation: Isolation,
     log_bytes: u64,
-) -> Option<Assignment> {
+) -> Option<Leased> {
     let is_stale = || control.is_some_and(Control::is_stale);
     // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
     // grants it may have got lost, and nobody else would execute it.
-    let wants_next = control.is_some() && !shared.is_ending();
+    let wants_next = control.is_some() && !shared.is_ending() && !shared.is_draining();
     let report = Report {
         attempt: assignment.attempt.clone(),
         outcome,
@@ -143,11 +174,12 @@ fn report(
     };
     let mut backoff = Backoff::new();
     while !is_stale() {
+        let sent = boot_time();
         match shared.link.report(&report) {
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;
                 tracing::info!(step = %assignment.attempt.step_id, is_kept, "step reported");
-                return answer.next;
+                return answer.next.map(|next| Leased::new(next, sent));
             }
             Err(LinkError::Refused(text)) => {
                 tracing::error!(step = %assignment.attempt.step_id, "the report is refused: {text}");

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::Outcome;
 use ureq::Agent;
+use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::typestate::AgentScope;
 
 use crate::attempt::Attempt;
 
@@ -30,24 +32,25 @@ impl fmt::Display for Method {
     }
 }
 
-static AGENT: LazyLock<Agent> = LazyLock::new(|| {
+static AGENT: LazyLock<Agent> =
+    LazyLock::new(|| Agent::new_with_config(config().max_idle_connections(0).build()));
+
+/// What all requests of a runner have in common.
+pub(crate) fn config() -> ConfigBuilder<AgentScope> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let tls = TlsConfig::builder()
         .unversioned_rustls_crypto_provider(provider)
         // What the machine trusts: an operator's own authority is among it.
         .root_certs(RootCerts::PlatformVerifier)
         .build();
-    let config = Agent::config_builder()
+    Agent::config_builder()
         .tls_config(tls)
         .proxy(None)
         .max_redirects(0)
         .max_redirects_will_error(false)
         .http_status_as_error(false)
-        .max_idle_connections(0)
         .user_agent("berth")
-        .build();
-    Agent::new_with_config(config)
-});
+}
 
 /// One try: the status, or what was wrong. The request runs on a thread of its own, which is left behind when the step
 /// has to stop: it ends by its own time limit.
@@ -57,6 +60,7 @@ pub(crate) fn ask(
     url: &str,
     by: Instant,
 ) -> Result<Result<u16, String>, Outcome> {
+    attempt.begins().map_err(|error| Outcome::NeverStarted { detail: format!("cannot begin: {error}") })?;
     attempt.has_run.set(true);
     let limit = by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), TRY_MAX);
     let (sender, answers) = mpsc::sync_channel(1);

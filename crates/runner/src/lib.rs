@@ -25,6 +25,7 @@ mod log;
 mod process;
 mod pulse;
 pub mod registry;
+pub mod remote;
 mod runner;
 mod sandbox;
 mod settings;

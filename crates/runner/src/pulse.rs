@@ -45,7 +45,8 @@ pub(crate) fn boot_time() -> Duration {
 pub(crate) fn run(shared: &Shared) {
     let mut backoff = Backoff::new();
     while let Some((attempts, calm)) = shared.wait_for_attempts() {
-        let beat = Heartbeat { boot: shared.settings.boot.clone(), attempts };
+        let beat =
+            Heartbeat { boot: shared.settings.boot.clone(), attempts, is_draining: shared.is_draining() };
         let wait = calm.max(WAIT_MIN).min(shared.settings.heartbeat_wait);
         let sent = boot_time();
         let began = Instant::now();

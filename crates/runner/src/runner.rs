@@ -51,6 +51,8 @@ struct State {
     changed_at: Instant,
     /// Places with a thread.
     taken: usize,
+    /// Nothing more is begun.
+    drains: bool,
     /// When the runner ends: nothing is tried any more after this.
     ends_by: Option<Instant>,
 }
@@ -71,7 +73,13 @@ impl Runner {
         if left.processes > 0 || left.attempts > 0 {
             tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
         }
-        let state = State { running: HashMap::new(), changed_at: Instant::now(), taken: 0, ends_by: None };
+        let state = State {
+            running: HashMap::new(),
+            changed_at: Instant::now(),
+            taken: 0,
+            drains: false,
+            ends_by: None,
+        };
         let (tidy, chores) = Tidy::new();
         let shared = Arc::new(Shared {
             registries: Cache::new(&settings.work_dir),
@@ -105,6 +113,17 @@ impl Runner {
         self.shared.level.isolation()
     }
 
+    /// Takes nothing more; what runs goes on to its end.
+    pub fn drain(&self) {
+        self.shared.lock().drains = true;
+        self.shared.changed.notify_all();
+    }
+
+    /// Whether nothing runs any more, once it drains.
+    pub fn is_drained(&self) -> bool {
+        self.dispatcher.is_finished()
+    }
+
     /// Tells every step to stop, waits for all of them at most for the grace, and reports them as interrupted.
     pub fn stop(self) {
         self.shared.end();
@@ -134,6 +153,10 @@ impl Shared {
         }
         drop(state);
         self.changed.notify_all();
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.lock().drains
     }
 
     pub(crate) fn is_ending(&self) -> bool {
@@ -216,9 +239,10 @@ impl Shared {
 
     /// Waits until a place is free, and answers how many are; nothing when the runner ends.
     pub(crate) fn wait_for_place(&self) -> Option<usize> {
-        let is_full = |state: &mut State| state.taken >= self.settings.places && state.ends_by.is_none();
+        let goes_on = |state: &State| state.ends_by.is_none() && !state.drains;
+        let is_full = |state: &mut State| state.taken >= self.settings.places && goes_on(state);
         let state = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
-        state.ends_by.is_none().then(|| self.settings.places - state.taken)
+        goes_on(&state).then(|| self.settings.places - state.taken)
     }
 
     pub(crate) fn take_place(&self) {

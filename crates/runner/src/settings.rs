@@ -1,7 +1,10 @@
 //! What a runner is told when it starts, and the limits it keeps.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+use crate::remote::Spool;
 
 /// How long one question for work may wait for an answer.
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -56,6 +59,8 @@ pub struct Settings {
     pub acquire_wait: Duration,
     pub heartbeat_wait: Duration,
     pub self_stop: Duration,
+    /// Where it is written down what has begun; `None` where the server's own rows say so.
+    pub spool: Option<Arc<Spool>>,
 }
 
 impl Settings {
@@ -77,6 +82,7 @@ impl Settings {
             acquire_wait: ACQUIRE_WAIT_MAX,
             heartbeat_wait: HEARTBEAT_WAIT_MAX,
             self_stop: RUNNER_SELF_STOP,
+            spool: None,
         }
     }
 }

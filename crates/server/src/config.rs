@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_core::runner::{LOCAL_LABEL, Times};
+
 use crate::egress::{self, Allowed};
 use crate::forge::ForgeAt;
 use crate::git::Access;
@@ -12,9 +14,9 @@ use crate::limits::{
     STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
 
-/// What every runner says of the machine it is on.
+/// What every runner says of the machine it is on, and that it is this one.
 fn own_labels() -> Vec<String> {
-    [std::env::consts::OS, std::env::consts::ARCH].map(str::to_owned).to_vec()
+    [std::env::consts::OS, std::env::consts::ARCH, LOCAL_LABEL].map(str::to_owned).to_vec()
 }
 
 #[derive(Debug, Clone)]
@@ -34,6 +36,8 @@ pub struct Config {
     pub streams_per_token_max: usize,
     /// What the runner of this server can do, for `runs_on`. `None`: it has no runner.
     pub runner_labels: Option<Vec<String>>,
+    /// When a silent runner stops its steps, and when it is called lost.
+    pub runner_times: Times,
     /// How often a stream gives a sign of life, and its caller's right is checked again.
     pub stream_check_every: Duration,
     /// Directories below which repositories on this machine may lie, where it is not one person's.
@@ -69,6 +73,7 @@ impl Config {
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             stream_check_every: STREAM_CHECK_EVERY,
             runner_labels: Some(own_labels()),
+            runner_times: Times::default(),
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
             git_max: Duration::from_secs(GIT_S_MAX),

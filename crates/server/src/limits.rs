@@ -68,6 +68,22 @@ pub const INSIGHT_DAYS_MAX: i64 = 366;
 /// Ends in last stages that insights into delivery look at.
 pub const DELIVERY_ROWS_MAX: i64 = 10_000;
 
+pub const RUNNERS_PER_ORGANIZATION_MAX: i64 = 5_000;
+/// Attempts shown with the runners of an organization.
+pub const RUNNING_LISTED_MAX: i64 = 5_000;
+
+/// Sources and artifacts packed or unpacked for runners at once; so many wait.
+pub const TRANSFERS_AT_ONCE: usize = 4;
+pub const TRANSFERS_WAITING_MAX: usize = 256;
+/// One source or artifact on its way; pauses in it have the limit of every body.
+pub const TRANSFER_MAX: Duration = Duration::from_secs(900);
+/// What a runner says in one go: a report has the outputs of its step.
+pub const RUNNER_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A piece of a log.
+pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
+/// A packed artifact on its way here.
+pub const ARTIFACT_UPLOAD_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
+
 pub const TOKEN_DAYS_MAX: i64 = 366;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
@@ -77,6 +93,8 @@ pub const LAST_USED_EVERY_S: i64 = 60;
 
 /// Fix pull requests made at once.
 pub const FIXES_AT_ONCE: usize = 2;
+/// Between two looks at whether they were merged or closed. Forges count requests.
+pub const FIX_ENDS_EVERY: Duration = Duration::from_secs(5 * 60);
 
 /// Runs of git at once; others wait.
 pub const GIT_AT_ONCE: usize = 4;

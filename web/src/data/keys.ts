@@ -1,5 +1,6 @@
 /** Keys of the query cache: always the organization, then the noun, so that an event can say what it made old. */
 export const NOUNS = [
+  "analyses",
   "approvals",
   "deployed",
   "deliveries",
@@ -10,7 +11,9 @@ export const NOUNS = [
   "members",
   "organization",
   "pipelines",
+  "registries",
   "repositories",
+  "runners",
   "secrets",
   "tokens",
   "webhooks",
@@ -51,7 +54,8 @@ const MADE_OLD: Record<string, Noun[]> = {
   soak: ["deployments"],
   secret: ["secrets"],
   webhook: ["webhooks", "deliveries"],
-  registry: ["pipelines"],
-  analysis: ["deployments"],
-  fix: ["deployments"],
+  registry: ["registries", "pipelines"],
+  analysis: ["analyses"],
+  fix: ["analyses"],
+  runner: ["runners"],
 };

@@ -19,6 +19,10 @@ export const LOWEST_ROLE = {
   "approvals:decide": "deployer",
   "secrets:write": "admin",
   "webhooks:write": "admin",
+  "registries:write": "admin",
+  "runners:write": "admin",
+  "analysis:run": "deployer",
+  "analysis:settings": "admin",
 } as const satisfies Record<string, Role>;
 
 export type Permission = keyof typeof LOWEST_ROLE;

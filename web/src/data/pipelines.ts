@@ -1,5 +1,11 @@
 /** Pipelines, their definitions, and what can be done with them. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import {
+  infiniteQueryOptions,
+  queryOptions,
+  useMutation,
+  useQueries,
+  useQueryClient,
+} from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import { key } from "./keys";
 
@@ -32,6 +38,37 @@ export function pipelineQuery(org: string, pipelineId: string) {
           params: { path: { orgId: org, pipelineId } },
         }),
       ),
+  });
+}
+
+/** The list, a page after the other. */
+export function pipelinePages(org: string, filter: PipelineFilter = {}) {
+  return infiniteQueryOptions({
+    queryKey: key(org, "pipelines", "pages", filter),
+    queryFn: ({ pageParam }) =>
+      body(
+        api.GET("/api/v1/organizations/{orgId}/pipelines", {
+          params: {
+            path: { orgId: org },
+            query: { ...filter, limit: PIPELINES_PAGE, ...(pageParam ? { cursor: pageParam } : {}) },
+          },
+        }),
+      ),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: last => last.pagination.nextCursor ?? undefined,
+  });
+}
+
+/** On one page names of so many are looked up; beyond that ids are shown. */
+const NAMES_MAX = 60;
+const NAMES_FRESH_MS = 5 * 60_000;
+
+/** What pipelines are called, wherever in a long list they stand. */
+export function usePipelineNames(org: string, ids: (string | null | undefined)[]): Map<string, string> {
+  const wanted = [...new Set(ids)].filter(id => typeof id === "string").slice(0, NAMES_MAX);
+  return useQueries({
+    queries: wanted.map(id => ({ ...pipelineQuery(org, id), staleTime: NAMES_FRESH_MS, retry: false })),
+    combine: answers => new Map(answers.flatMap(({ data }) => (data ? [[data.id, data.name] as const] : []))),
   });
 }
 

@@ -78,6 +78,13 @@ export function usePing(org: string, webhookId: string) {
   );
 }
 
+/** A new signing secret, shown in this answer and never again. */
+export function useRotateSecret(org: string, webhookId: string) {
+  return useWebhooksChange(org, () =>
+    data(api.POST(`${ONE}/rotate`, { params: { path: { orgId: org, webhookId } } })),
+  );
+}
+
 export function useRedeliver(org: string, webhookId: string) {
   return useWebhooksChange(org, (deliveryId: string) =>
     data(

@@ -1,13 +1,16 @@
+import { useDebouncedValue } from "@mantine/hooks";
 import { Spotlight, type SpotlightActionData } from "@mantine/spotlight";
 import { IconAnchor, IconMoon, IconRoute, IconSearch, IconSettings } from "@tabler/icons-react";
-import { useInfiniteQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { deployedPages } from "@/data/deployed";
 import { useMe, useOrg } from "@/data/me";
+import { pipelinesQuery } from "@/data/pipelines";
 import { PLACES, SETTINGS } from "./places";
 
 const SHOWN_MAX = 12;
+const TYPED_MS = 150;
 
 /** Find anything: places, pipelines, shared environments, organizations. */
 export default function Palette({ toggleScheme }: { toggleScheme: () => void }) {
@@ -15,9 +18,27 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
   const me = useMe();
   const navigate = useNavigate();
   const [opened, setOpened] = useState(true);
-  const deployed = useInfiniteQuery({ ...deployedPages(org), enabled: opened });
-
-  const found = deployed.data?.pages.flatMap(page => page.data) ?? [];
+  const [typed, setTyped] = useState("");
+  const [search] = useDebouncedValue(typed.trim(), TYPED_MS);
+  const pages = useInfiniteQuery({ ...deployedPages(org), enabled: opened });
+  const named = useQuery({ ...pipelinesQuery(org, { search }), enabled: opened && search !== "" });
+  const deployed = pages.data?.pages.flatMap(page => page.data) ?? [];
+  // Of thousands the first are here; the server knows the others.
+  const others = (named.data?.data ?? []).filter(each => !deployed.some(it => it.pipelineId === each.id));
+  const found = [
+    ...deployed,
+    ...others.map(each => ({
+      pipelineId: each.id,
+      slug: each.slug,
+      name: each.name,
+      environments: each.environments.map(envName => ({
+        environmentId: `${each.id}/${envName}`,
+        envName,
+        holder: undefined,
+        isKnown: false,
+      })),
+    })),
+  ];
   const places: SpotlightActionData[] = [
     ...PLACES.map(place => ({
       id: place.to,
@@ -44,7 +65,7 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
     each.environments.map(environment => ({
       id: environment.environmentId,
       label: environment.envName,
-      description: `${each.name}${environment.holder ? `, held by ${environment.holder.name}` : ", free"}`,
+      description: `${each.name}${"isKnown" in environment ? "" : environment.holder ? `, held by ${environment.holder.name}` : ", free"}`,
       leftSection: <IconAnchor size={18} />,
       onClick: () =>
         navigate({
@@ -53,7 +74,7 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
         }),
     })),
   );
-  const others = me.organizations
+  const organizations = me.organizations
     .filter(each => each.slug !== org)
     .map(each => ({
       id: each.id,
@@ -67,8 +88,10 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
         { group: "Go to", actions: places },
         { group: "Pipelines", actions: pipelines },
         { group: "Shared environments", actions: environments },
-        ...(others.length > 0 ? [{ group: "Organizations", actions: others }] : []),
+        ...(organizations.length > 0 ? [{ group: "Organizations", actions: organizations }] : []),
       ]}
+      query={typed}
+      onQueryChange={setTyped}
       onSpotlightOpen={() => setOpened(true)}
       shortcut={null}
       limit={SHOWN_MAX}

@@ -28,4 +28,7 @@ export const SETTINGS = [
   { to: "/o/$org/settings/secrets", label: "Secrets" },
   { to: "/o/$org/settings/repositories", label: "Repositories" },
   { to: "/o/$org/settings/webhooks", label: "Webhooks" },
+  { to: "/o/$org/settings/custom-steps", label: "Custom steps" },
+  { to: "/o/$org/settings/runners", label: "Runners" },
+  { to: "/o/$org/settings/analysis", label: "Analysis" },
 ] as const;

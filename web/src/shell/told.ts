@@ -3,7 +3,7 @@ import { useCallback } from "react";
 import type { Event } from "@/api/types";
 import { useLiveEvents } from "@/data/live";
 import { useMe } from "@/data/me";
-import { tell } from "@/ui/notify";
+import { tell, warn } from "@/ui/notify";
 
 const CONCERNING: Record<string, (event: Event, place: string) => string> = {
   session_overridden: (event, place) => `${event.actor.name} took ${place} over from you${why(event)}.`,
@@ -35,7 +35,7 @@ export function useTold() {
   const listen = useCallback(
     (event: Event) => {
       const line = concerns(event, me);
-      if (line) tell(line);
+      if (line) (event.kind === "ticket_granted" ? tell : warn)(line);
     },
     [me],
   );

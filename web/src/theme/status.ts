@@ -17,7 +17,16 @@ import {
   IconX,
   type TablerIcon,
 } from "@tabler/icons-react";
-import type { Approval, DeploymentStatus, EnvironmentState, StageStatus, StepStatus } from "@/api/types";
+import type {
+  Approval,
+  DeploymentStatus,
+  EnvironmentState,
+  Runner,
+  StageStatus,
+  StepRegistry,
+  StepRegistryBuild,
+  StepStatus,
+} from "@/api/types";
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "quiet";
 
@@ -67,6 +76,28 @@ export const APPROVAL_LOOK: Record<Approval["status"], Look> = {
   rejected: { word: "rejected", tone: "bad", icon: IconX },
   expired: { word: "expired", tone: "quiet", icon: IconClock },
   lapsed: { word: "no longer needed", tone: "quiet", icon: IconBan },
+};
+
+export const REGISTRY_LOOK: Record<StepRegistry["status"], Look> = {
+  pending: { word: "not looked at yet", tone: "quiet", icon: IconClock },
+  building: { word: "building", tone: "busy", icon: IconPointFilled, moves: true },
+  ready: { word: "ready", tone: "good", icon: IconCheck },
+  failed: { word: "failed", tone: "bad", icon: IconX },
+};
+
+export const BUILD_LOOK: Record<StepRegistryBuild["status"], Look> = {
+  building: { word: "building", tone: "busy", icon: IconPointFilled, moves: true },
+  succeeded: { word: "succeeded", tone: "good", icon: IconCheck },
+  failed: { word: "failed", tone: "bad", icon: IconX },
+  interrupted: { word: "interrupted", tone: "quiet", icon: IconBan },
+};
+
+export const RUNNER_LOOK: Record<Runner["state"], Look> = {
+  pending: { word: "not registered yet", tone: "quiet", icon: IconClock },
+  online: { word: "online", tone: "good", icon: IconCheck },
+  draining: { word: "finishing", tone: "warn", icon: IconHourglass, moves: true },
+  offline: { word: "offline", tone: "quiet", icon: IconBan },
+  lost: { word: "lost", tone: "bad", icon: IconAlertTriangle },
 };
 
 export const PAUSED: Look = { word: "paused", tone: "warn", icon: IconPlayerPause };

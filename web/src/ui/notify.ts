@@ -10,6 +10,11 @@ export function tell(message: string) {
   show({ message, color: "kelp", autoClose: 4000 });
 }
 
+/** It happened, and is nothing to be glad about. It stays a while. */
+export function warn(message: string) {
+  show({ message, color: "lantern", autoClose: 12_000 });
+}
+
 /** It did not, where no dialog is open to say so. */
 export function tellProblem(error: unknown) {
   const problem = problemOf(error);

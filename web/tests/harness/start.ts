@@ -1,7 +1,9 @@
 /** Starts the real server with throw-away data, fills it, and stops it after the last test. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fill } from "./fill";
 import { WORLD_FILE, type World } from "./world";
@@ -11,9 +13,11 @@ const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 export default async function start() {
   if (!existsSync(PROGRAM))
     throw new Error(`there is no ${PROGRAM}: cargo build -p berth, or set BERTH_PROGRAM`);
+  const places = mkdtempSync(join(tmpdir(), "berth-web-"));
+  const more = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
   const server = spawn(
     PROGRAM,
-    ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", "--rate-limit", "off"],
+    ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", "--rate-limit", "off", ...more],
     {
       stdio: ["ignore", "pipe", "ignore"],
     },
@@ -23,9 +27,10 @@ export default async function start() {
     server.kill("SIGTERM");
     await ended;
     rmSync(WORLD_FILE, { force: true });
+    rmSync(places, { recursive: true, force: true });
   };
   try {
-    const world = await ready(server);
+    const world = { ...(await ready(server)), places };
     await fill(world);
     writeFileSync(WORLD_FILE, JSON.stringify(world));
   } catch (error) {
@@ -35,7 +40,7 @@ export default async function start() {
   return stop;
 }
 
-async function ready(server: ChildProcess): Promise<World> {
+async function ready(server: ChildProcess): Promise<Omit<World, "places">> {
   if (!server.stdout) throw new Error("the server has no output");
   const lines = createInterface({ input: server.stdout });
   const [line] = await Promise.race([

@@ -8,6 +8,8 @@ export type World = {
   base: string;
   org: string;
   token: string;
+  /** A directory whose repositories the server may read. */
+  places: string;
   ada: Person;
   grace: Person;
   linus: Person;

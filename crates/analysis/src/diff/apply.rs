@@ -17,9 +17,9 @@ pub fn apply(diff: &str, files: &dyn Files, permit: Permit) -> Result<Vec<Change
     let parsed = parse(diff)?;
     let mut changed: Vec<Changed> = Vec::with_capacity(parsed.len());
     for file in &parsed {
-        check_path(file.path, permit)?;
-        if changed.iter().any(|earlier| clashes(&earlier.path, file.path)) {
-            return Err(Reason::Malformed.at(file.path));
+        check_path(&file.path, file.is_new, permit)?;
+        if changed.iter().any(|earlier| clashes(&earlier.path, &file.path)) {
+            return Err(Reason::Malformed.at(&file.path));
         }
         changed.push(apply_file(file, files)?);
     }
@@ -35,9 +35,9 @@ fn clashes(one: &str, other: &str) -> bool {
 }
 
 fn apply_file(diff: &FileDiff<'_>, files: &dyn Files) -> Result<Changed, Refused> {
-    let at = |reason: Reason| reason.at(diff.path);
+    let at = |reason: Reason| reason.at(&diff.path);
     check_way(diff, files)?;
-    let before = match files.entry(diff.path) {
+    let before = match files.entry(&diff.path) {
         None => None,
         Some(Entry::File(file)) => Some(file),
         Some(Entry::Symlink) => return Err(at(Reason::Symlink)),
@@ -71,8 +71,8 @@ fn apply_file(diff: &FileDiff<'_>, files: &dyn Files) -> Result<Changed, Refused
     }
     let is_executable = diff.new_mode.map_or(is_executable, |mode| mode == Mode::Executable);
     let after = (!diff.is_deleted).then(|| File { content: new_text.clone().into_bytes(), is_executable });
-    check_scripts(diff.path, before.is_some().then_some(old_text), after.is_some().then_some(&new_text))?;
-    Ok(Changed { path: diff.path.to_owned(), before, after })
+    check_scripts(&diff.path, before.is_some().then_some(old_text), after.is_some().then_some(&new_text))?;
+    Ok(Changed { path: diff.path.to_string(), before, after })
 }
 
 /// What is above the file must be directories: a link there would lead elsewhere.
@@ -80,9 +80,9 @@ fn check_way(diff: &FileDiff<'_>, files: &dyn Files) -> Result<(), Refused> {
     for (end, _) in diff.path.match_indices('/') {
         match files.entry(&diff.path[..end]) {
             Some(Entry::Directory) | None => {}
-            Some(Entry::Symlink) => return Err(Reason::Symlink.at(diff.path)),
-            Some(Entry::Submodule) => return Err(Reason::Submodule.at(diff.path)),
-            Some(Entry::File(_)) => return Err(Reason::DoesNotApply.at(diff.path)),
+            Some(Entry::Symlink) => return Err(Reason::Symlink.at(&diff.path)),
+            Some(Entry::Submodule) => return Err(Reason::Submodule.at(&diff.path)),
+            Some(Entry::File(_)) => return Err(Reason::DoesNotApply.at(&diff.path)),
         }
     }
     Ok(())

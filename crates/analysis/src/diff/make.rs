@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::File;
+use super::quote::quoted;
 
 const CONTEXT_LINES: usize = 3;
 
@@ -13,7 +14,8 @@ pub fn diff(path: &str, before: &File, after: &File) -> String {
     if before == after {
         return String::new();
     }
-    let mut out = format!("diff --git a/{path} b/{path}\n");
+    let (old_name, new_name) = (quoted("a/", path), quoted("b/", path));
+    let mut out = format!("diff --git {old_name} {new_name}\n");
     if before.is_executable != after.is_executable {
         let _ = writeln!(out, "old mode {}\nnew mode {}", before.mode(), after.mode());
     }
@@ -21,7 +23,9 @@ pub fn diff(path: &str, before: &File, after: &File) -> String {
     let new: Vec<&str> = new_text.split_inclusive('\n').collect();
     let edits = edits(&old, &new);
     if !edits.is_empty() {
-        let _ = writeln!(out, "--- a/{path}\n+++ b/{path}");
+        // Git ends a name that holds a blank with a tab.
+        let end = if path.contains(' ') { "\t" } else { "" };
+        let _ = writeln!(out, "--- {old_name}{end}\n+++ {new_name}{end}");
         for group in groups(&edits) {
             hunk(&mut out, &old, &new, group);
         }

@@ -5,6 +5,7 @@
 mod apply;
 mod make;
 mod parse;
+mod quote;
 mod refuse;
 
 pub use apply::{Changed, apply};

@@ -1,12 +1,15 @@
 //! Reads a diff. What is not understood is refused, not skipped.
 
+use std::borrow::Cow;
+
+use super::quote::unquoted;
 use super::refuse::{Reason, Refused};
 use super::{CHANGED_LINES_MAX, DIFF_BYTES_MAX, FILES_MAX};
 
 /// What a diff does to one file.
 #[derive(Debug, Default)]
 pub(super) struct FileDiff<'a> {
-    pub(super) path: &'a str,
+    pub(super) path: Cow<'a, str>,
     pub(super) is_new: bool,
     pub(super) is_deleted: bool,
     pub(super) old_mode: Option<Mode>,
@@ -88,27 +91,28 @@ impl<'a> Reader<'_, 'a> {
         if let Some(old) = self.take("--- ") {
             let new = self.take("+++ ").ok_or(Reason::Malformed)?;
             let (old, new) = (side(old, "a/")?, side(new, "b/")?);
-            let path = new.or(old).ok_or(Reason::Malformed)?;
+            let (is_new, is_deleted) = (old.is_none(), new.is_none());
+            let path = new.or_else(|| old.clone()).ok_or(Reason::Malformed)?;
             let is_same = old.is_none_or(|old| old == path) && (header.is_none() || file.path == path);
             if !is_same {
-                return Err(Reason::Renamed.at(path));
+                return Err(Reason::Renamed.at(&path));
             }
-            if header.is_some() && (file.is_new != old.is_none() || file.is_deleted != new.is_none()) {
-                return Err(Reason::Malformed.at(path));
+            if header.is_some() && (file.is_new != is_new || file.is_deleted != is_deleted) {
+                return Err(Reason::Malformed.at(&path));
             }
-            (file.path, file.is_new, file.is_deleted) = (path, old.is_none(), new.is_none());
+            (file.path, file.is_new, file.is_deleted) = (path, is_new, is_deleted);
             while self.peek().is_some_and(|line| line.starts_with("@@ ")) {
                 file.hunks.push(self.hunk()?);
             }
             if file.hunks.is_empty() {
-                return Err(Reason::Malformed.at(path));
+                return Err(Reason::Malformed.at(&file.path));
             }
         } else if header.is_none() {
             return Err(Reason::Malformed.into());
         }
         let changes_mode = file.old_mode != file.new_mode;
         let is_something = !file.hunks.is_empty() || changes_mode || file.is_new || file.is_deleted;
-        if is_something { Ok(file) } else { Err(Reason::Empty.at(file.path)) }
+        if is_something { Ok(file) } else { Err(Reason::Empty.at(&file.path)) }
     }
 
     /// Between `diff --git` and `---`.
@@ -117,8 +121,8 @@ impl<'a> Reader<'_, 'a> {
             if line.starts_with("--- ") || line.starts_with("diff --git ") {
                 break;
             }
-            let path = file.path;
-            let at = |reason: Reason| reason.at(path);
+            let path = file.path.clone();
+            let at = |reason: Reason| reason.at(&path);
             if let Some(mode) = line.strip_prefix("old mode ") {
                 file.old_mode = Some(mode_of(mode).map_err(at)?);
             } else if let Some(mode) = line.strip_prefix("new mode ") {
@@ -180,25 +184,42 @@ impl<'a> Reader<'_, 'a> {
     }
 }
 
-/// `a/PATH b/PATH`, both the same. Paths that git would quote are refused.
-fn named_twice(header: &str) -> Result<&str, Refused> {
+/// `a/PATH b/PATH`, both the same.
+fn named_twice(header: &str) -> Result<Cow<'_, str>, Refused> {
+    if header.starts_with('"') {
+        let read = || {
+            let (old, rest) = unquoted(header)?;
+            let (new, rest) = unquoted(rest.strip_prefix(' ')?)?;
+            rest.is_empty().then_some((old, new))
+        };
+        let (old, new) = read().ok_or(Reason::Path)?;
+        return match (old.strip_prefix("a/"), new.strip_prefix("b/")) {
+            (Some(old), Some(new)) if old == new => Ok(Cow::Owned(new.to_owned())),
+            _ => Err(Reason::Renamed.into()),
+        };
+    }
     let half = header.len().checked_sub(1).filter(|rest| rest % 2 == 0).map(|rest| rest / 2);
     let halves = half.and_then(|half| Some((header.get(..half)?, header.get(half..)?.strip_prefix(' ')?)));
     let (old, new) = halves.ok_or(Reason::Renamed)?;
     match (old.strip_prefix("a/"), new.strip_prefix("b/")) {
-        (Some(old), Some(new)) if old == new => Ok(new),
-        _ if header.starts_with('"') => Err(Reason::Path.into()),
+        (Some(old), Some(new)) if old == new => Ok(Cow::Borrowed(new)),
         _ => Err(Reason::Renamed.into()),
     }
 }
 
-fn side<'a>(text: &'a str, prefix: &str) -> Result<Option<&'a str>, Refused> {
+fn side<'a>(text: &'a str, prefix: &str) -> Result<Option<Cow<'a, str>>, Refused> {
     // Git ends a name that holds a blank with a tab.
     let text = text.strip_suffix('\t').unwrap_or(text);
     if text == "/dev/null" {
         return Ok(None);
     }
-    text.strip_prefix(prefix).map(Some).ok_or_else(|| Reason::Path.at(text))
+    let refused = || Reason::Path.at(text);
+    if text.starts_with('"') {
+        let (name, rest) = unquoted(text).ok_or_else(refused)?;
+        let path = name.strip_prefix(prefix).filter(|_| rest.is_empty()).ok_or_else(refused)?;
+        return Ok(Some(Cow::Owned(path.to_owned())));
+    }
+    text.strip_prefix(prefix).map(|path| Some(Cow::Borrowed(path))).ok_or_else(refused)
 }
 
 fn mode_of(text: &str) -> Result<Mode, Reason> {

@@ -153,9 +153,10 @@ const HOOK_FILES: &[&str] =
     &[".pre-commit-config.yaml", "lefthook.", ".lefthook.", ".huskyrc", ".lintstagedrc"];
 
 /// Whether a path may be changed at all. Compared without regard to case: some file systems do the same.
-pub(super) fn check_path(path: &str, permit: Permit) -> Result<(), Refused> {
+pub(super) fn check_path(path: &str, is_new: bool, permit: Permit) -> Result<(), Refused> {
     let refused = |reason: Reason| Err(reason.at(path));
-    if !is_plain(path) {
+    // What is there already has the name that people gave it; a new file gets one that every system can have.
+    if !is_plain(path) || (is_new && path.contains(['"', '*', '?', '<', '>', '|'])) {
         return refused(Reason::Path);
     }
     let lower = path.to_lowercase();
@@ -197,7 +198,7 @@ fn is_plain(path: &str) -> bool {
     };
     (1..=PATH_BYTES_MAX).contains(&path.len())
         && crate::clean(path) == path
-        && !path.contains(['\\', ':', '"', '*', '?', '<', '>', '|', '\u{fffd}'])
+        && !path.contains(['\\', ':', '\u{fffd}'])
         && path.split('/').all(is_part)
 }
 

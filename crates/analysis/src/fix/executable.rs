@@ -1,13 +1,13 @@
 //! A script that has lost its executable bit.
 
 use super::named::files_named;
-use super::{Repair, file};
+use super::{Repair, file, first};
 use crate::diff::{File, Files};
 use crate::finding::Finding;
 use crate::input::Input;
 
 pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) -> Option<Repair> {
-    files_named(input, finding, files).into_iter().find_map(|path| {
+    files_named(input, first(finding), files).find_map(|path| {
         let before = file(files, &path)?;
         let is_script = before.content.starts_with(b"#!") && !before.is_executable;
         let after = File { is_executable: true, ..before.clone() };

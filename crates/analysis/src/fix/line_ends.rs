@@ -1,13 +1,13 @@
 //! A script with the line ends of Windows: its first line then names an interpreter that does not exist.
 
 use super::named::files_named;
-use super::{Repair, file};
+use super::{Repair, file, first};
 use crate::diff::{File, Files};
 use crate::finding::Finding;
 use crate::input::Input;
 
 pub(super) fn repair(input: &Input<'_>, finding: &Finding, files: &dyn Files) -> Option<Repair> {
-    files_named(input, finding, files).into_iter().find_map(|path| {
+    files_named(input, first(finding), files).find_map(|path| {
         let before = file(files, &path)?;
         let text = before.text()?;
         let first = text.split_inclusive('\n').next()?;

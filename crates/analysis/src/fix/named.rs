@@ -2,31 +2,69 @@
 
 use crate::clean::clean;
 use crate::diff::Files;
-use crate::finding::Finding;
+use crate::finding::LineRange;
 use crate::input::Input;
 
 use super::file;
 
+/// Lines that are read for names.
+const LINES_MAX: usize = 20;
 /// Words that are looked up.
 const WORDS_MAX: usize = 40;
 /// Directories that are taken off an absolute path, one after the other.
 const DEPTH_MAX: usize = 12;
 
-/// Paths of files that the evidence names, then those that the step's script names.
-pub(super) fn files_named(input: &Input<'_>, finding: &Finding, files: &dyn Files) -> Vec<String> {
-    let shown = finding.evidence.iter().take(1).flat_map(|range| range.first..=range.last);
+/// Paths of files that these lines name, then those that the step's script names, each looked up when it is wanted.
+pub(super) fn files_named(
+    input: &Input<'_>,
+    ranges: &[LineRange],
+    files: &dyn Files,
+) -> impl Iterator<Item = String> {
+    let shown = ranges.iter().flat_map(|range| range.first..=range.last).take(LINES_MAX);
     let lines = shown.filter_map(|number| input.lines.get(number.checked_sub(input.first_line.max(1))?));
-    let mut words: Vec<String> = lines.flat_map(|line| words_of(&clean(line))).collect();
-    words.extend(input.run.map(words_of).unwrap_or_default());
-    let mut found = Vec::new();
-    for word in words.iter().take(WORDS_MAX) {
-        if let Some(path) = in_commit(word, files)
-            && !found.contains(&path)
-        {
-            found.push(path);
+    let mut words: Vec<String> = Vec::new();
+    let said = lines.flat_map(|line| names_in(&clean(line)));
+    let run = input.run.unwrap_or_default();
+    for word in said.chain(shell_words(run)).chain(words_of(run)) {
+        if word.chars().any(char::is_alphanumeric) && !words.contains(&word) {
+            words.push(word);
         }
     }
-    found
+    let mut found = Vec::new();
+    words.into_iter().take(WORDS_MAX).filter_map(move |word| {
+        let path = in_commit(&word, files).filter(|path| !found.contains(path))?;
+        found.push(path.clone());
+        Some(path)
+    })
+}
+
+/// What may be a name in a message. A name may hold blanks and signs of the shell, so whole parts come first: what is
+/// between quotes, and what is between colons (`sh: 2: ./my script.sh: Permission denied`).
+fn names_in(line: &str) -> Vec<String> {
+    let parts = line.split(": ").map(|part| part.trim().to_owned());
+    let parts = parts.filter(|part| part.contains(['/', '.']));
+    let curly = line.split('‘').skip(1).filter_map(|rest| Some(rest.split_once('’')?.0.to_owned()));
+    parts.chain(curly).chain(shell_words(line)).chain(words_of(line)).take(WORDS_MAX).collect()
+}
+
+/// As a shell reads words: quotes and backslashes hold together what they enclose. Nothing is expanded.
+fn shell_words(text: &str) -> Vec<String> {
+    let (mut words, mut word, mut chars) = (Vec::new(), String::new(), text.chars());
+    let mut quote = None;
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => quote = Some(c),
+            (None | Some('"'), '\\') => word.extend(chars.next()),
+            (None, c) if c.is_whitespace() || ";&|()<>".contains(c) => words.push(std::mem::take(&mut word)),
+            (_, c) => word.push(c),
+        }
+        if words.len() == WORDS_MAX {
+            break;
+        }
+    }
+    words.push(word);
+    words
 }
 
 fn words_of(text: &str) -> Vec<String> {

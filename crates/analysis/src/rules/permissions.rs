@@ -8,6 +8,7 @@ pub(super) const RULES: &[Rule] = &[
         id: "not-executable",
         category: Permission,
         patterns: &[
+            r"(?:^|: )(?P<file>\.{0,2}/[^:]+): Permission denied$",
             r"(?:^|[\s:])(?P<file>[\w@+~.-]*/[\w./@+~-]+): Permission denied$",
             r"(?:^|[\s:])(?P<file>[\w@+~.-]+\.(?:sh|bash|py|pl|rb|js)): Permission denied$",
         ],

@@ -95,6 +95,7 @@ pub(super) const RULES: &[Rule] = &[
         patterns: &[
             r"(?:^|[\s:])(?P<name>[\w./+@-]+): (?:command )?not found$",
             r"(?:^|[\s:])(?P<name>[\w./+@-]+): (?:No such file or directory|inaccessible or not found)$",
+            r"(?:^|: )(?:line )?\d+: (?P<name>\.{0,2}/[^:]+): not found$",
             r"command not found: (?P<name>\S+)",
         ],
         exits: &[127],

@@ -129,7 +129,10 @@ fn what_is_not_plain_text_is_refused() {
             "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n".to_owned(),
         ),
         (Reason::Renamed, "--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n".to_owned()),
-        (Reason::Path, "diff --git \"a/\\056git\" \"b/\\056git\"\n".to_owned()),
+        (
+            Reason::Path,
+            "diff --git \"a/\\056git\" \"b/\\056git\"\nold mode 100644\nnew mode 100755\n".to_owned(),
+        ),
         (Reason::PackageScripts, first_line("package.json", "{", "{ \"scripts\": {},").to_owned()),
         (
             Reason::PackageScripts,
@@ -193,17 +196,45 @@ fn git_agrees() {
     };
     let before = File { content: b"#!/bin/sh\r\necho a\r\necho b".to_vec(), is_executable: false };
     let after = File { content: b"#!/bin/sh\necho a\necho b".to_vec(), is_executable: true };
-    std::fs::write(temp.path().join("run.sh"), &before.content).unwrap();
+    let names = ["run.sh", "run it.sh", "$(a) 'b';&.sh", "say \"hi\" *?|.sh", "dépl oy.sh", "\u{1f6a2}.sh"];
+    for name in names {
+        std::fs::write(temp.path().join(name), &before.content).unwrap();
+    }
     git(&["init", "-q"]);
     git(&["add", "."]);
     git(&["commit", "-qm", "one"]);
     let patch = temp.path().join("d.patch");
-    std::fs::write(&patch, diff("run.sh", &before, &after)).unwrap();
-    git(&["apply", "--index", patch.to_str().unwrap()]);
-    assert_eq!(std::fs::read(temp.path().join("run.sh")).unwrap(), after.content);
-    assert!(git(&["ls-files", "-s", "run.sh"]).starts_with("100755"));
-    let theirs = git(&["diff", "--cached"]);
-    let commit = BTreeMap::from([("run.sh".to_owned(), Entry::File(before))]);
-    let changed = apply(&theirs, &commit, Permit::default()).unwrap();
-    assert_eq!(changed[0].after, Some(after));
+    for name in names {
+        let ours = diff(name, &before, &after);
+        std::fs::write(&patch, &ours).unwrap();
+        git(&["apply", "--index", patch.to_str().unwrap()]);
+        assert_eq!(std::fs::read(temp.path().join(name)).unwrap(), after.content);
+        assert!(git(&["ls-files", "-s", "--", name]).starts_with("100755"));
+        let theirs = git(&["diff", "--cached", "--", name]);
+        let without_index = theirs.lines().filter(|line| !line.starts_with("index "));
+        assert_eq!(without_index.collect::<Vec<_>>(), ours.lines().collect::<Vec<_>>());
+        let commit = BTreeMap::from([(name.to_owned(), Entry::File(before.clone()))]);
+        let changed = apply(&theirs, &commit, Permit::default()).unwrap();
+        assert_eq!((changed[0].path.as_str(), changed[0].after.as_ref()), (name, Some(&after)));
+    }
+}
+
+#[test]
+fn a_name_in_quotes_is_read_as_git_reads_it_or_not_at_all() {
+    let mode = |header: &str| format!("diff --git {header}\nold mode 100644\nnew mode 100755\n");
+    for (header, reason) in [
+        (r#""a/\056git/hooks/x" "b/\056git/hooks/x""#, Reason::Path),
+        (r#""a/\056github/x.yml" "b/\056github/x.yml""#, Reason::Automation),
+        (r#""a/..\057x" "b/..\057x""#, Reason::Path),
+        (r#""a/x\nb/y" "b/x\nb/y""#, Reason::Path),
+        (r#""a/\303" "b/\303""#, Reason::Path),
+        (r#""a/\400" "b/\400""#, Reason::Path),
+        (r#""a/\x41" "b/\x41""#, Reason::Path),
+        (r#""a/x" "b/x"#, Reason::Path),
+        (r#""a/x" "b/x" "b/y""#, Reason::Path),
+        (r#""a/x" "b/y""#, Reason::Renamed),
+        (r#""/etc/x" "/etc/x""#, Reason::Renamed),
+    ] {
+        assert_eq!(refused(&mode(header)), reason, "{header}");
+    }
 }

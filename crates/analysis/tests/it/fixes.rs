@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use berth_analysis::diff::{Entry, File, Permit, apply};
-use berth_analysis::fix::{Fix, suggest};
-use berth_analysis::{Ending, Input};
+use berth_analysis::fix::{Fix, READ_FILE_BYTES_MAX, suggest, worth_reading};
+use berth_analysis::{Ending, Input, analyse};
 use expect_test::{Expect, expect};
 
 use crate::logs::{found, input};
@@ -52,6 +52,74 @@ fn a_lost_executable_bit_is_given_back() {
     check(fix("sh: 1: ./../../deploy.sh: Permission denied", 126, "", &[script], none), &nothing);
     let hook = (".husky/pre-commit", "#!/bin/sh\n", false);
     check(fix("sh: 1: .husky/pre-commit: Permission denied", 126, "", &[hook], none), &nothing);
+}
+
+/// Names with blanks and signs of the shell, as shells and tools print them.
+#[test]
+fn names_with_blanks_and_signs_of_the_shell_are_found_whole() {
+    let none = Permit::default();
+    for name in [
+        "my deploy.sh",
+        "run it",
+        "ops/a & b.sh",
+        "$(touch owned) it's.sh",
+        "a;b (copy) #2!.sh",
+        "100% *really*?.sh",
+        "say \"hi\" <now>|.sh",
+        "--help; rm -rf ~;.sh",
+        "dépl oy.sh",
+    ] {
+        let script = (name, "#!/bin/sh\necho hi\n", false);
+        let in_shell = format!("'./{}'", name.replace('\'', "'\\''"));
+        for line in [
+            format!("sh: 1: ./{name}: Permission denied"),
+            format!("/work/8f3a/step: line 2: ./{name}: Permission denied"),
+            format!("bash: /var/berth/work/8f3a/{name}: Permission denied"),
+            format!("env: ‘./{name}’: Permission denied"),
+            format!("env: {in_shell}: Permission denied"),
+            "exec failed: Permission denied".to_owned(),
+        ] {
+            let made = fix(&line, 126, &in_shell, &[script], none).unwrap_or_else(|| panic!("{line}"));
+            assert!(made.diff.ends_with("\nold mode 100644\nnew mode 100755\n"), "{}", made.diff);
+        }
+        let windows = (name, "#!/bin/sh\r\necho hi\r\n", true);
+        for (line, exit) in [
+            (format!("sh: 1: ./{name}: not found"), 127),
+            (format!("bash: line 1: ./{name}: cannot execute: required file not found"), 127),
+            (format!("bash: line 1: ./{name}: /bin/sh^M: bad interpreter: No such file or directory"), 126),
+        ] {
+            let made = fix(&line, exit, &in_shell, &[windows], none).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(made.summary, format!("Give {name} line ends of Unix"));
+        }
+    }
+}
+
+#[test]
+fn files_worth_reading_are_few_short_and_not_private() {
+    let long = "x\n".repeat(READ_FILE_BYTES_MAX);
+    let half = "y\n".repeat(READ_FILE_BYTES_MAX / 2);
+    let files = [
+        ("deploy.sh", "#!/bin/sh\n", true),
+        (".env", "TOKEN=1\n", false),
+        ("server.pem", "x\n", false),
+        ("notes", "-----BEGIN PRIVATE KEY-----\n", false),
+        ("long.txt", &long, false),
+        ("half.txt", &half, false),
+        ("again.txt", &half, false),
+        ("once more.txt", &half, false),
+        ("unnamed.txt", "z\n", false),
+    ];
+    let line =
+        "deploy.sh: cannot read .env, server.pem, notes, long.txt, half.txt, again.txt: 'once more.txt'";
+    let lines = vec![line.to_owned(), "error: it failed".to_owned()];
+    let input = Input { run: Some("./deploy.sh"), ..input(Ending::exited(1), &lines) };
+    let read = worth_reading(&input, &analyse(&input), &commit(&files));
+    let paths: Vec<&str> = read.iter().map(|(path, _)| path.as_str()).collect();
+    assert!(paths.contains(&"deploy.sh"), "{paths:?}");
+    assert_eq!(paths.iter().filter(|path| path.ends_with(".txt")).count(), 1, "more is too much: {paths:?}");
+    for private in [".env", "server.pem", "notes", "long.txt", "unnamed.txt"] {
+        assert!(!paths.contains(&private), "{paths:?}");
+    }
 }
 
 #[test]

@@ -1,20 +1,33 @@
 //! The commands, a file each.
 
 pub(crate) mod admin;
+pub(crate) mod analyze;
+pub(crate) mod approval;
+mod commit;
+pub(crate) mod deployment;
+pub(crate) mod env;
 pub(crate) mod event;
 pub(crate) mod init;
+pub(crate) mod login;
+pub(crate) mod logs;
+pub(crate) mod open;
 pub(crate) mod pipeline;
-mod plan_text;
 pub(crate) mod registry;
+pub(crate) mod repo;
+pub(crate) mod runner;
+pub(crate) mod secret;
 pub(crate) mod serve;
-
-use std::io::Write as _;
+pub(crate) mod shell;
+pub(crate) mod token;
+mod watch;
 
 use anyhow::Context as _;
 use berth_server::error::AppError;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
+
+use crate::output::say;
 
 /// A use case's refusal, in words for the terminal.
 fn told(error: AppError) -> anyhow::Error {
@@ -23,11 +36,6 @@ fn told(error: AppError) -> anyhow::Error {
         AppError::Fault(text) => anyhow::anyhow!(text),
         AppError::Problem(problem) => anyhow::anyhow!(problem.detail),
     }
-}
-
-/// Prints to standard output; a reader that has gone away is an error, not a panic.
-fn say(text: &str) -> anyhow::Result<()> {
-    writeln!(std::io::stdout().lock(), "{text}").context("cannot print")
 }
 
 /// The data directory and the store: in it, or at the address of a PostgreSQL that other servers may use too.

@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
+use berth_core::runner::Times;
 use berth_server::admin;
 use berth_server::app::App;
 use berth_server::config::Config;
@@ -92,6 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         egress_allow: allowed(&settings.egress.allow, &args.egress_allow)?,
         forges: forges(&settings.forges, &args.forge)?,
+        runner_times: times(&settings.runner)?,
         ..Config::local(listen)
     };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
@@ -126,6 +129,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn allowed(settings: &[String], args: &[String]) -> anyhow::Result<Vec<Allowed>> {
     let parse = |text: &String| text.parse().with_context(|| format!("egress-allow {text:?}"));
     settings.iter().chain(args).map(parse).collect()
+}
+
+/// Refused when a runner could still be at work while the server calls it lost.
+fn times(settings: &RunnerSettings) -> anyhow::Result<Times> {
+    let (lost, grace) = (settings.lost_ms, settings.stop_grace_ms);
+    let times = Times::new(Duration::from_millis(lost), Duration::from_millis(grace));
+    times.map_err(|why| anyhow::anyhow!("runner.lost_ms and runner.stop_grace_ms: {why}"))
 }
 
 fn forges(settings: &[String], args: &[String]) -> anyhow::Result<Vec<ForgeAt>> {

@@ -1,6 +1,7 @@
 //! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
 
 mod calls;
+mod cli;
 mod client;
 mod crash;
 mod demo;
@@ -16,6 +17,7 @@ mod plan;
 mod random;
 mod registry;
 mod replicas;
+mod runner;
 mod start;
 mod stop;
 mod upgrade;

@@ -12,5 +12,5 @@ pub use state::{Analysis, Answer, NewAnalysis, State, SuggestedFix, Usage};
 
 /// Decisions about pull requests.
 pub mod pull {
-    pub use super::pull_request::{ask, failed, opened};
+    pub use super::pull_request::{End, ask, branch, ended, failed, opened};
 }

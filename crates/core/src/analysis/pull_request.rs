@@ -1,4 +1,5 @@
-//! The pull request of a suggested fix: one that is open for each failure of a repository, and a person merges it.
+//! The pull request of a suggested fix: one that is open for each failure of a repository, and a person merges it or
+//! closes it. After that there may be another.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,6 +28,8 @@ pub struct FixPullRequest {
     pub url: Option<String>,
     /// Why there is none.
     pub error: Option<String>,
+    /// When it was merged or closed; when that was noticed, where nobody says it.
+    pub ended_at: Option<Timestamp>,
     /// Whoever wanted it counts as its author.
     pub asked_by: Actor,
     pub created_at: Timestamp,
@@ -43,15 +46,25 @@ pub enum PullRequestState {
     /// The remote is plain git: the branch is there, and nothing else can be made.
     Pushed,
     Failed,
+    Merged,
+    /// Closed without being merged, or its branch is gone.
+    Closed,
 }
 
 impl PullRequestState {
-    pub const ALL: [PullRequestState; 4] = [
+    pub const ALL: [PullRequestState; 6] = [
         PullRequestState::Opening,
         PullRequestState::Open,
         PullRequestState::Pushed,
         PullRequestState::Failed,
+        PullRequestState::Merged,
+        PullRequestState::Closed,
     ];
+
+    /// It is there or will be: there is no other one for the same failure.
+    pub const fn is_live(self) -> bool {
+        matches!(self, PullRequestState::Opening | PullRequestState::Open | PullRequestState::Pushed)
+    }
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -59,6 +72,8 @@ impl PullRequestState {
             PullRequestState::Open => "open",
             PullRequestState::Pushed => "pushed",
             PullRequestState::Failed => "failed",
+            PullRequestState::Merged => "merged",
+            PullRequestState::Closed => "closed",
         }
     }
 }
@@ -83,8 +98,32 @@ pub struct NewPullRequest {
     pub asked_by: Actor,
 }
 
+/// How one ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Merged,
+    Closed,
+}
+
+/// The branch of the next one of a failure. A branch whose pull request has ended may still be there, so it is not
+/// used again; what failed is tried on its own branch once more. `earlier` are all there were of this failure.
+pub fn branch(stem: &str, earlier: &[FixPullRequest]) -> String {
+    let number = |it: &FixPullRequest| match it.branch.strip_prefix(stem)? {
+        "" => Some(1),
+        rest => rest.strip_prefix('-')?.parse::<u32>().ok(),
+    };
+    let next = |it: &FixPullRequest| {
+        let number = number(it)?;
+        Some(if it.state == PullRequestState::Failed { number } else { number.saturating_add(1) })
+    };
+    match earlier.iter().filter_map(next).max() {
+        None | Some(1) => stem.to_owned(),
+        Some(number) => format!("{stem}-{number}"),
+    }
+}
+
 /// A pull request for the fix of an analysis. `earlier` is the one of this analysis; `open` is one of the same failure
-/// that has not failed, whosever it is.
+/// that is there, whosever it is.
 pub fn ask(
     analysis: &Analysis,
     earlier: Option<&FixPullRequest>,
@@ -117,6 +156,7 @@ pub fn ask(
         number: None,
         url: None,
         error: None,
+        ended_at: None,
         asked_by: new.asked_by,
         created_at: earlier.map_or(now, |earlier| earlier.created_at),
         updated_at: now,
@@ -164,6 +204,28 @@ pub fn failed(asked: &FixPullRequest, error: String, now: Timestamp) -> Decision
     written(next, event)
 }
 
+/// A person has merged it or closed it. `None`: it was not there to end. `at` is what the forge says.
+pub fn ended(
+    it: &FixPullRequest,
+    end: End,
+    at: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Decision<FixPullRequest>> {
+    if !matches!(it.state, PullRequestState::Open | PullRequestState::Pushed) {
+        return None;
+    }
+    let (state, kind) = match end {
+        End::Merged => (PullRequestState::Merged, EventKind::FixPullRequestMerged),
+        End::Closed => (PullRequestState::Closed, EventKind::FixPullRequestClosed),
+    };
+    // A forge's clock is not ours.
+    let at = at.filter(|at| (it.created_at..=now).contains(at)).unwrap_or(now);
+    let next =
+        FixPullRequest { state, ended_at: Some(at), updated_at: now, version: it.version + 1, ..it.clone() };
+    let event = telling(kind, &next).with("endedAt", at.to_string()).with_some("url", next.url.as_ref());
+    Some(written(next, event))
+}
+
 fn telling(kind: EventKind, it: &FixPullRequest) -> NewEvent {
     NewEvent::new(kind, Subject::new("analysis", it.analysis, None))
         .about(Subject::new("repository", it.repository, None))
@@ -177,5 +239,61 @@ fn written(it: FixPullRequest, event: NewEvent) -> Decision<FixPullRequest> {
         events: vec![event],
         effects: Vec::new(),
         answer: it,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(state: PullRequestState, branch: &str) -> FixPullRequest {
+        let at = Timestamp::from_micros(5);
+        FixPullRequest {
+            analysis: AnalysisId::from_parts(at, [1; 10]),
+            repository: RepositoryId::from_parts(at, [2; 10]),
+            fingerprint: "f00".into(),
+            state,
+            branch: branch.into(),
+            commit: None,
+            number: None,
+            url: None,
+            error: None,
+            ended_at: None,
+            asked_by: Actor::system(),
+            created_at: at,
+            updated_at: at,
+            version: 1,
+        }
+    }
+
+    #[test]
+    fn a_branch_that_had_its_end_is_not_used_again_and_one_that_failed_is() {
+        use PullRequestState::{Closed, Failed, Merged};
+        for (earlier, next) in [
+            (vec![], "fix"),
+            (vec![(Failed, "fix")], "fix"),
+            (vec![(Closed, "fix")], "fix-2"),
+            (vec![(Closed, "fix"), (Failed, "fix-2")], "fix-2"),
+            (vec![(Failed, "fix"), (Merged, "fix-9")], "fix-10"),
+            (vec![(Merged, "elsewhere"), (Merged, "fix-x"), (Merged, "fixed-7")], "fix"),
+        ] {
+            let earlier: Vec<_> = earlier.into_iter().map(|(state, branch)| one(state, branch)).collect();
+            assert_eq!(branch("fix", &earlier), next);
+        }
+    }
+
+    #[test]
+    fn only_what_is_there_ends_and_at_a_time_that_can_be() {
+        let now = Timestamp::from_micros(9);
+        for state in PullRequestState::ALL {
+            let is_there = matches!(state, PullRequestState::Open | PullRequestState::Pushed);
+            assert_eq!(ended(&one(state, "fix"), End::Merged, None, now).is_some(), is_there, "{state}");
+        }
+        for (said, kept) in [(None, 9), (Some(7), 7), (Some(4), 9), (Some(10), 9)] {
+            let it = one(PullRequestState::Open, "fix");
+            let done = ended(&it, End::Closed, said.map(Timestamp::from_micros), now).unwrap();
+            assert_eq!((done.answer.ended_at, done.answer.version), (Some(Timestamp::from_micros(kept)), 2));
+            assert_eq!(done.events.len(), 1);
+        }
     }
 }

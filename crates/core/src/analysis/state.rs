@@ -65,7 +65,7 @@ pub struct Answer {
     /// What was found, as the analyser said it.
     pub result: Value,
     pub fix: Option<SuggestedFix>,
-    /// Why another analyser answered than the one that was wanted.
+    /// Why another analyser answered than the one that was wanted, or what of its answer was left out.
     pub note: Option<String>,
     /// The same failure was looked into before.
     pub reused_from: Option<AnalysisId>,

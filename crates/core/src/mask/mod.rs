@@ -87,6 +87,17 @@ impl Masker {
         String::from_utf8_lossy(&out).into_owned()
     }
 
+    /// Writes a star over every byte of a value, so that nothing moves; whether there was any.
+    pub fn cover(&self, bytes: &mut [u8]) -> bool {
+        let Some(finder) = &self.found_by else { return false };
+        let mut found = Vec::new();
+        finder.walk(finder.start, bytes, 0, &mut found);
+        for (start, end) in &found {
+            bytes[*start..*end].fill(b'*');
+        }
+        !found.is_empty()
+    }
+
     /// Does the text hold a value, in any of its forms?
     pub fn finds_in(&self, text: &str) -> bool {
         let Some(finder) = &self.found_by else { return false };
@@ -285,6 +296,14 @@ mod tests {
     fn without_values_bytes_pass_as_they_are() {
         assert_eq!(masked(&[], &["abc", "def"]), "abcdef");
         assert_eq!(masked(&[""], &["abc"]), "abc");
+    }
+
+    #[test]
+    fn what_is_covered_keeps_its_length() {
+        let mut bytes = *b"a value-1 b";
+        assert!(Masker::new(&["value-1"]).cover(&mut bytes));
+        assert_eq!(&bytes, b"a ******* b");
+        assert!(!Masker::new(&["value-2"]).cover(&mut bytes));
     }
 
     #[test]

@@ -31,6 +31,10 @@ impl Host for Attempt<'_> {
         self.settings().step_memory_bytes_max
     }
 
+    fn begins(&self) -> std::io::Result<()> {
+        Attempt::begins(self)
+    }
+
     fn begun(&self) {
         self.has_run.set(true);
     }

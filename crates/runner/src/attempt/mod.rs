@@ -43,8 +43,7 @@ pub(crate) struct Attempt<'a> {
     /// A process of it was started, or a request was sent.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
-    /// On the clock that goes on while the machine sleeps.
-    began: Duration,
+    leased: Duration,
     place: OnceCell<Place>,
 }
 
@@ -57,7 +56,13 @@ pub(crate) struct Finished {
     pub(crate) place: Option<Place>,
 }
 
-pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &Arc<Control>) -> Finished {
+/// `leased` is since when the server counts on it, on the clock that goes on while the machine sleeps.
+pub(crate) fn execute(
+    shared: &Arc<Shared>,
+    assignment: &Assignment,
+    control: &Arc<Control>,
+    leased: Duration,
+) -> Finished {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
     let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
     let masker = Masker::new(&values);
@@ -79,7 +84,7 @@ pub(crate) fn execute(shared: &Arc<Shared>, assignment: &Assignment, control: &A
         by: Instant::now() + Duration::from_secs(assignment.timeout_s),
         has_run: Cell::new(false),
         isolation: Cell::new(Isolation::None),
-        began: crate::pulse::boot_time(),
+        leased,
         place: OnceCell::new(),
     };
     let outcome = match attempt.run() {
@@ -131,6 +136,14 @@ impl Attempt<'_> {
         kind.run(self)
     }
 
+    /// Before anything of it can have an effect: that it may have one is on the disk.
+    pub(crate) fn begins(&self) -> std::io::Result<()> {
+        match &self.shared.settings.spool {
+            Some(spool) if !self.has_run.get() => spool.begins(&self.assignment.attempt.nonce),
+            _ => Ok(()),
+        }
+    }
+
     pub(crate) fn settings(&self) -> &Settings {
         &self.shared.settings
     }
@@ -138,7 +151,7 @@ impl Attempt<'_> {
     /// Is it told to stop? A server that does not answer counts as that.
     pub(crate) fn asked(&self) -> Option<Why> {
         if self.control.asked().is_none()
-            && self.shared.pulse.is_silent_since(self.began, self.settings().self_stop)
+            && self.shared.pulse.is_silent_since(self.leased, self.settings().self_stop)
         {
             self.control.stop(Why::Silence, None);
         }

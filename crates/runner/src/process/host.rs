@@ -25,6 +25,11 @@ pub(crate) trait Host {
 
     fn memory_bytes_max(&self) -> Option<u64>;
 
+    /// A process is about to be started; after an error none is.
+    fn begins(&self) -> std::io::Result<()> {
+        Ok(())
+    }
+
     /// A process was started.
     fn begun(&self);
 

@@ -67,6 +67,7 @@ pub(crate) fn run(
 ) -> std::io::Result<Ended> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    host.begins()?;
     let (tree, child) = Tree::start(cage.mark(), || cage.spawn(&mut command))?;
     host.begun();
     // The command keeps our ends of the pipe open; without them its end can be seen.

@@ -93,6 +93,7 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
         needs_artifacts: Vec::new(),
         has_source: false,
         timeout_s: 60,
+        granted_ms_ago: 0,
     }
 }
 

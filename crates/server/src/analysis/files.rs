@@ -19,6 +19,11 @@ impl CommitFiles {
         Self { mirror, commit, left: Cell::new(FIX_LOOKUPS_MAX) }
     }
 
+    /// The same files for another purpose.
+    pub(super) fn afresh(&self) -> Self {
+        Self::new(self.mirror.clone(), self.commit.clone())
+    }
+
     fn file(&self, found: &git::Entry, is_executable: bool) -> Option<Entry> {
         if found.bytes > FILE_BYTES_MAX as u64 {
             return None;

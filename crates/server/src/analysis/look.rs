@@ -1,6 +1,6 @@
 //! One look at a failure: what is known of it is read, the rules speak, and a fix is tried on the failing commit.
 
-use berth_analysis::diff::Permit;
+use berth_analysis::diff::{self, Permit};
 use berth_analysis::{Ending, Input, LINES_MAX, fingerprint, fix};
 use berth_core::analysis::{Analysis, Answer, Settings, SuggestedFix};
 use berth_core::deployment::{Cause, Failure};
@@ -39,15 +39,7 @@ struct Tail {
 }
 
 pub(super) async fn look(app: &App, org: OrgId, it: &Analysis) -> Result<Answer, AppError> {
-    let (known, log, good) = gathered(app, org, it).await?;
-    let (facts, settings) = (facts(&known, &log), known.settings.clone());
-    let commit = it.commit.as_deref().and_then(Sha::parse);
-    let files = it
-        .repository
-        .zip(commit)
-        .map(|(repository, commit)| CommitFiles::new(app.git.mirror(org, repository), commit));
-    // Looking for a fix may run git.
-    let ruled = app.git.run(move || by_rules(&known, &log, good.as_ref(), files.as_ref())).await?;
+    let Looked { ruled, facts, settings } = looked(app, org, it).await?;
     let Some(model) = &settings.model else {
         let same = same(app, org, it, &ruled.fingerprint, RULES).await?;
         return Ok(Answer { reused_from: same.map(|found| found.id), ..ruled });
@@ -57,10 +49,16 @@ pub(super) async fn look(app: &App, org: OrgId, it: &Analysis) -> Result<Answer,
         && let Some(said) = earlier.answer()
     {
         let result = Found::read(&said.result).seen_again(&facts.lines, facts.first_line).kept();
-        return Ok(Answer { analyser, result, reused_from: Some(earlier.id), ..ruled });
+        let diff = said.fix.as_ref().map(|fix| fix.diff.clone());
+        let (fix, note) = model_fix(app, org, it, &settings, &ruled, diff).await?;
+        return Ok(Answer { analyser, result, fix, note, reused_from: Some(earlier.id), ..ruled });
     }
     match model::ask(app, org, it, (model, settings.limits), &facts).await? {
-        Ok((found, usage)) => Ok(Answer { analyser, result: found.kept(), usage: Some(usage), ..ruled }),
+        Ok(said) => {
+            let (fix, note) = model_fix(app, org, it, &settings, &ruled, said.diff).await?;
+            let usage = Some(said.usage);
+            Ok(Answer { analyser, result: said.found.kept(), fix, note, usage, ..ruled })
+        }
         Err(why) => {
             let note = format!("{analyser} did not answer: {why}. The rules did.");
             Ok(Answer { note: Some(note), ..ruled })
@@ -70,9 +68,101 @@ pub(super) async fn look(app: &App, org: OrgId, it: &Analysis) -> Result<Answer,
 
 /// What a model would be sent about a failure. Nothing is sent.
 pub(crate) async fn preview(app: &App, org: OrgId, it: &Analysis) -> Result<Option<Preview>, AppError> {
-    let (known, log, _) = gathered(app, org, it).await?;
-    let settings = &known.settings;
-    Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts(&known, &log))))
+    let Looked { facts, settings, .. } = looked(app, org, it).await?;
+    Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts)))
+}
+
+/// What the rules say, and what a model may be told.
+struct Looked {
+    ruled: Answer,
+    facts: Facts,
+    settings: Settings,
+}
+
+async fn looked(app: &App, org: OrgId, it: &Analysis) -> Result<Looked, AppError> {
+    let (known, log, good) = gathered(app, org, it).await?;
+    let (mut facts, settings) = (facts(&known, &log), known.settings.clone());
+    let (files, wants_files) = (files(app, org, it), settings.model.is_some());
+    // Looking into the commit runs git.
+    let (ruled, read) = app
+        .git
+        .run(move || {
+            let input = input(&known, &log, good.as_ref());
+            let analysis = berth_analysis::analyse(&input);
+            let read = files.as_ref().filter(|_| wants_files);
+            let read = read.map(|files| fix::worth_reading(&input, &analysis, &files.afresh()));
+            (by_rules(&known, &input, &analysis, files.as_ref()), read.unwrap_or_default())
+        })
+        .await?;
+    facts.files = masked(app, org, read).await?;
+    Ok(Looked { ruled, facts, settings })
+}
+
+fn files(app: &App, org: OrgId, it: &Analysis) -> Option<CommitFiles> {
+    let commit = it.commit.as_deref().and_then(Sha::parse)?;
+    Some(CommitFiles::new(app.git.mirror(org, it.repository?), commit))
+}
+
+/// Logs are masked as they are written; files of a commit are masked here.
+async fn masked(
+    app: &App,
+    org: OrgId,
+    files: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, AppError> {
+    if files.is_empty() {
+        return Ok(files);
+    }
+    let vault = app.vault.clone();
+    let read = app.store.read(Some(org), move |db| {
+        let masked = files
+            .into_iter()
+            .map(|(path, text)| Ok((vault.masked(db, org, &path)?, vault.masked(db, org, &text)?)));
+        masked.collect::<Result<Vec<_>, AppError>>()
+    });
+    read.await
+}
+
+/// What a rule knows comes first. A model's diff has to apply to the failing commit as a rule's has, and may touch no
+/// more; else it is left out, and a note says so.
+async fn model_fix(
+    app: &App,
+    org: OrgId,
+    it: &Analysis,
+    settings: &Settings,
+    ruled: &Answer,
+    diff: Option<String>,
+) -> Result<(Option<SuggestedFix>, Option<String>), AppError> {
+    let (None, Some(text)) = (&ruled.fix, diff) else { return Ok((ruled.fix.clone(), None)) };
+    let left_out =
+        |why: &str| Ok((None, Some(format!("A diff that the model suggested was left out: {why}."))));
+    let Some(files) = files(app, org, it) else {
+        return left_out("there is no repository that it could change");
+    };
+    let (vault, sought) = (app.vault.clone(), text.clone());
+    let holds_secret =
+        app.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &sought)?));
+    if holds_secret.await? {
+        return left_out("it holds the value of a secret");
+    }
+    let permit = Permit { definitions: settings.permits_definition };
+    let (text, applied) = app
+        .git
+        .run(move || {
+            let applied = diff::apply(&text, &files, permit);
+            (text, applied)
+        })
+        .await?;
+    match applied {
+        Ok(changed) => {
+            let paths: Vec<&str> = changed.iter().map(|it| it.path.as_str()).collect();
+            let summary = match paths.as_slice() {
+                [only] => format!("Change {only} as a model suggests"),
+                many => format!("Change {} files as a model suggests", many.len()),
+            };
+            Ok((Some(SuggestedFix { summary, diff: text }), None))
+        }
+        Err(refused) => left_out(&refused.to_string()),
+    }
 }
 
 async fn gathered(app: &App, org: OrgId, it: &Analysis) -> Result<(Known, Tail, Option<Tail>), AppError> {
@@ -119,6 +209,7 @@ fn facts(known: &Known, log: &Tail) -> Facts {
         detail: known.failure.detail.clone(),
         lines: log.lines.clone(),
         first_line: log.first_line,
+        files: Vec::new(),
     }
 }
 
@@ -164,28 +255,34 @@ fn tail(logs: &LogStore, key: &LogKey) -> Result<Tail, LogError> {
     Ok(Tail { lines: lines.into_iter().map(|line| line.text).collect(), first_line })
 }
 
-fn by_rules(known: &Known, log: &Tail, good: Option<&Tail>, files: Option<&CommitFiles>) -> Answer {
-    let input = Input {
+fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> Input<'a> {
+    Input {
         step_type: &known.step_type,
         run: known.run.as_deref(),
         ending: Ending::recorded(known.failure.cause, known.exit_code, &known.failure.detail),
         lines: &log.lines,
         first_line: log.first_line,
         last_good: good.map(|good| good.lines.as_slice()),
-    };
-    let analysis = berth_analysis::analyse(&input);
+    }
+}
+
+fn by_rules(
+    known: &Known,
+    input: &Input<'_>,
+    analysis: &berth_analysis::Analysis,
+    files: Option<&CommitFiles>,
+) -> Answer {
     let permit = Permit { definitions: known.settings.permits_definition };
-    let suggested = match (&analysis, files) {
+    let suggested = match (analysis, files) {
         (berth_analysis::Analysis::Found(finding), Some(files)) => {
-            fix::suggest(&input, finding, files, permit)
+            fix::suggest(input, finding, files, permit)
         }
         _ => None,
     };
-    let found = Found::of(&analysis, &log.lines, log.first_line);
     Answer {
         analyser: RULES.to_owned(),
-        fingerprint: fingerprint(&input, &analysis).to_string(),
-        result: found.kept(),
+        fingerprint: fingerprint(input, analysis).to_string(),
+        result: Found::of(analysis, input.lines, input.first_line).kept(),
         fix: suggested.map(|fix| SuggestedFix { summary: fix.summary, diff: fix.diff }),
         note: None,
         reused_from: None,

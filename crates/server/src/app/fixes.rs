@@ -1,8 +1,11 @@
 //! Fix pull requests: asked for here, made by `fixes/`.
 
+use std::time::Duration;
+
 use berth_api::fix as wire;
 use berth_core::access::permit;
 use berth_core::analysis::{Analysis, FixPullRequest, NewPullRequest, PullRequestState, pull};
+use berth_core::id::OrgId;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::records::{analysis, fix_pull_request};
@@ -11,10 +14,15 @@ use super::wire::actor;
 use super::{Answer, App, Outcome};
 use crate::access::Authorized;
 use crate::error::AppError;
+use crate::fixes::ends;
 use crate::git::BRANCH_PREFIX;
 
 /// Of a fingerprint, in the name of a branch.
 const FINGERPRINT_CHARS: usize = 12;
+/// Earlier ones of the same failure that are looked at for the name of the next branch.
+const EARLIER_MAX: i64 = 100;
+/// Whoever asks waits no longer to hear whether the last one has ended.
+const END_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl App {
     /// The pull request of an analysis, or the one that another analysis of the same failure has.
@@ -33,7 +41,7 @@ impl App {
     }
 
     /// Asks for a pull request of the fix that an analysis suggests. One for each failure of a repository: who asks
-    /// again gets the one there is.
+    /// again gets the one there is, until a person has merged or closed it.
     pub async fn create_fix_pull_request(
         &self,
         who: &Authorized<permit::AnalysisRun>,
@@ -41,17 +49,23 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::FixPullRequest>, AppError> {
         let (org, asked_by) = (who.org(), who.principal().actor());
+        self.notice_end(org, key.clone()).await?;
         let asked = self.change(who, once, move |tx, _| {
             let missing = || AppError::not_found("analysis");
             let id = key.parse().map_err(|_| missing())?;
             let found = analysis::by_id(tx, id)?.ok_or_else(missing)?;
             let earlier = fix_pull_request::of_analysis(tx, id)?;
             let fingerprint = found.answer().map(|answer| answer.fingerprint.clone()).unwrap_or_default();
-            if let Some(open) = unfailed(tx, &found)? {
+            if let Some(open) = live(tx, &found)? {
                 return Ok(answer(&open, &org.to_string()));
             }
             let short: String = fingerprint.chars().take(FINGERPRINT_CHARS).collect();
-            let new = NewPullRequest { branch: format!("{BRANCH_PREFIX}fix-{short}"), asked_by };
+            let stem = format!("{BRANCH_PREFIX}fix-{short}");
+            let all = match found.repository {
+                Some(repository) => fix_pull_request::of_failure(tx, repository, &fingerprint, EARLIER_MAX)?,
+                None => Vec::new(),
+            };
+            let new = NewPullRequest { branch: pull::branch(&stem, &all), asked_by };
             let decision = pull::ask(&found, earlier.as_ref(), None, new, tx.now())?;
             let asked = tx.commit(decision)?;
             Ok(answer(&asked, &org.to_string()))
@@ -60,22 +74,38 @@ impl App {
         self.fixes.nudge();
         asked
     }
+
+    /// Whether the one there is has been merged or closed. Who cannot be asked is asked again later.
+    async fn notice_end(&self, org: OrgId, key: String) -> Result<(), AppError> {
+        let open = self.store.read(Some(org), move |db| {
+            let Ok(id) = key.parse() else { return Ok(None) };
+            let found = analysis::by_id(db, id)?;
+            Ok::<_, AppError>(found.map(|found| live(db, &found)).transpose()?.flatten())
+        });
+        if let Some(open) = open.await? {
+            match tokio::time::timeout(END_WAIT_MAX, ends::notice(self, org, open.analysis)).await {
+                Ok(noticed) => noticed?,
+                Err(_) => {
+                    tracing::info!(analysis = %open.analysis, "a remote does not say in time how a fix ended");
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The one of an analysis, or a better one of another analysis of the same failure.
 pub(super) fn of_failure(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
     let own = fix_pull_request::of_analysis(db, found.id)?;
-    let is_good = own.as_ref().is_some_and(|own| own.state != PullRequestState::Failed);
-    let shared = if is_good { None } else { unfailed(db, found)? };
+    let is_good = own.as_ref().is_some_and(|own| own.state.is_live());
+    let shared = if is_good { None } else { live(db, found)? };
     Ok(shared.or(own))
 }
 
-/// The one of the same failure, whosever analysis it is of.
-fn unfailed(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
+/// The one of the same failure that is there, whosever analysis it is of.
+fn live(db: &mut impl Read, found: &Analysis) -> Result<Option<FixPullRequest>, AppError> {
     match (found.repository, found.answer()) {
-        (Some(repository), Some(answer)) => {
-            Ok(fix_pull_request::unfailed(db, repository, &answer.fingerprint)?)
-        }
+        (Some(repository), Some(answer)) => Ok(fix_pull_request::live(db, repository, &answer.fingerprint)?),
         _ => Ok(None),
     }
 }
@@ -99,12 +129,15 @@ pub(super) fn shown(it: &FixPullRequest) -> wire::FixPullRequest {
             PullRequestState::Open => wire::FixPullRequestState::Open,
             PullRequestState::Pushed => wire::FixPullRequestState::Pushed,
             PullRequestState::Failed => wire::FixPullRequestState::Failed,
+            PullRequestState::Merged => wire::FixPullRequestState::Merged,
+            PullRequestState::Closed => wire::FixPullRequestState::Closed,
         },
         branch: it.branch.clone(),
         commit_id: it.commit.clone(),
         number: it.number,
         url: it.url.clone(),
         error: it.error.clone(),
+        ended_at: it.ended_at.map(|at| at.to_string()),
         asked_by: actor(&it.asked_by),
         created_at: it.created_at.to_string(),
         updated_at: it.updated_at.to_string(),

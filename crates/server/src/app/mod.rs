@@ -24,6 +24,8 @@ mod registries;
 mod registry_builds;
 mod repositories;
 pub(crate) mod rollouts;
+mod runner_calls;
+mod runners;
 mod secrets;
 mod sign_in;
 mod tokens;
@@ -80,7 +82,10 @@ use crate::error::AppError;
 use crate::fixes::Fixes;
 use crate::gate::Gate;
 use crate::git::Mirrors;
-use crate::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX};
+use crate::limits::{
+    DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX,
+    TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX,
+};
 use crate::logs::LogStore;
 use crate::notify::Notify;
 use crate::rate::Rates;
@@ -102,6 +107,8 @@ pub struct App {
     /// Where logs are searched and cut into lines.
     pub(crate) reading: Gate,
     pub(crate) artifacts: Artifacts,
+    /// Where sources and artifacts are packed for runners on other machines, and unpacked.
+    pub(crate) transfers: Gate,
     /// Moves deployments.
     pub(crate) engine: Engine,
     /// Copies of repositories.
@@ -150,6 +157,7 @@ impl App {
             logs,
             reading,
             artifacts,
+            transfers: Gate::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
             engine,
             git,
             syncs,

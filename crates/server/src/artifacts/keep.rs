@@ -66,6 +66,17 @@ pub(super) fn pack(
     archive.finish()
 }
 
+/// The whole of a checkout, whose links were looked at when it was made.
+pub(crate) fn pack_source(dir: &Path) -> Result<File, ArtifactError> {
+    let file = tempfile::tempfile_in(dir.parent().unwrap_or(dir))?;
+    let mut tar = tar::Builder::new(zstd::Encoder::new(&file, COMPRESSION_LEVEL)?);
+    tar.follow_symlinks(false);
+    tar.sparse(false);
+    tar.append_dir_all(".", dir)?;
+    tar.into_inner()?.finish()?;
+    Ok(file)
+}
+
 struct Archive<'f> {
     tar: tar::Builder<Hashing<'f>>,
     left: u64,

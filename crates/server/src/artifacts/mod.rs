@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 
 use berth_core::id::OrgId;
 
+pub(crate) use keep::pack_source;
+
 /// An archive before it is compressed.
 pub const ARTIFACT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const ARCHIVE_ENTRIES_MAX: usize = 50_000;
@@ -125,6 +127,33 @@ impl Artifacts {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The archive as it lies here.
+    pub fn packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
+        File::open(self.place(org, digest)?).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => ArtifactError::Unknown(digest.to_owned()),
+            _ => error.into(),
+        })
+    }
+
+    /// Keeps what lies at `path` in an archive from elsewhere, which is believed in nothing.
+    pub fn receive(&self, org: OrgId, packed: &File, path: &str) -> Result<Kept, ArtifactError> {
+        let dir = self.scratch()?;
+        unpack::unpack_foreign(self, packed, dir.path())?;
+        self.keep(org, dir.path(), path)
+    }
+
+    /// An empty directory that is removed with what holds it.
+    pub fn scratch(&self) -> Result<tempfile::TempDir, ArtifactError> {
+        std::fs::create_dir_all(&self.dir)?;
+        Ok(tempfile::Builder::new().prefix("scratch-").tempdir_in(&self.dir)?)
+    }
+
+    /// A file for what arrives, which is nowhere once it is closed.
+    pub fn incoming(&self) -> Result<File, ArtifactError> {
+        std::fs::create_dir_all(&self.dir)?;
+        Ok(tempfile::tempfile_in(&self.dir)?)
     }
 
     pub fn has(&self, org: OrgId, digest: &str) -> bool {

@@ -333,3 +333,49 @@ fn pa2_what_is_in_the_way_is_replaced_and_never_written_through() {
     assert!(matches!(yard.unpack(&kept.digest), Err(ArtifactError::Refused { .. })));
     assert_eq!(yard.outside()["secret"], "secret");
 }
+
+/// A file as a runner would send it.
+fn sent(tar: &[u8]) -> File {
+    use std::io::{Seek as _, Write as _};
+    let mut file = tempfile::tempfile().unwrap();
+    file.write_all(&zstd::encode_all(tar, 1).unwrap()).unwrap();
+    file.rewind().unwrap();
+    file
+}
+
+#[test]
+fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
+    use EntryType::*;
+    let yard = Yard::new();
+    let good =
+        archive(&[(Directory, "./", "", ""), (Directory, "dist/", "", ""), (Regular, "dist/a", "", "x")]);
+    let received = yard.artifacts.receive(org(1), &sent(&good), "dist").unwrap();
+    fs::write(yard.work("dist/a"), "x").unwrap();
+    fs::set_permissions(yard.work("dist/a"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(received, yard.keep("dist").unwrap(), "the same as if it had been kept here");
+    // What lies beside the path that the plan names is not kept.
+    let more =
+        archive(&[(Directory, "dist/", "", ""), (Regular, "dist/a", "", "x"), (Regular, "b", "", "y")]);
+    assert_eq!(yard.artifacts.receive(org(1), &sent(&more), "dist").unwrap(), received);
+    let evil: &[&[Evil]] = &[
+        &[(Regular, "../outside/new", "", "x")],
+        &[(Symlink, "dist", "/etc", "")],
+        &[(Symlink, "dist", "../outside", "")],
+        &[(Symlink, "a", "b", ""), (Regular, "a/new", "", "x")],
+        &[(Char, "dist", "", "")],
+        &[(Regular, "other", "", "x")],
+    ];
+    for entries in evil {
+        let refused = yard.artifacts.receive(org(1), &sent(&archive(entries)), "dist");
+        assert!(
+            matches!(refused, Err(ArtifactError::Refused { .. } | ArtifactError::Missing(_))),
+            "{entries:?}: {refused:?}"
+        );
+    }
+    assert_eq!(yard.outside()["secret"], "secret");
+    assert!(
+        fs::read_dir(yard.dir.path().join("artifacts"))
+            .unwrap()
+            .all(|entry| { !entry.unwrap().file_name().to_string_lossy().starts_with("scratch-") })
+    );
+}

@@ -42,6 +42,15 @@ pub(super) fn unpack(
     Ok(())
 }
 
+/// An archive that a runner has sent: it has no digest yet.
+pub(super) fn unpack_foreign(artifacts: &Artifacts, file: &File, into: &Path) -> Result<(), ArtifactError> {
+    let mut unpacker = zstd::Decoder::new(file)?;
+    unpacker.window_log_max(WINDOW_LOG_MAX)?;
+    let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let root = open(into, DIRECTORY, Mode::empty())?;
+    entries(artifacts, &mut source, &root).map_err(|error| source.explain(error))
+}
+
 fn entries(artifacts: &Artifacts, source: &mut impl Read, root: &OwnedFd) -> Result<(), ArtifactError> {
     let mut archive = tar::Archive::new(source);
     let (mut long_name, mut long_target) = (None, None);
@@ -85,7 +94,11 @@ fn make<R: Read>(
 ) -> Result<(), ArtifactError> {
     let refused = |why| Err(ArtifactError::refused(shown(name), why));
     let parts = parts(name)?;
-    let Some((last, above)) = parts.split_last() else { return refused("has no name") };
+    let Some((last, above)) = parts.split_last() else {
+        // The directory that everything is unpacked into.
+        let is_root = entry.header().entry_type() == EntryType::Directory;
+        return if is_root { Ok(()) } else { refused("has no name") };
+    };
     let last = OsStr::from_bytes(last);
     match entry.header().entry_type() {
         EntryType::Directory => directory(root, &parts, name).map(drop),

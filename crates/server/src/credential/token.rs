@@ -18,6 +18,8 @@ pub enum TokenKind {
     Api,
     /// In the cookie of a signed-in browser.
     SignIn,
+    /// What a runner registers with, and what it shows from then on.
+    Runner,
 }
 
 impl TokenKind {
@@ -25,6 +27,7 @@ impl TokenKind {
         match self {
             TokenKind::Api => "berth_api_",
             TokenKind::SignIn => "berth_web_",
+            TokenKind::Runner => "berth_runner_",
         }
     }
 }
@@ -48,7 +51,7 @@ pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
 
 /// Is there something in this text that begins like one of our tokens? For places where none may be kept.
 pub fn looks_like_token(text: &str) -> bool {
-    [TokenKind::Api, TokenKind::SignIn].iter().any(|kind| text.contains(kind.prefix()))
+    [TokenKind::Api, TokenKind::SignIn, TokenKind::Runner].iter().any(|kind| text.contains(kind.prefix()))
 }
 
 pub fn hash(token: &str) -> Vec<u8> {

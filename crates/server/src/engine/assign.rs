@@ -67,6 +67,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
         has_source: granted.plan.source.is_some(),
         timeout_s: left_s(granted),
+        granted_ms_ago: granted_ms_ago(granted),
     })
 }
 
@@ -78,6 +79,12 @@ fn left_s(granted: &Granted) -> u64 {
         None => granted.plan.step(step).seconds(),
     };
     left.max(1).unsigned_abs()
+}
+
+/// The first call of an attempt is granted with it. When later ones were is not on record.
+fn granted_ms_ago(granted: &Granted) -> u64 {
+    let micros = granted.now.as_micros() - granted.attempt.granted_at.as_micros();
+    if granted.attempt.calls > 1 { 0 } else { u64::try_from(micros / 1_000).unwrap_or(0) }
 }
 
 fn call(granted: &Granted, pinned: &Pinned) -> CustomCall {

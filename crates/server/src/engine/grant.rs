@@ -40,10 +40,12 @@ pub(super) struct Granted {
     pub(super) now: Timestamp,
 }
 
+/// A runner that asks: how its attempts are marked, whose work it may have, the places it has, and what it can do.
 #[derive(Clone, Copy)]
-/// A runner that asks: its name, the places it has, and what it can do.
 pub(super) struct Asking<'a> {
-    pub(super) boot: &'a str,
+    pub(super) runner: &'a str,
+    /// `None`: of every organization.
+    pub(super) org: Option<OrgId>,
     pub(super) nonces: &'a [String],
     pub(super) labels: &'a [String],
 }
@@ -71,12 +73,13 @@ pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Given, AppEr
             if given.used == asking.nonces.len() {
                 return Ok(given);
             }
-            if app.engine.unfit.is_known(&ready) {
+            let is_other = asking.org.is_some_and(|org| org != ready.org);
+            if is_other || app.engine.unfit.is_known(&ready, asking.labels) {
                 continue;
             }
             let asking = Asking { nonces: &asking.nonces[given.used..], ..*asking };
             match grant_of(app, ready.org, ready.deployment, &asking) {
-                Ok(more) if more.used == 0 => app.engine.unfit.note(&ready),
+                Ok(more) if more.used == 0 => app.engine.unfit.note(&ready, asking.labels),
                 Ok(more) => {
                     given.granted.extend(more.granted);
                     given.used += more.used;
@@ -95,9 +98,9 @@ pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Given, AppEr
 
 /// Attempts that these very nonces have already: the answer that told of them was lost.
 fn again(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
-    let boot = asking.boot.to_owned();
+    let runner = asking.runner.to_owned();
     let live =
-        app.store.read_blocking(None, move |db| Ok::<_, AppError>(runs::live_of(db, &boot, LIVE_MAX)?))?;
+        app.store.read_blocking(None, move |db| Ok::<_, AppError>(runs::live_of(db, &runner, LIVE_MAX)?))?;
     let mut given = Given::default();
     for it in live.into_iter().filter(|it| asking.nonces.contains(&it.nonce)) {
         let nonces = [it.nonce];
@@ -109,12 +112,17 @@ fn again(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
     Ok(given)
 }
 
-fn grant_of(app: &App, org: OrgId, id: DeploymentId, asking: &Asking<'_>) -> Result<Given, AppError> {
+pub(super) fn grant_of(
+    app: &App,
+    org: OrgId,
+    id: DeploymentId,
+    asking: &Asking<'_>,
+) -> Result<Given, AppError> {
     let (plans, vault, nonces) = (app.engine.plans().clone(), app.vault.clone(), asking.nonces.to_vec());
-    let (boot, labels) = (asking.boot.to_owned(), asking.labels.to_vec());
+    let (runner, labels) = (asking.runner.to_owned(), asking.labels.to_vec());
     let (given, run) = app.store.transact_blocking(Context::system(Some(org)), move |tx| {
         let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok((Given::default(), None)) };
-        let asking = Asking { boot: &boot, nonces: &nonces, labels: &labels };
+        let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels };
         let given = grant_in(tx, &mut whole, &vault, &asking)?;
         Ok::<_, AppError>((given, Some(whole.run)))
     })?;
@@ -142,7 +150,7 @@ pub(super) fn grant_in(
                 let may = |at: &usize| whole.may_grant() || whole.run.steps[*at].is_polling();
                 let fits = |at: &usize| may(at) && is_for(whole, *at, asking.labels);
                 let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
-                let (step, runner) = (whole.run.steps[at].id, asking.boot.to_owned());
+                let (step, runner) = (whole.run.steps[at].id, asking.runner.to_owned());
                 let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
                 let cmd = GrantStep { step, runner, nonce, passes_gates };
                 match grant(&whole.run, &whole.plan, &cmd, tx.now()) {

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::link::key;
+use super::calls::key;
 use super::report::{Named, taken_over};
 use crate::app::App;
 use crate::error::AppError;

@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::run::Outcome;
 use berth_store::Context;
 use berth_store::query::runs::{self, Live};
@@ -19,7 +18,6 @@ use crate::app::App;
 use crate::error::AppError;
 use crate::logs::{LogKey, LogStream};
 
-const RUNNER_LOST: Duration = Duration::from_secs(RUNNER_LOST_S.unsigned_abs());
 /// Attempts looked at in one go; more than all the runners of an installation execute.
 pub(super) const LIVE_MAX: i64 = 16_384;
 
@@ -33,6 +31,15 @@ pub(crate) struct Watches {
     looked_at: Option<Instant>,
 }
 
+/// What counts as lost.
+#[derive(Clone, Copy)]
+struct Rule {
+    /// So long without a word.
+    after: Duration,
+    /// No other server uses this database.
+    is_alone: bool,
+}
+
 struct Watch {
     renewal: i64,
     lost_at: Instant,
@@ -40,7 +47,8 @@ struct Watch {
 
 impl Watches {
     /// Which of these are lost by now. What is no longer among them is forgotten.
-    fn lost(&mut self, live: Vec<Live>, boot: &str, is_alone: bool, now: Instant) -> Vec<Live> {
+    fn lost(&mut self, live: Vec<Live>, boot: &str, rule: Rule, now: Instant) -> Vec<Live> {
+        let Rule { after, is_alone } = rule;
         let mut before = std::mem::take(&mut self.watched);
         let looked_at = self.looked_at.replace(now);
         let is_first_look = looked_at.is_none() && is_alone;
@@ -49,7 +57,7 @@ impl Watches {
         let mut lost = Vec::new();
         for attempt in live {
             let is_gone = is_first_look && attempt.runner.starts_with(EMBEDDED) && attempt.runner != boot;
-            let patience = if is_gone { Duration::ZERO } else { RUNNER_LOST };
+            let patience = if is_gone { Duration::ZERO } else { after };
             let watch = match before.remove(&attempt.nonce) {
                 Some(watch) if watch.renewal == attempt.renewal => {
                     Watch { lost_at: watch.lost_at + blind, ..watch }
@@ -69,11 +77,11 @@ impl Watches {
 /// One that cannot be reported is tried again at the next look.
 pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
     let live = app.store.read(None, |db| Ok::<_, AppError>(runs::live(db, LIVE_MAX)?)).await?;
-    let is_alone = !app.store.is_shared();
-    let lost = app.engine.watches().lost(live, app.engine.boot(), is_alone, Instant::now());
+    let rule = Rule { after: app.config.runner_times.lost, is_alone: !app.store.is_shared() };
+    let lost = app.engine.watches().lost(live, app.engine.boot(), rule, Instant::now());
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
-        match report_lost(app, attempt).await {
+        match report_ended(app, attempt, Outcome::Lost).await {
             Ok(()) => tracing::warn!(%deployment, runner, "an attempt is lost: its runner is gone"),
             Err(error) => tracing::error!(?error, %deployment, "a lost attempt could not be reported"),
         }
@@ -81,13 +89,14 @@ pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
-async fn report_lost(app: &App, lost: Live) -> Result<(), AppError> {
+/// Tells the end of an attempt whose runner will not.
+pub(super) async fn report_ended(app: &App, lost: Live, outcome: Outcome) -> Result<(), AppError> {
     let plans = app.engine.plans().clone();
     let Live { org, deployment, step, number, .. } = lost;
     let named = Named::from(lost);
     let done = app.store.transact(Context::system(Some(org)), move |tx| {
         let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(false) };
-        told(tx, &mut whole, &named, Outcome::Lost)?;
+        told(tx, &mut whole, &named, outcome)?;
         Ok::<_, AppError>(whole.run.goes_on_with(step, number))
     });
     let goes_on = done.await?;
@@ -106,6 +115,10 @@ mod tests {
     use berth_core::time::Timestamp;
 
     use super::*;
+
+    const RUNNER_LOST: Duration = Duration::from_secs(45);
+    const ALONE: Rule = Rule { after: RUNNER_LOST, is_alone: true };
+    const SHARED: Rule = Rule { after: RUNNER_LOST, is_alone: false };
 
     fn attempt(runner: &str, nonce: &str, renewal: i64) -> Live {
         let at = Timestamp::from_micros(1);
@@ -128,9 +141,9 @@ mod tests {
     fn what_an_earlier_process_left_is_lost_at_the_first_look_and_until_it_is_reported() {
         let (mut watches, now) = (Watches::default(), Instant::now());
         let found = || vec![attempt("boot_old", "a", 3), attempt("boot_me", "b", 0), attempt("far", "c", 0)];
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", true, now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", true, now)), ["a"]);
-        assert_eq!(nonces(&watches.lost(found(), "boot_me", true, now + RUNNER_LOST)), ["a", "b", "c"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now + RUNNER_LOST)), ["a", "b", "c"]);
     }
 
     #[test]
@@ -138,7 +151,7 @@ mod tests {
         let (mut watches, start) = (Watches::default(), Instant::now());
         let mut at = |seconds: u64| {
             let found = vec![attempt("boot_other", "a", 3)];
-            let lost = watches.lost(found, "boot_me", false, start + Duration::from_secs(seconds));
+            let lost = watches.lost(found, "boot_me", SHARED, start + Duration::from_secs(seconds));
             !lost.is_empty()
         };
         assert!(!at(0), "another server's runner");
@@ -151,7 +164,7 @@ mod tests {
     fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
         let (mut watches, start) = (Watches::default(), Instant::now());
         let mut at = |seconds: u64, found: Vec<Live>| {
-            let lost = watches.lost(found, "boot_me", true, start + Duration::from_secs(seconds));
+            let lost = watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds));
             nonces(&lost).concat()
         };
         assert_eq!(at(0, vec![]), "");

@@ -4,14 +4,17 @@
 mod assign;
 mod begin;
 mod bell;
+mod calls;
 pub(crate) mod gates;
 mod grant;
 mod late;
 mod link;
 mod lost;
+mod net;
 mod people;
 mod plans;
 mod prepare;
+mod remote;
 mod report;
 mod rollback;
 mod stages;
@@ -24,6 +27,7 @@ pub use link::Embedded;
 pub(crate) use lost::{Watches, reap};
 pub(crate) use people::voter;
 pub(crate) use plans::Plans;
+pub(crate) use remote::{Far, Left, RunnerCaller};
 pub(crate) use rollback::{Asked as RollbackAsked, WayBack};
 pub(crate) use stages::{cancel_told, enter_stages};
 pub(crate) use whole::{Head, Whole};
@@ -34,6 +38,7 @@ use tokio::sync::watch;
 
 use bell::Bell;
 use late::Late;
+use net::Nets;
 use unfit::Unfit;
 
 use crate::credential::random_base62;
@@ -55,6 +60,7 @@ pub(crate) struct Engine {
     watches: Mutex<Watches>,
     unfit: Unfit,
     late: Late,
+    nets: Nets,
     /// Where plans are made: what people ask to look at does not hold it up.
     planning: Gate,
 }
@@ -69,6 +75,7 @@ impl Engine {
             watches: Mutex::default(),
             unfit: Unfit::default(),
             late: Late::default(),
+            nets: Nets::default(),
             planning: Gate::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
         }
     }

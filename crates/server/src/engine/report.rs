@@ -59,7 +59,7 @@ pub(super) struct Stored {
 }
 
 pub(super) struct Next {
-    pub(super) boot: String,
+    pub(super) runner: String,
     pub(super) nonce: String,
     pub(super) labels: Vec<String>,
 }
@@ -86,7 +86,8 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
         let granted = match said.next {
             Some(next) => {
                 let nonces = [next.nonce];
-                let asking = Asking { boot: &next.boot, nonces: &nonces, labels: &next.labels };
+                let asking =
+                    Asking { runner: &next.runner, org: Some(it.org), nonces: &nonces, labels: &next.labels };
                 grant_in(tx, &mut whole, &vault, &asking)?.granted.pop()
             }
             None => None,

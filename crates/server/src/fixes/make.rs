@@ -10,11 +10,10 @@ use berth_core::repository::{Repository, Transport};
 use berth_store::query::pipelines;
 use berth_store::records::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
 use berth_store::{Context, Read};
-use tokio::sync::oneshot;
 
 use crate::app::App;
 use crate::error::AppError;
-use crate::forge::{self, About, Branches, Client, ForgeError, NewPullRequest, Place, PullRequest};
+use crate::forge::{self, About, Branches, Client, ForgeError, NewPullRequest, PullRequest};
 use crate::git::{
     Access, CommitFiles, Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha,
 };
@@ -99,8 +98,7 @@ fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Un
         return unmade("the analysis has no fix for a commit of the repository");
     };
     let Some(of) = pipeline::by_id(db, found.pipeline)? else { return unmade("the pipeline is gone") };
-    let tracks = of.outline.tracks.clone();
-    let Some(base) = tracks.or_else(|| repository.seen.default_branch.clone()) else {
+    let Some(base) = super::base(&of, &repository) else {
         return unmade("the repository does not say which branch is its default one");
     };
     let limit = i64::try_from(PIPELINES_PER_REPOSITORY_MAX).unwrap_or(i64::MAX);
@@ -157,10 +155,9 @@ async fn propose(app: &App, org: OrgId, fix: &Fix) -> Result<Made, AppError> {
         Err(GitError::Stopping) => return Ok(Made::Stopping),
         Err(error) => return no(error.to_string()),
     };
-    let place = Place::of(&fix.repository.url, &app.config.forges);
-    let token = credential.as_ref().and_then(Credential::token);
-    let (Some((forge, at)), Some(token)) = (place, token) else { return Ok(Made::Yes(pushed, None)) };
-    let client = Client { egress: app.egress.clone(), forge, at, token };
+    let Some(client) = super::client(app, &fix.repository, credential.as_ref()) else {
+        return Ok(Made::Yes(pushed, None));
+    };
     match open(client, fix, texts).await? {
         Ok(opened) => Ok(Made::Yes(pushed, Some(opened))),
         Err(error) => no(format!("the branch {} was pushed, but {error}", fix.asked.branch)),
@@ -278,21 +275,16 @@ impl Job {
     }
 }
 
-/// On a thread of its own: a forge that hangs must not keep a stopping server.
 async fn open(client: Client, fix: &Fix, texts: Texts) -> Result<Result<PullRequest, ForgeError>, AppError> {
     let (head, base) = (fix.asked.branch.clone(), fix.base.clone());
-    let (tell, answer) = oneshot::channel();
-    let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
+    super::asking(move || {
         let branches = Branches { head: &head, base: &base };
         let new = NewPullRequest { branches, title: &texts.title, body: &texts.body };
-        let opened = match client.find(branches) {
+        match client.find(branches) {
             Ok(Some(found)) => Ok(found),
             Ok(None) => client.open(new),
             Err(error) => Err(error),
-        };
-        // Nobody listens any more when the server is stopping.
-        let _ = tell.send(opened);
-    });
-    started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
-    answer.await.map_err(|_| AppError::bug("asking a forge broke"))
+        }
+    })
+    .await
 }

@@ -4,6 +4,7 @@
 //! What is so stands in the store. A server that is killed in the middle does the same again: the commit is the same,
 //! and a branch or pull request that is there already is taken as it is.
 
+pub(crate) mod ends;
 mod evidence;
 mod make;
 
@@ -12,11 +13,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_core::id::{AnalysisId, OrgId};
+use berth_core::pipeline::state::Pipeline;
+use berth_core::repository::Repository;
 use berth_store::query::analyses;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::app::App;
 use crate::error::AppError;
+use crate::forge::{Client, Place};
+use crate::git::Credential;
 use crate::limits::FIXES_AT_ONCE;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -98,4 +103,27 @@ async fn next(app: &App) -> Result<bool, AppError> {
     let Some((org, id)) = free else { return Ok(false) };
     let _turn = Turn(&app.fixes, id);
     make::make(app, org, id).await
+}
+
+/// Where a fix is to be merged.
+fn base(pipeline: &Pipeline, repository: &Repository) -> Option<String> {
+    pipeline.outline.tracks.clone().or_else(|| repository.seen.default_branch.clone())
+}
+
+/// The forge of a repository; `None`: it is plain git to us, or there is no token for its API.
+fn client(app: &App, repository: &Repository, credential: Option<&Credential>) -> Option<Client> {
+    let (forge, at) = Place::of(&repository.url, &app.config.forges)?;
+    let token = credential.and_then(Credential::token)?;
+    Some(Client { egress: app.egress.clone(), forge, at, token })
+}
+
+/// On a thread of its own: a forge that hangs must not keep a stopping server.
+async fn asking<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AppError> {
+    let (tell, answer) = oneshot::channel();
+    let started = std::thread::Builder::new().name("forge".into()).spawn(move || {
+        // Nobody listens any more when the server is stopping.
+        let _ = tell.send(ask());
+    });
+    started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
+    answer.await.map_err(|_| AppError::bug("asking a forge broke"))
 }

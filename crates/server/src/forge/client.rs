@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Branches, Forge, NewPullRequest, Place, PullRequest};
+use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest};
 use crate::credential::Redacted;
 use crate::egress::{Answered, Ask, Egress};
 
@@ -59,6 +59,13 @@ impl Client {
         }
         let value = self.read(&answered)?;
         self.forge.opened(&value).ok_or(ForgeError::Odd)
+    }
+
+    /// What has become of one.
+    pub fn get(&self, number: i64) -> Result<Fate, ForgeError> {
+        let answered = self.ask(self.forge.get_url(&self.at, number), None)?;
+        let value = self.read(&answered)?;
+        self.forge.fate(&value).ok_or(ForgeError::Odd)
     }
 
     fn ask(&self, url: String, body: Option<String>) -> Result<Answered, ForgeError> {

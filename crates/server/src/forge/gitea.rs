@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::place::encoded;
-use super::{Branches, Forge, NewPullRequest, Place, PullRequest, pull_request};
+use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest, fate, pull_request};
 
 pub struct Gitea;
 
@@ -47,5 +47,9 @@ impl Forge for Gitea {
 
     fn opened(&self, answer: &Value) -> Option<PullRequest> {
         pull_request(answer, "number", "html_url")
+    }
+
+    fn fate(&self, answer: &Value) -> Option<Fate> {
+        fate(answer)
     }
 }

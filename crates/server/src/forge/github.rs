@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::place::encoded;
-use super::{Branches, Forge, NewPullRequest, Place, PullRequest, pull_request};
+use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest, fate, pull_request};
 
 const VERSION: &str = "2022-11-28";
 
@@ -54,5 +54,9 @@ impl Forge for GitHub {
 
     fn opened(&self, answer: &Value) -> Option<PullRequest> {
         pull_request(answer, "number", "html_url")
+    }
+
+    fn fate(&self, answer: &Value) -> Option<Fate> {
+        fate(answer)
     }
 }

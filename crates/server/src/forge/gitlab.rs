@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::place::encoded;
-use super::{Branches, Forge, NewPullRequest, Place, PullRequest, pull_request};
+use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest, pull_request, time};
 
 pub struct GitLab;
 
@@ -49,5 +49,15 @@ impl Forge for GitLab {
 
     fn opened(&self, answer: &Value) -> Option<PullRequest> {
         pull_request(answer, "iid", "web_url")
+    }
+
+    /// `locked` is for the moment in which it is merged.
+    fn fate(&self, answer: &Value) -> Option<Fate> {
+        match answer.get("state")?.as_str()? {
+            "opened" | "locked" => Some(Fate::Open),
+            "merged" => Some(Fate::Merged(time(answer, "merged_at"))),
+            "closed" => Some(Fate::Closed(time(answer, "closed_at"))),
+            _ => None,
+        }
     }
 }

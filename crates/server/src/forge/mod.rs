@@ -10,6 +10,7 @@ mod gitlab;
 mod place;
 mod text;
 
+use berth_core::time::Timestamp;
 use serde_json::Value;
 
 pub use client::{Client, ForgeError};
@@ -71,6 +72,40 @@ pub trait Forge: Send + Sync {
 
     /// The one that was opened.
     fn opened(&self, answer: &Value) -> Option<PullRequest>;
+
+    /// Where one of them is, for programs.
+    fn get_url(&self, at: &Place, number: i64) -> String {
+        format!("{}/{number}", self.open_url(at))
+    }
+
+    /// What has become of it; `None`: the answer does not say.
+    fn fate(&self, answer: &Value) -> Option<Fate>;
+}
+
+/// What has become of a pull request, and when, as its forge says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    Open,
+    Merged(Option<Timestamp>),
+    Closed(Option<Timestamp>),
+}
+
+/// As GitHub says it, and Gitea after it.
+fn fate(answer: &Value) -> Option<Fate> {
+    match answer.get("state")?.as_str()? {
+        "open" => Some(Fate::Open),
+        "closed" => {
+            let is_merged = answer.get("merged").and_then(Value::as_bool).unwrap_or(false);
+            let merged_at = time(answer, "merged_at");
+            let is_merged = is_merged || merged_at.is_some();
+            Some(if is_merged { Fate::Merged(merged_at) } else { Fate::Closed(time(answer, "closed_at")) })
+        }
+        _ => None,
+    }
+}
+
+fn time(answer: &Value, name: &str) -> Option<Timestamp> {
+    Timestamp::parse(answer.get(name)?.as_str()?).ok()
 }
 
 /// A number and an address for people, if the answer has them where the forge puts them.

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::error::{AppError, input_error};
 use crate::limits::{
     BODY_IDLE_MAX, IDEMPOTENCY_KEY_BYTES_MAX, INPUT_ERRORS_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX,
+    RUNNER_BODY_BYTES_MAX,
 };
 use crate::vault::hex;
 
@@ -72,17 +73,38 @@ fn idempotency_key(request: &Request) -> Result<Option<String>, AppError> {
     }
 }
 
+/// What a runner says.
+pub(super) struct Spoken<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Spoken<T> {
+    type Rejection = AppError;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, AppError> {
+        parse(&read_up_to(request, RUNNER_BODY_BYTES_MAX).await?).map(Self)
+    }
+}
+
 async fn read(request: Request) -> Result<Vec<u8>, AppError> {
-    let media_type = request.headers().get(header::CONTENT_TYPE).cloned();
-    let mut body = request.into_body();
+    read_up_to(request, JSON_BODY_BYTES_MAX).await
+}
+
+/// The bytes of a body, whatever they are.
+pub(super) async fn raw(body: Body, most: usize) -> Result<Vec<u8>, AppError> {
+    let mut body = body;
     let mut bytes = Vec::new();
     while let Some(frame) = next_frame(&mut body).await? {
-        if bytes.len() + frame.len() > JSON_BODY_BYTES_MAX {
-            let text = format!("the body is larger than {JSON_BODY_BYTES_MAX} bytes");
+        if bytes.len() + frame.len() > most {
+            let text = format!("the body is larger than {most} bytes");
             return Err(AppError::new(Code::BodyTooLarge, text));
         }
         bytes.extend_from_slice(&frame);
     }
+    Ok(bytes)
+}
+
+async fn read_up_to(request: Request, most: usize) -> Result<Vec<u8>, AppError> {
+    let media_type = request.headers().get(header::CONTENT_TYPE).cloned();
+    let bytes = raw(request.into_body(), most).await?;
     // Without a body its type does not matter; without a type we take it for JSON.
     let is_json = media_type.is_none_or(|value| value.to_str().is_ok_and(is_json_type));
     if !bytes.is_empty() && !is_json {
@@ -91,7 +113,7 @@ async fn read(request: Request) -> Result<Vec<u8>, AppError> {
     Ok(bytes)
 }
 
-async fn next_frame(body: &mut Body) -> Result<Option<axum::body::Bytes>, AppError> {
+pub(super) async fn next_frame(body: &mut Body) -> Result<Option<axum::body::Bytes>, AppError> {
     loop {
         let frame = tokio::time::timeout(BODY_IDLE_MAX, body.frame()).await.map_err(|_| {
             let text = format!("the body paused for more than {} s", BODY_IDLE_MAX.as_secs());

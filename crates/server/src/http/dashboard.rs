@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
-use super::pages;
+use super::{docs, pages};
 
 /// A file as `build.rs` found it in `web/dist`, with the forms that were compressed there.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +53,9 @@ fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
         let mut response = document(files, headers);
         response.extensions_mut().insert(AnyPath);
         return response;
+    }
+    if let Some(page) = docs::answer(path) {
+        return page;
     }
     match files.iter().find(|file| file.path == path && path != DOCUMENT) {
         Some(file) => sent(file, headers),

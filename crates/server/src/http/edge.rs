@@ -20,11 +20,12 @@ use tracing::Instrument as _;
 use super::dashboard::AnyPath;
 use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
+use super::routes::runner::TRANSFERS;
 use crate::app::App;
 use crate::credential::random_base62;
 use crate::credential::token::looks_like_token;
 use crate::error::AppError;
-use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, URI_BYTES_MAX};
+use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, TRANSFER_MAX, URI_BYTES_MAX};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -82,17 +83,24 @@ impl Edge {
         // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
         let path = if names { asked.path } else { without_strange_parts(&asked.path) };
-        tracing::info!(method = %asked.method, path, status, ms, request_id = id, "answered");
+        // Runners ask all the time; what went well is no news.
+        if status < 400 && path.starts_with("/api/v1/runner/") {
+            tracing::debug!(method = %asked.method, path, status, ms, request_id = id, "answered");
+        } else {
+            tracing::info!(method = %asked.method, path, status, ms, request_id = id, "answered");
+        }
         response
     }
 
     async fn route(&self, request: Request<Body>) -> Response {
+        // What a runner fetches or leaves may be large; pauses in it have a limit of their own.
+        let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
         let routed = AssertUnwindSafe(self.router.clone().oneshot(request)).catch_unwind();
-        match tokio::time::timeout(REQUEST_MAX, routed).await {
+        match tokio::time::timeout(limit, routed).await {
             Ok(Ok(Ok(response))) => response,
             Ok(Err(_)) => AppError::bug("a handler panicked").into_response(),
             Err(_) => {
-                let text = format!("the request took longer than {} s", REQUEST_MAX.as_secs());
+                let text = format!("the request took longer than {} s", limit.as_secs());
                 AppError::new(Code::RequestTimeout, text).into_response()
             }
         }

@@ -15,6 +15,7 @@ use super::edge::{ClientAddress, RequestId};
 use super::router::Access;
 use crate::access::{Authorized, Grant, Principal, Resource, authorize};
 use crate::app::App;
+use crate::engine::{Far, RunnerCaller};
 use crate::error::{AppError, Denied};
 
 #[derive(Clone)]
@@ -31,6 +32,14 @@ pub(super) async fn check(
 ) -> Result<Response, AppError> {
     let app = &guard.app;
     let (mut request, body) = request.into_parts();
+    if matches!(guard.access, Access::Runner | Access::NewRunner) {
+        let caller = runner(app, &request, guard.access).await?;
+        if let Err(wait) = app.rates.caller(&caller.runner.id.to_string()) {
+            return Err(too_fast(wait));
+        }
+        request.extensions.insert(caller);
+        return Ok(next.run(Request::from_parts(request, body)).await);
+    }
     let principal = authenticate(app, &request).await?;
     if let Err(wait) = app.rates.caller(&principal.key_scope()) {
         return Err(too_fast(wait));
@@ -83,6 +92,22 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
     Ok(principal)
 }
 
+/// Who a runner is comes from what it shows, and from nothing it says.
+async fn runner(app: &App, request: &Parts, access: Access) -> Result<RunnerCaller, AppError> {
+    let found = match bearer(&request.headers)? {
+        None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
+        Some(token) if access == Access::NewRunner => app.new_runner(token).await,
+        Some(token) => app.by_credential(token).await,
+    };
+    match found {
+        Err(refused) => {
+            let address = client_address(&request.extensions)?;
+            Err(app.rates.stranger(address).err().map_or(refused, too_fast))
+        }
+        found => found,
+    }
+}
+
 enum Credentials<'a> {
     None,
     Token(&'a str),
@@ -90,20 +115,25 @@ enum Credentials<'a> {
 }
 
 fn credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<Credentials<'a>, AppError> {
-    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
-    if let Some(value) = sent.next() {
-        let one = value.to_str().ok().filter(|_| sent.next().is_none());
-        let bearer =
-            one.and_then(|text| text.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
-        return match bearer {
-            Some((_, token)) => Ok(Credentials::Token(token.trim())),
-            None => Err(AppError::unauthenticated("the Authorization header must be: Bearer <token>")),
-        };
+    if let Some(token) = bearer(headers)? {
+        return Ok(Credentials::Token(token));
     }
     let Some(name) = app.config.cookie_name() else { return Ok(Credentials::None) };
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     Ok(pairs.find(|(key, _)| *key == name).map_or(Credentials::None, |(_, value)| Credentials::Cookie(value)))
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
+    let mut sent = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = sent.next() else { return Ok(None) };
+    let one = value.to_str().ok().filter(|_| sent.next().is_none());
+    let bearer =
+        one.and_then(|text| text.split_once(' ')).filter(|(kind, _)| kind.eq_ignore_ascii_case("bearer"));
+    match bearer {
+        Some((_, token)) => Ok(Some(token.trim())),
+        None => Err(AppError::unauthenticated("the Authorization header must be: Bearer <token>")),
+    }
 }
 
 /// A browser says where a request comes from; only our own pages may use the cookie.
@@ -156,5 +186,16 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
         let principal = parts.extensions.get::<Principal>().cloned();
         principal.map(Self).ok_or_else(|| AppError::bug("a route without a guard"))
+    }
+}
+
+/// A runner that calls.
+impl FromRequestParts<Arc<App>> for Far {
+    type Rejection = AppError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, AppError> {
+        let who = parts.extensions.get::<RunnerCaller>().cloned();
+        let who = who.ok_or_else(|| AppError::bug("a route of runners without a guard"))?;
+        Ok(Self { app: app.clone(), who })
     }
 }

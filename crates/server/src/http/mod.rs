@@ -3,6 +3,7 @@
 mod body;
 mod check;
 mod dashboard;
+mod docs;
 mod edge;
 mod guard;
 pub mod openapi;

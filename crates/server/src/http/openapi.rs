@@ -48,6 +48,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("pipelineId", "id or slug of the pipeline"),
     ("repositoryId", "id of the repository"),
     ("registryId", "id or name of the step registry"),
+    ("runnerId", "id or name of the runner; `embedded` for the one inside the server"),
     ("buildNumber", "number of the build"),
     ("envName", "name of the environment"),
     ("sessionId", "id of the session"),
@@ -149,7 +150,9 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
         let cursor = text(ParameterIn::Query, "cursor", "nextCursor of the page before, in place of offset");
         parameters.push(matching(cursor, "^[A-Za-z0-9_-]+$").into());
     }
-    if route.method == "POST" && route.access != Access::Open {
+    // What runners say has nonces of its own.
+    let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
+    if route.method == "POST" && is_for_people {
         let key = text(ParameterIn::Header, "Idempotency-Key", "repeats with the same key have one effect");
         parameters.push(matching(key, &format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$")).into());
     }

@@ -7,7 +7,7 @@ use axum::response::{Html, Response};
 use berth_api::problem::Code;
 use http::HeaderMap;
 
-use super::dashboard;
+use super::{dashboard, docs};
 use crate::error::AppError;
 
 /// The front page.
@@ -59,11 +59,5 @@ pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>,
 }
 
 fn page(title: &str, body: &str) -> Html<String> {
-    Html(format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-         <meta name=\"viewport\" content=\"width=device-width\">\
-         <style>body{{font:16px/1.5 system-ui;max-width:44rem;margin:3rem auto;padding:0 1rem}}\
-         pre,td{{padding:.4rem .6rem;background:#f3f5f7}}</style>\
-         </head><body><h1>{title}</h1>{body}</body></html>\n"
-    ))
+    docs::framed(title, &format!("<h1>{title}</h1>{body}"))
 }

@@ -12,7 +12,7 @@ use super::guard::{self, Guard};
 use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
 
-/// Routes anybody may call. Besides them there are only the files of the dashboard, which say nothing about anybody.
+/// Routes anybody may call. Besides them there are only the files of the dashboard and the documentation, which say nothing about anybody.
 pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
@@ -29,6 +29,10 @@ pub enum Access {
     Open,
     /// Any valid token or sign-in.
     Caller,
+    /// The credential of a runner, and nothing else.
+    Runner,
+    /// The token of a runner that has not come yet.
+    NewRunner,
     /// Membership of the organization in the path, with a role that may do this.
     Permission(Action),
 }
@@ -55,6 +59,11 @@ impl Routes {
     /// A route for any authenticated caller.
     fn for_callers(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.guarded(Access::Caller, routes)
+    }
+
+    /// A route for runners on other machines.
+    fn for_runners(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.guarded(Access::Runner, routes)
     }
 
     /// A route for everybody; it must stand in [`OPEN_ROUTES`].
@@ -86,7 +95,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
-        organizations, pipelines, queue, registries, repositories, secrets, sessions, tokens, webhooks,
+        organizations, pipelines, queue, registries, repositories, runner, runners, secrets, sessions,
+        tokens, webhooks,
     };
 
     let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
@@ -139,6 +149,20 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(RegistriesRead, routes!(registries::list_registry_steps))
         .route(RegistriesRead, routes!(registries::list_registry_builds))
         .route(RegistriesRead, routes!(registries::view_registry_build_log))
+        .guarded(Access::NewRunner, routes!(runner::register_runner))
+        .for_runners(routes!(runner::runner_hello))
+        .for_runners(routes!(runner::runner_acquire))
+        .for_runners(routes!(runner::runner_heartbeat))
+        .for_runners(routes!(runner::runner_log))
+        .for_runners(routes!(runner::runner_report))
+        .for_runners(routes!(runner::runner_source))
+        .for_runners(routes!(runner::runner_artifact, runner::runner_keep_artifact))
+        .for_runners(routes!(runner::runner_registry))
+        .for_runners(routes!(runner::runner_goodbye))
+        .route(RunnersRead, routes!(runners::list_runners))
+        .route(RunnersWrite, routes!(runners::create_runner))
+        .route(RunnersRead, routes!(runners::view_runner))
+        .route(RunnersWrite, routes!(runners::delete_runner))
         .route(EnvironmentsClaim, routes!(sessions::claim_any))
         .route(EnvironmentsRead, routes!(environments::list_environments))
         .route(EnvironmentsRead, routes!(environments::view_environment))

@@ -8,6 +8,7 @@ mod seal;
 mod sweep;
 mod sync;
 
+pub use crate::fixes::ends::notice_fix_ends;
 pub(crate) use lead::Lead;
 pub use sweep::sweep;
 pub(crate) use sync::{Syncs, credential};
@@ -52,6 +53,7 @@ pub async fn run(app: Arc<App>) {
         while_leading("sync", &app, sync::syncs),
         while_leading("registries", &app, registries::looks),
         while_leading("fixes", &app, fixes::fixes),
+        while_leading("ends of fixes", &app, fixes::ends::ends),
         while_leading("notify", &app, notify::notifies),
         while_leading("analyse", &app, analysis::analyses),
     );

@@ -27,6 +27,7 @@ mod plan;
 mod pollution;
 mod registries;
 mod repositories;
+mod runners;
 mod secrets;
 mod sign_in;
 mod steps;

@@ -25,6 +25,7 @@ fn path_in(route: &RouteInfo, org: &str) -> String {
         .replace("{secretId}", "NO_SUCH_SECRET")
         .replace("{repositoryId}", &RepositoryId::from_parts(at, [0; 10]).to_string())
         .replace("{registryId}", &RegistryId::from_parts(at, [0; 10]).to_string())
+        .replace("{runnerId}", "no-such-runner")
         .replace("{buildNumber}", "1")
         .replace("{userId}", &UserId::from_parts(at, [0; 10]).to_string())
         .replace("{tokenId}", &TokenId::from_parts(at, [0; 10]).to_string())
@@ -60,6 +61,7 @@ async fn every_route_as_every_kind_of_caller() {
         ("an expired token", Some(expired(&world).await)),
     ];
 
+    let runner = RunnerTokens::new(&world).await;
     let routes = world.edge.routes().to_vec();
     assert!(routes.len() > 25);
     for route in &routes {
@@ -70,7 +72,7 @@ async fn every_route_as_every_kind_of_caller() {
             let reply = world.send(token.iter().fold(asked, |asked, token| asked.token(token))).await;
             match route.access {
                 Access::Open => assert_ne!(reply.status, 401, "{name} as {who}"),
-                Access::Caller | Access::Permission(_) => {
+                Access::Caller | Access::Permission(_) | Access::Runner | Access::NewRunner => {
                     assert_eq!(
                         (reply.status.as_u16(), reply.code()),
                         (401, "unauthenticated"),
@@ -80,6 +82,7 @@ async fn every_route_as_every_kind_of_caller() {
                 }
             }
         }
+        tn02_as_runner(&world, route, &runner, &here).await;
         let Access::Permission(action) = route.access else { continue };
 
         let absent = world
@@ -103,6 +106,54 @@ async fn every_route_as_every_kind_of_caller() {
                 assert_eq!(reply.body["requiredPermission"], action.as_str());
             }
         }
+    }
+}
+
+/// What a runner that waits and one that came show.
+struct RunnerTokens {
+    fresh: String,
+    credential: String,
+}
+
+impl RunnerTokens {
+    async fn new(world: &World) -> Self {
+        let add = async |name: &str| {
+            let asked =
+                post("/api/v1/organizations/acme/runners").by(&world.ada).json(&json!({"name": name}));
+            world.send(asked).await.body["data"]["token"].as_str().unwrap().to_owned()
+        };
+        let register = post("/api/v1/runner/register").token(&add("came").await);
+        let registered = world.send(register.json(&json!({"protocol": 1, "version": "0"}))).await;
+        let credential = registered.body["data"]["credential"].as_str().unwrap().to_owned();
+        Self { fresh: add("waits").await, credential }
+    }
+}
+
+/// A runner reaches its own routes and nothing of people's; people reach nothing of runners'.
+async fn tn02_as_runner(world: &World, route: &RouteInfo, runner: &RunnerTokens, path: &str) {
+    let name = format!("{} {}", route.method, route.path);
+    let as_one =
+        async |token: &str| world.send(call(&route.method, path).json(&json!({})).token(token)).await;
+    let (fresh, credential) = (as_one(&runner.fresh).await, as_one(&runner.credential).await);
+    let known = |reply: &super::world::Reply| reply.status != 401;
+    let (is_new, is_work) = match route.access {
+        Access::Open => (true, true),
+        Access::Caller | Access::Permission(_) => (false, false),
+        Access::Runner => (false, true),
+        Access::NewRunner => (true, false),
+    };
+    assert_eq!(
+        (known(&fresh), known(&credential)),
+        (is_new, is_work),
+        "{name}: {} {}",
+        fresh.text,
+        credential.text
+    );
+    for reply in [fresh, credential] {
+        assert!(reply.status.as_u16() < 500, "{name}: {}", reply.text);
+    }
+    if matches!(route.access, Access::Runner | Access::NewRunner) {
+        as_one(&world.ada.token).await.is(401, "unauthenticated");
     }
 }
 

@@ -46,6 +46,7 @@ fn here(operation: &Operation) -> String {
         .replace("{secretId}", "TOKEN")
         .replace("{repositoryId}", "unknown")
         .replace("{registryId}", "unknown")
+        .replace("{runnerId}", "unknown")
         .replace("{buildNumber}", "1")
         .replace("{envName}", "qa-1")
         .replace("{sessionId}", "unknown")

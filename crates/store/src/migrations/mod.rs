@@ -27,7 +27,9 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 9, name: "registries", text: include_str!("0009_registries.sql") },
     Migration { number: 10, name: "calls", text: include_str!("0010_calls.sql") },
     Migration { number: 11, name: "analyses", text: include_str!("0011_analyses.sql") },
-    Migration { number: 12, name: "leases", text: include_str!("0012_leases.sql") },
+    Migration { number: 12, name: "fix_ends", text: include_str!("0012_fix_ends.sql") },
+    Migration { number: 13, name: "runners", text: include_str!("0013_runners.sql") },
+    Migration { number: 14, name: "leases", text: include_str!("0014_leases.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -126,11 +126,14 @@ impl Writer {
             }
         };
         let mut told = Vec::new();
-        let (answers, outcome) = run_all(&mut conn, jobs, || tick(&self.last, now), &mut told);
+        let (done, outcome) = run_all(&mut conn, jobs, || tick(&self.last, now), &mut told);
         // Refusals alone leave nothing to commit.
-        if answers.is_empty() && outcome.is_ok() {
+        if outcome.is_ok() && !done.iter().any(|it| it.is_kept) {
             conn.heads.forget();
             self.conn = conn.batch("ROLLBACK").is_ok().then_some(conn);
+            for it in done {
+                (it.answer)(it.failure);
+            }
             return;
         }
         let outcome = outcome.and_then(|()| {
@@ -148,8 +151,8 @@ impl Writer {
         let is_known = !matches!(outcome, Err(StoreError::Unknown(_)));
         self.conn = Some(conn).filter(|conn| is_clean && is_known && !conn.is_closed());
         let failure = outcome.err();
-        for answer in answers {
-            answer(failure.clone());
+        for it in done {
+            (it.answer)(failure.clone().or(it.failure));
         }
         if failure.is_none() {
             for org in told {
@@ -228,8 +231,8 @@ fn run_all(
     jobs: Vec<Job>,
     now: impl Fn() -> Timestamp,
     told: &mut Vec<OrgId>,
-) -> (Vec<Answer>, Result<(), StoreError>) {
-    let mut answers = Vec::with_capacity(jobs.len());
+) -> (Vec<Done>, Result<(), StoreError>) {
+    let mut done = Vec::with_capacity(jobs.len());
     let mut outcome = Ok(());
     // One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
     let is_alone = jobs.len() == 1;
@@ -240,21 +243,29 @@ fn run_all(
             continue;
         }
         match run_one(conn, job, now(), is_alone, told) {
-            Ok(answer) => answers.extend(answer),
+            Ok(ran) => done.push(ran),
             Err(error) => outcome = Err(error),
         }
     }
-    (answers, outcome)
+    (done, outcome)
 }
 
-/// `None`: it was answered, and left nothing behind.
+/// A job that ran, and is answered when the commit has been made: also a refusal may tell of what another job of the
+/// same commit did.
+struct Done {
+    answer: Answer,
+    is_kept: bool,
+    /// Its own, whatever becomes of the commit.
+    failure: Option<StoreError>,
+}
+
 fn run_one(
     conn: &mut PgConn,
     job: Job,
     now: Timestamp,
     is_alone: bool,
     told: &mut Vec<OrgId>,
-) -> Result<Option<Answer>, StoreError> {
+) -> Result<Done, StoreError> {
     conn.heads.begin_job();
     let begun = if is_alone { Ok(()) } else { conn.batch("SAVEPOINT job") };
     if let Err(error) = begun {
@@ -266,7 +277,7 @@ fn run_one(
     if ran.keep && failed.is_none() {
         told.extend(ran.events.iter().map(|event| event.org));
         return match if is_alone { Ok(()) } else { conn.batch("RELEASE job") } {
-            Ok(()) => Ok(Some(ran.answer)),
+            Ok(()) => Ok(Done { answer: ran.answer, is_kept: true, failure: None }),
             Err(error) => {
                 (ran.answer)(Some(error.clone()));
                 Err(error)
@@ -277,6 +288,12 @@ fn run_one(
     let undone = if is_alone { Ok(()) } else { conn.batch("ROLLBACK TO job; RELEASE job") };
     conn.failed = None;
     // A job that kept going after a failed statement has not been what it thinks.
-    (ran.answer)(failed.filter(|_| ran.keep));
-    undone.map(|()| None)
+    let failure = failed.filter(|_| ran.keep);
+    match undone {
+        Ok(()) => Ok(Done { answer: ran.answer, is_kept: false, failure }),
+        Err(error) => {
+            (ran.answer)(Some(error.clone()));
+            Err(error)
+        }
+    }
 }

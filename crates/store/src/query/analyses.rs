@@ -41,6 +41,8 @@ statements! {
         WHERE s.step = $4 AND s.status = 'succeeded' AND s.tries > 0 ORDER BY s.deployment_id DESC";
     Instance Read OPENING = "SELECT org_id, analysis_id FROM fix_pull_requests WHERE state = 'opening'
         ORDER BY updated_at LIMIT $1";
+    Instance Read OPEN_AFTER = "SELECT org_id, analysis_id FROM fix_pull_requests
+        WHERE state IN ('open', 'pushed') AND analysis_id > $1 ORDER BY analysis_id LIMIT $2";
 }
 
 /// Deployments that are looked through for the last good run of a step.
@@ -115,6 +117,16 @@ pub fn last_good(
         }
     }
     Ok(None)
+}
+
+/// Pull requests that somebody may have merged or closed, of all organizations, by their analyses and in their order.
+pub fn open_after(
+    db: &mut impl Read,
+    after: Option<AnalysisId>,
+    limit: i64,
+) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    let after = after.map(|id| id.to_string()).unwrap_or_default();
+    db.rows(&OPEN_AFTER, &[after.into(), limit.into()])?.iter().map(pair).collect()
 }
 
 /// Pull requests that were asked for and are not there yet, of all organizations, by their analyses.

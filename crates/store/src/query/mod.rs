@@ -12,6 +12,7 @@ pub mod members;
 pub mod pipelines;
 pub mod registries;
 pub mod repositories;
+pub mod runners;
 pub mod runs;
 pub mod secrets;
 pub mod tokens;

@@ -26,6 +26,9 @@ statements! {
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $1";
     Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
+    // Ended or not: whose it is does not change.
+    Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal FROM attempts
+        WHERE org_id = $1 AND nonce = $2";
     // Told to stop, and not yet known to have stopped.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM deployments
         WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL AND status = 'cancelling'
@@ -118,6 +121,11 @@ pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<Live>, StoreError> {
 /// Those of one runner.
 pub fn live_of(db: &mut impl Read, runner: &str, limit: i64) -> Result<Vec<Live>, StoreError> {
     db.rows(&LIVE_OF, &[runner.into(), limit.into()])?.iter().map(one_live).collect()
+}
+
+/// An attempt that may be over by now.
+pub fn by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
+    db.row(&BY_NONCE, &[nonce.into()])?.as_ref().map(one_live).transpose()
 }
 
 fn one_live(row: &Row) -> Result<Live, StoreError> {

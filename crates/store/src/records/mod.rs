@@ -19,6 +19,7 @@ pub mod registry_build;
 pub mod repository;
 pub mod rollout;
 pub mod run;
+pub mod runner;
 pub mod secret;
 pub mod session;
 pub mod sign_in;

@@ -10,7 +10,9 @@ import { Status } from "@/ui/Status";
 import { When } from "@/ui/When";
 import { attemptWords, causeWords, type StepPlace, seconds } from "@/words/run";
 import { duration } from "@/words/time";
+import { AnalysisPanel } from "./analysis/AnalysisPanel";
 import type { LogView } from "./log/LogViewer";
+import type { Jump } from "./log/useJump";
 
 const LogViewer = lazy(() => import("./log/LogViewer"));
 
@@ -29,6 +31,8 @@ export function StepPanel(props: Props) {
   const { org, deployment, place, view, onView } = props;
   const { stage, step } = place;
   const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
+  const [jump, setJump] = useState<Jump | null>(null);
+  const hasFailed = shown ? shown.status === "failed" : step.status === "failed";
   return (
     <Stack gap="sm" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
       <Group justify="space-between" gap="sm">
@@ -74,6 +78,17 @@ export function StepPanel(props: Props) {
         )}
       </Text>
       <Left step={step} />
+      {hasFailed && (
+        <AnalysisPanel
+          key={`analysis ${step.id}/${shown?.number}`}
+          org={org}
+          deploymentId={deployment.id}
+          stepId={step.id}
+          attempt={shown?.number ?? 0}
+          isLast={step.status === "failed" && shown === step.attempts.at(-1)}
+          onLines={lines => setJump({ lines })}
+        />
+      )}
       {shown && (
         <Printed
           key={`${step.id}/${shown.number}`}
@@ -88,6 +103,7 @@ export function StepPanel(props: Props) {
           hasFailed={shown.status === "failed"}
           mayBeTakenOver={deployment.environmentId != null}
           view={view}
+          jump={jump}
           onView={onView}
         />
       )}
@@ -141,6 +157,7 @@ type PrintedProps = {
   hasFailed: boolean;
   mayBeTakenOver: boolean;
   view: LogView;
+  jump: Jump | null;
   onView: (view: LogView) => void;
 };
 

@@ -1,14 +1,15 @@
-import { Group, SegmentedControl, Stack, Text, TextInput } from "@mantine/core";
+import { Button, Group, SegmentedControl, Stack, TextInput } from "@mantine/core";
 import { useDebouncedCallback } from "@mantine/hooks";
 import { IconAnchor, IconSearch } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useOrg } from "@/data/me";
-import { pipelinesQuery } from "@/data/pipelines";
+import { pipelinePages } from "@/data/pipelines";
 import { Snippet } from "@/ui/Copy";
 import { Empty } from "@/ui/Empty";
+import { Loading } from "@/ui/Loading";
 import { Page } from "@/ui/Page";
-import { Query } from "@/ui/Query";
+import { ProblemPanel } from "@/ui/Problem";
 import { ENVIRONMENT_YAML } from "../welcome/snippets";
 import { PipelineBerths, type Show } from "./PipelineBerths";
 
@@ -24,7 +25,9 @@ export function Board() {
   const org = useOrg();
   const { search, show = "all" } = useSearch({ from: "/o/$org/environments" });
   const navigate = useNavigate({ from: "/o/$org/environments" });
-  const pipelines = useQuery(pipelinesQuery(org, search ? { search } : {}));
+  const pipelines = useInfiniteQuery(pipelinePages(org, search ? { search } : {}));
+  const all = pipelines.data?.pages.flatMap(page => page.data) ?? [];
+  const found = all.filter(pipeline => pipeline.environments.length > 0);
   const find = useDebouncedCallback(
     (text: string) => navigate({ search: now => ({ ...now, search: text || undefined }), replace: true }),
     SEARCH_DELAY_MS,
@@ -53,21 +56,27 @@ export function Board() {
           }
         />
       </Group>
-      <Query of={pipelines}>
-        {({ data, pagination }) => {
-          const withEnvironments = data.filter(pipeline => pipeline.environments.length > 0);
-          return withEnvironments.length === 0 ? (
-            <NoEnvironments isSearch={Boolean(search)} />
-          ) : (
-            <Stack gap="xl">
-              {withEnvironments.map(pipeline => (
-                <PipelineBerths key={pipeline.id} pipeline={pipeline} show={show as Show} />
-              ))}
-              {pagination.hasMore && <Text c="dimmed">There are more pipelines. Find them by name.</Text>}
-            </Stack>
-          );
-        }}
-      </Query>
+      {pipelines.isPending && <Loading rows={2} height={180} />}
+      {pipelines.isError && found.length === 0 && (
+        <ProblemPanel error={pipelines.error} retry={() => pipelines.refetch()} />
+      )}
+      {pipelines.isSuccess && found.length === 0 && !pipelines.hasNextPage && (
+        <NoEnvironments isSearch={Boolean(search)} />
+      )}
+      <Stack gap="xl">
+        {found.map(pipeline => (
+          <PipelineBerths key={pipeline.id} pipeline={pipeline} show={show as Show} />
+        ))}
+        {pipelines.hasNextPage && (
+          <Button
+            variant="default"
+            onClick={() => pipelines.fetchNextPage()}
+            loading={pipelines.isFetchingNextPage}
+          >
+            More pipelines
+          </Button>
+        )}
+      </Stack>
     </Page>
   );
 }

@@ -1,10 +1,10 @@
 import { Alert, Button, Card, Text } from "@mantine/core";
 import { IconActivity, IconDownload, IconShieldCheck, IconShieldX } from "@tabler/icons-react";
-import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { eventPages, exportAddress, useVerify } from "@/data/events";
 import { useOrg } from "@/data/me";
-import { pipelinesQuery } from "@/data/pipelines";
+import { usePipelineNames } from "@/data/pipelines";
 import { Empty } from "@/ui/Empty";
 import { Loading } from "@/ui/Loading";
 import { tellProblem } from "@/ui/notify";
@@ -19,8 +19,10 @@ export function Events() {
   const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
   const events = useInfiniteQuery(eventPages(org, filter));
   const all = events.data?.pages.flatMap(page => page.data) ?? [];
-  const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
-  const names = new Map(pipelines.map(each => [each.id, each.name]));
+  const names = usePipelineNames(
+    org,
+    all.flatMap(each => each.subjects.filter(it => it.type === "pipeline").map(it => it.id)),
+  );
   const isFiltered = Object.keys(filter).length > 0;
   return (
     <Page

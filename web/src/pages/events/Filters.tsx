@@ -4,7 +4,7 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import { useOrg } from "@/data/me";
 import { membersQuery } from "@/data/members";
-import { pipelinesQuery } from "@/data/pipelines";
+import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const ROUTE = "/o/$org/events";
 
@@ -14,7 +14,6 @@ export function Filters() {
   const search = useSearch({ from: ROUTE });
   const navigate = useNavigate({ from: ROUTE });
   const members = useQuery(membersQuery(org)).data?.data ?? [];
-  const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
   const set = (change: Partial<typeof search>) =>
     navigate({
       search: now =>
@@ -43,11 +42,12 @@ export function Filters() {
         value={search.actor ?? ""}
         onChange={event => set({ actor: event.currentTarget.value })}
       />
-      <NativeSelect
+      <PipelineSelect
         label="Pipeline"
-        data={[{ value: "", label: "All" }, ...pipelines.map(each => ({ value: each.id, label: each.name }))]}
-        value={search.pipeline ?? ""}
-        onChange={event => set({ pipeline: event.currentTarget.value })}
+        by="id"
+        none="All"
+        value={search.pipeline}
+        onChange={pipeline => set({ pipeline })}
       />
       <TextInput
         label="From"

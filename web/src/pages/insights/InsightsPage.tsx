@@ -1,15 +1,15 @@
-import { Card, Group, NativeSelect, SegmentedControl, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Card, Group, SegmentedControl, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { deliveryQuery } from "@/data/insights";
 import { useOrg } from "@/data/me";
-import { pipelinesQuery } from "@/data/pipelines";
 import { Loading } from "@/ui/Loading";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { Stat } from "@/ui/Stat";
 import { roughly } from "@/words/time";
+import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const Plots = lazy(() => import("./Plots"));
 
@@ -27,21 +27,17 @@ export function InsightsPage() {
   const days = SPANS.find(each => each === asked) ?? "30";
   const navigate = useNavigate({ from: ROUTE });
   const insights = useQuery(deliveryQuery(org, Number(days), pipeline));
-  const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
   return (
     <Page title="Insights" lead="How often you deliver, how fast, how safely, and how soon it is repaired.">
       <Group align="flex-end">
-        <NativeSelect
+        <PipelineSelect
           aria-label="Pipeline"
-          data={[
-            { value: "", label: "All pipelines" },
-            ...pipelines.map(each => ({ value: each.slug, label: each.name })),
-          ]}
-          value={pipeline ?? ""}
-          onChange={event => {
-            const value = event.currentTarget.value || undefined;
-            navigate({ search: now => ({ ...now, pipeline: value }), replace: true });
-          }}
+          by="slug"
+          none="All pipelines"
+          value={pipeline}
+          onChange={slug =>
+            navigate({ search: now => ({ ...now, pipeline: slug || undefined }), replace: true })
+          }
         />
         <SegmentedControl
           data={SPANS.map(value => ({ value, label: `${value} days` }))}

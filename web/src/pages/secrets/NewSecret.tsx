@@ -2,10 +2,11 @@ import { NativeSelect, PasswordInput, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useOrg } from "@/data/me";
-import { pipelinesQuery } from "@/data/pipelines";
+import { pipelineQuery } from "@/data/pipelines";
 import { useCreateSecret } from "@/data/secrets";
 import { Confirm } from "@/ui/Confirm";
 import { tell } from "@/ui/notify";
+import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
 
@@ -14,7 +15,6 @@ type Values = { name: string; value: string; description: string; pipelineId: st
 export function NewSecret({ onClose }: { onClose: () => void }) {
   const org = useOrg();
   const create = useCreateSecret(org);
-  const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
   const form = useForm<Values>({
     initialValues: { name: "", value: "", description: "", pipelineId: "", stage: "" },
     validateInputOnBlur: ["name"],
@@ -23,7 +23,7 @@ export function NewSecret({ onClose }: { onClose: () => void }) {
     },
   });
   const { name, value, description, pipelineId, stage } = form.values;
-  const pipeline = pipelines.find(each => each.id === pipelineId);
+  const pipeline = useQuery({ ...pipelineQuery(org, pipelineId), enabled: pipelineId !== "" }).data;
   const places = [...(pipeline?.stages.map(each => each.name) ?? []), ...(pipeline?.environments ?? [])];
   const scope = !pipelineId
     ? ({ type: "organization" } as const)
@@ -61,13 +61,12 @@ export function NewSecret({ onClose }: { onClose: () => void }) {
       />
       <PasswordInput label="Value" required autoComplete="off" {...form.getInputProps("value")} />
       <TextInput label="What it is for" {...form.getInputProps("description")} />
-      <NativeSelect
+      <PipelineSelect
         label="Who may use it"
-        data={[
-          { value: "", label: "All pipelines" },
-          ...pipelines.map(each => ({ value: each.id, label: each.name })),
-        ]}
-        {...form.getInputProps("pipelineId")}
+        by="id"
+        none="All pipelines"
+        value={pipelineId}
+        onChange={id => form.setValues({ pipelineId: id, stage: "" })}
       />
       {places.length > 0 && (
         <NativeSelect

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Secret } from "@/api/types";
 import { useMay, useOrg } from "@/data/me";
-import { pipelinesQuery } from "@/data/pipelines";
+import { usePipelineNames } from "@/data/pipelines";
 import { secretsQuery } from "@/data/secrets";
 import { Snippet } from "@/ui/Copy";
 import { Empty } from "@/ui/Empty";
@@ -86,9 +86,8 @@ type RowProps = { secret: Secret; mayWrite: boolean; act: (what: "change" | "del
 
 function Row({ secret, mayWrite, act }: RowProps) {
   const org = useOrg();
-  const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
   const { scope } = secret;
-  const pipeline = pipelines.find(each => each.id === scope.pipelineId)?.name ?? scope.pipelineId;
+  const pipeline = usePipelineNames(org, [scope.pipelineId]).get(scope.pipelineId ?? "") ?? scope.pipelineId;
   const reach =
     scope.type === "organization" ? "everything" : [pipeline, scope.stage].filter(Boolean).join(" → ");
   return (

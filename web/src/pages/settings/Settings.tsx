@@ -1,5 +1,6 @@
 import { Box, Tabs } from "@mantine/core";
 import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
 import { useOrg } from "@/data/me";
 import { SETTINGS } from "@/shell/places";
 
@@ -9,6 +10,14 @@ export function Settings() {
   const { pathname } = useLocation();
   const navigate = useNavigate();
   const here = SETTINGS.find(place => pathname.startsWith(place.to.replace("$org", org)));
+  const tabs = useRef<HTMLDivElement>(null);
+  const at = here?.to;
+  // On a phone not all of them fit: the one that is open is in sight.
+  useEffect(() => {
+    const open = at && tabs.current?.querySelector<HTMLElement>("[aria-selected=true]");
+    if (open)
+      tabs.current?.scrollTo({ left: open.offsetLeft - (tabs.current.clientWidth - open.offsetWidth) / 2 });
+  }, [at]);
   return (
     <Box>
       <Tabs
@@ -21,6 +30,7 @@ export function Settings() {
         activateTabWithKeyboard={false}
       >
         <Tabs.List
+          ref={tabs}
           aria-label="Settings"
           style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}
         >

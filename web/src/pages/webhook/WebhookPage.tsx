@@ -12,8 +12,11 @@ import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { Status } from "@/ui/Status";
 import { When } from "@/ui/When";
+import { kindWords } from "../webhooks/Kinds";
 import { webhookLook } from "../webhooks/Webhooks";
+import { ChangeWebhook } from "./ChangeWebhook";
 import { Deliveries } from "./Deliveries";
+import { RotateSecret } from "./RotateSecret";
 
 const ROUTE = "/o/$org/settings/webhooks/$webhookId";
 
@@ -33,10 +36,15 @@ export function WebhookPage() {
           <Group gap={6}>
             {found.kinds.map(kind => (
               <Badge key={kind} color="gray" c="inherit">
-                {kind.replaceAll("_", " ")}
+                {kindWords(kind)}
               </Badge>
             ))}
           </Group>
+          {found.oldSecretUntil && Date.parse(found.oldSecretUntil) > Date.now() && (
+            <Text size="sm" c="dimmed">
+              Signed with its old secret too, which ends <When at={found.oldSecretUntil} />.
+            </Text>
+          )}
           <Actions webhook={found} />
           <Card component="section" aria-label="Deliveries">
             <Title order={2} mb="sm">
@@ -57,7 +65,8 @@ function Actions({ webhook }: { webhook: Webhook }) {
   const ping = usePing(org, webhookId);
   const change = useChangeWebhook(org, webhookId);
   const remove = useDeleteWebhook(org);
-  const [isRemoving, setRemoving] = useState(false);
+  const [open, setOpen] = useState<"change" | "rotate" | "remove" | null>(null);
+  const close = () => setOpen(null);
   if (!mayWrite) return null;
   const answer = ping.data;
   return (
@@ -86,7 +95,13 @@ function Actions({ webhook }: { webhook: Webhook }) {
         >
           {webhook.isActive ? "Switch off" : "Switch on"}
         </Button>
-        <Button variant="default" onClick={() => setRemoving(true)}>
+        <Button variant="default" onClick={() => setOpen("change")}>
+          Change
+        </Button>
+        <Button variant="default" onClick={() => setOpen("rotate")}>
+          New secret
+        </Button>
+        <Button variant="default" onClick={() => setOpen("remove")}>
           Delete
         </Button>
       </Group>
@@ -96,9 +111,11 @@ function Actions({ webhook }: { webhook: Webhook }) {
           after {answer.durationMs} ms.
         </Text>
       )}
+      {open === "change" && <ChangeWebhook webhook={webhook} onClose={close} />}
+      {open === "rotate" && <RotateSecret webhook={webhook} onClose={close} />}
       <Confirm
-        opened={isRemoving}
-        onClose={() => setRemoving(false)}
+        opened={open === "remove"}
+        onClose={close}
         title={`Delete ${webhook.name}`}
         action="Delete"
         danger

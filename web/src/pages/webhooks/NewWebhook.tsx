@@ -1,33 +1,10 @@
-import {
-  Alert,
-  Button,
-  Checkbox,
-  Group,
-  Modal,
-  NativeSelect,
-  SimpleGrid,
-  Stack,
-  Text,
-  TextInput,
-} from "@mantine/core";
+import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
-import { IconEyeOff } from "@tabler/icons-react";
 import { useOrg } from "@/data/me";
 import { useCreateWebhook } from "@/data/webhooks";
-import { Snippet } from "@/ui/Copy";
 import { ProblemPanel } from "@/ui/Problem";
-
-/** What people usually want to hear of; every other kind can be set by API. */
-const USUAL = [
-  { value: "deployment_succeeded", label: "Deployment succeeded" },
-  { value: "deployment_failed", label: "Deployment failed" },
-  { value: "deployment_rolled_back", label: "Rolled back" },
-  { value: "approval_requested", label: "Approval asked for" },
-  { value: "session_claimed", label: "Environment claimed" },
-  { value: "session_overridden", label: "Environment taken over" },
-  { value: "session_released", label: "Environment released" },
-  { value: "session_expiring", label: "Hold ends soon" },
-];
+import { Kinds } from "./Kinds";
+import { SecretOnce } from "./SecretOnce";
 
 type Values = { name: string; url: string; format: "standard" | "slack"; kinds: string[] };
 
@@ -44,22 +21,9 @@ export function NewWebhook({ onClose }: { onClose: () => void }) {
   });
   if (create.data) {
     return (
-      <Modal
-        opened
-        onClose={onClose}
-        title={<Text fw={650}>Copy its secret now</Text>}
-        closeOnClickOutside={false}
-      >
-        <Stack>
-          <Alert icon={<IconEyeOff />} color="lantern" title="This is the only time you see it">
-            The receiver checks signatures with it.
-          </Alert>
-          <Snippet label="The webhook's secret" text={create.data.secret ?? ""} />
-          <Group justify="flex-end">
-            <Button onClick={onClose}>I have it</Button>
-          </Group>
-        </Stack>
-      </Modal>
+      <SecretOnce secret={create.data.secret ?? ""} onClose={onClose}>
+        The receiver checks signatures with it.
+      </SecretOnce>
     );
   }
   return (
@@ -88,13 +52,7 @@ export function NewWebhook({ onClose }: { onClose: () => void }) {
             ]}
             {...form.getInputProps("format")}
           />
-          <Checkbox.Group label="Told of" {...form.getInputProps("kinds")}>
-            <SimpleGrid cols={{ base: 1, xs: 2 }} mt={6} spacing="xs">
-              {USUAL.map(kind => (
-                <Checkbox key={kind.value} {...kind} />
-              ))}
-            </SimpleGrid>
-          </Checkbox.Group>
+          <Kinds value={form.values.kinds} {...form.getInputProps("kinds")} />
           {create.isError && <ProblemPanel error={create.error} compact />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>

@@ -1,9 +1,10 @@
-//! `berth registry`: custom steps, for their authors.
+//! `berth registry`: custom steps, for their authors and on a server.
 
 mod copy;
 mod hints;
 mod interrupt;
 mod new;
+mod remote;
 mod screen;
 mod test;
 
@@ -15,13 +16,18 @@ use berth_core::pipeline::seconds::Seconds;
 use berth_core::registry::RegistryName;
 use serde_json::{Map, Value};
 
-/// The command was used in a wrong way.
-const USAGE: u8 = 2;
-const NOT_FOUND: u8 = 3;
-const INTERRUPTED: u8 = 130;
+use crate::client::Remote;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    command: Command,
+}
 
 #[derive(clap::Subcommand)]
-pub(crate) enum Command {
+enum Command {
     /// Make a directory with a small registry that works: three steps, tests, and what to do next
     New {
         /// Of the directory, and of the registry in Berth
@@ -33,6 +39,35 @@ pub(crate) enum Command {
     },
     /// Build a registry here and call its steps as Berth does, without a server
     Test(TestArgs),
+    /// Registries on the server
+    List,
+    /// Register one: its steps are built and can be used in pipelines
+    Add {
+        /// What stands before the slash in definitions
+        #[arg(value_parser = name)]
+        name: RegistryName,
+        /// Of its git repository
+        url: String,
+        /// A branch, a tag or a commit [default: the default branch]
+        #[arg(long = "ref", value_name = "REF")]
+        reference: Option<String>,
+        /// Name of the secret it is read with
+        #[arg(long)]
+        credential: Option<String>,
+    },
+    /// Look at it now, and build what is new
+    Sync {
+        /// Id or name
+        registry: String,
+    },
+    /// Forget it
+    Rm {
+        /// Id or name
+        registry: String,
+        /// Also if pipelines use its steps
+        #[arg(long)]
+        force: bool,
+    },
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -66,11 +101,24 @@ pub(crate) struct TestArgs {
 #[derive(Clone)]
 pub(crate) struct Params(Map<String, Value>);
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::New { name, lang } => new::run(name, *lang),
-        Command::Test(args) => test::run(args),
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::New { name, lang } => return new::run(name, *lang),
+        Command::Test(args) => return test::run(args),
+        _ => {}
     }
+    let client = args.remote.client()?;
+    let out = args.remote.output();
+    match &args.command {
+        Command::New { .. } | Command::Test(_) => Ok(()),
+        Command::List => remote::list(&client, &out),
+        Command::Add { name, url, reference, credential } => {
+            remote::add(&client, &out, name.as_str(), url, reference.clone(), credential.clone())
+        }
+        Command::Sync { registry } => remote::sync(&client, &out, registry),
+        Command::Rm { registry, force } => remote::remove(&client, &out, registry, *force),
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
 impl TestArgs {

@@ -16,7 +16,8 @@ use serde_json::{Map, Value};
 
 use super::interrupt::Interrupt;
 use super::screen::{Mark, Screen, shown};
-use super::{INTERRUPTED, NOT_FOUND, TestArgs, USAGE, copy, hints};
+use super::{TestArgs, copy, hints};
+use crate::client::exit_code::{INTERRUPTED, NOT_FOUND, USAGE};
 
 /// Of one step.
 const CALLS_MAX: usize = 10_000;

@@ -40,6 +40,7 @@ struct Said {
     confidence: String,
     evidence: Vec<Lines>,
     advice: String,
+    diff: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -49,8 +50,8 @@ struct Lines {
     last_line: usize,
 }
 
-/// `Err` says what is wrong, for the model.
-pub(super) fn read(text: &str, facts: &Facts) -> Result<Found, Vec<String>> {
+/// What was found, and a change that is suggested. `Err` says what is wrong, for the model.
+pub(super) fn read(text: &str, facts: &Facts) -> Result<(Found, Option<String>), Vec<String>> {
     let value: Value =
         serde_json::from_str(object(text)).map_err(|error| vec![format!("it is not JSON: {error}")])?;
     let problems = SCHEMA.check(&value, |_| false);
@@ -71,7 +72,7 @@ pub(super) fn read(text: &str, facts: &Facts) -> Result<Found, Vec<String>> {
         .collect();
     // What nothing in the log shows is a guess.
     let is_shown = evidence.iter().any(|it| it.supported);
-    Ok(Found {
+    let found = Found {
         root_cause: Some(plain(&said.root_cause, ROOT_CAUSE_CHARS_MAX)),
         category: Some(said.category).filter(|category| category != "unknown"),
         confidence: Some(if is_shown { said.confidence } else { "low".to_owned() }),
@@ -79,7 +80,8 @@ pub(super) fn read(text: &str, facts: &Facts) -> Result<Found, Vec<String>> {
         advice: Some(plain(&said.advice, ADVICE_CHARS_MAX)).filter(|advice| !advice.is_empty()),
         rule: None,
         new_lines: Vec::new(),
-    })
+    };
+    Ok((found, said.diff.filter(|diff| !diff.trim().is_empty())))
 }
 
 /// Models like to wrap what they say.
@@ -115,6 +117,7 @@ mod tests {
             detail: String::new(),
             lines: vec!["one".into(), "two".into()],
             first_line: 5,
+            files: Vec::new(),
         }
     }
 
@@ -124,10 +127,10 @@ mod tests {
 
     #[test]
     fn lines_that_are_not_in_the_log_support_nothing() {
-        let good = read(&said(&json!([{"firstLine": 6, "lastLine": 6}])), &facts()).unwrap();
+        let good = read(&said(&json!([{"firstLine": 6, "lastLine": 6}])), &facts()).unwrap().0;
         assert_eq!((good.evidence[0].text.as_str(), good.confidence.as_deref()), ("two", Some("high")));
         for (first, last) in [(7, 7), (4, 5), (6, 5), (6, usize::MAX)] {
-            let told = read(&said(&json!([{"firstLine": first, "lastLine": last}])), &facts()).unwrap();
+            let told = read(&said(&json!([{"firstLine": first, "lastLine": last}])), &facts()).unwrap().0;
             assert!(!told.evidence[0].supported && told.evidence[0].text.is_empty(), "{first} {last}");
             assert_eq!(told.confidence.as_deref(), Some("low"));
         }
@@ -139,7 +142,7 @@ mod tests {
             assert!(read(text, &facts()).is_err(), "{text}");
         }
         let fenced = format!("Here it is:\n```json\n{}\n```", said(&json!([])));
-        assert_eq!(read(&fenced, &facts()).unwrap().root_cause.as_deref(), Some("It broke."));
+        assert_eq!(read(&fenced, &facts()).unwrap().0.root_cause.as_deref(), Some("It broke."));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A model is asked why a step failed. Every call is written down with exactly what was sent, and is an event.
 //!
-//! It has no tools, no files and no secret but its own key, and its answer is text. Whatever goes wrong here, the rules
-//! have answered already.
+//! It has no tools, no files but those it is shown, and no secret but its own key, and its answer is text. Whatever goes
+//! wrong here, the rules have answered already.
 
 mod answer;
 mod prompt;
@@ -58,6 +58,14 @@ pub(super) fn preview(model: &Model, limits: Limits, facts: &Facts) -> Preview {
     }
 }
 
+/// What a model said.
+pub(super) struct Told {
+    pub(super) found: Found,
+    /// A change that it suggests. Nobody has looked at it yet.
+    pub(super) diff: Option<String>,
+    pub(super) usage: Usage,
+}
+
 /// What the model found; `Err` says in words why the rules have to do.
 pub(super) async fn ask(
     app: &App,
@@ -65,7 +73,7 @@ pub(super) async fn ask(
     it: &Analysis,
     (model, limits): (&Model, Limits),
     facts: &Facts,
-) -> Result<Result<(Found, Usage), String>, AppError> {
+) -> Result<Result<Told, String>, AppError> {
     let spent = app.store.read(Some(org), |db| {
         let since = db.now().plus_seconds(-BUDGET_DAYS * 24 * 60 * 60);
         Ok::<_, AppError>(analysis::spent_since(db, since)?)
@@ -87,7 +95,7 @@ pub(super) async fn ask(
             Err(why) => return Ok(Err(why)),
         };
         match answer::read(&text, facts) {
-            Ok(found) => return Ok(Ok((found, asking.usage))),
+            Ok((found, diff)) => return Ok(Ok(Told { found, diff, usage: asking.usage })),
             Err(complaints) if round < ROUNDS_MAX => prompt.repair(&text, &complaints),
             Err(_) => {}
         }

@@ -4,15 +4,17 @@ use berth_api::deployment::{BlockedBy, BlockedKind};
 use berth_core::approval::Approval;
 use berth_core::deployment::{Blocked, Deployment, obstacles};
 use berth_core::environment::Lock;
+use berth_core::pipeline::grammar::Label;
 use berth_core::pipeline::model::{Approver, Requires};
 use berth_core::pipeline::state;
 use berth_core::rollout::Rollout;
 use berth_core::run::StepStatus;
 use berth_core::run::enter::{Entry, Waits, entry, entry_back};
+use berth_core::runner::ONLINE_S;
 use berth_core::stage::Pause;
 use berth_store::Read;
 use berth_store::query::deployments::Either;
-use berth_store::query::{approvals, runs};
+use berth_store::query::{approvals, runners, runs};
 use berth_store::records::pipeline;
 use berth_store::records::plan::{self, Build, BuildKey};
 use berth_store::records::stage as stages;
@@ -20,6 +22,7 @@ use berth_store::records::stage as stages;
 use crate::engine::gates::{self, Asked};
 use crate::engine::{Head, Whole, is_for};
 use crate::error::AppError;
+use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 
 /// One that has not begun in its environment.
 pub(super) fn in_lock(lock: &Lock, it: &Deployment) -> Vec<BlockedBy> {
@@ -128,21 +131,44 @@ pub(super) fn in_run(
     if let Some(stage) = gates::unbegun(whole) {
         found.extend(gated(db, whole, stage)?);
     }
-    let ready = whole.run.steps.iter().enumerate().filter(|(_, step)| step.status == StepStatus::Ready);
-    for (at, step) in ready {
-        if !labels.is_some_and(|labels| is_for(whole, at, labels)) {
-            found.push(BlockedBy {
-                kind: BlockedKind::NoRunner,
-                detail: match labels {
-                    Some(_) => format!("no runner has what step \"{}\" wants in runs_on", step.step),
-                    None => "this server runs no steps, and there is no other runner".to_owned(),
-                },
-                cleared_by: None,
-                clears_at: None,
-            });
-        }
-    }
+    found.extend(without_runner(db, whole, labels)?);
     Ok(found)
+}
+
+/// Steps that nobody can take who is there.
+fn without_runner(
+    db: &mut impl Read,
+    whole: &Whole,
+    labels: Option<&[String]>,
+) -> Result<Vec<BlockedBy>, AppError> {
+    let is_ready = |at: &usize| whole.run.steps[*at].status == StepStatus::Ready;
+    let is_here = |at: &usize| labels.is_some_and(|labels| is_for(whole, *at, labels));
+    let ready: Vec<usize> = (0..whole.run.steps.len()).filter(is_ready).filter(|at| !is_here(at)).collect();
+    if ready.is_empty() {
+        return Ok(Vec::new());
+    }
+    let since = db.now().plus_seconds(-ONLINE_S);
+    let online = runners::seen_since(db, since, RUNNERS_PER_ORGANIZATION_MAX)?;
+    let online: Vec<Vec<String>> =
+        online.iter().map(|it| it.labels.iter().map(ToString::to_string).collect()).collect();
+    let nowhere = ready.into_iter().filter(|at| !online.iter().any(|labels| is_for(whole, *at, labels)));
+    let blocked = nowhere.map(|at| {
+        let step = &whole.run.steps[at];
+        let wanted: Vec<&str> = whole.plan.step(step).runs_on.iter().map(Label::as_str).collect();
+        let detail = match wanted.is_empty() {
+            true => format!("no runner is online for step \"{}\"", step.step),
+            false => {
+                format!("no runner with labels {} is online for step \"{}\"", wanted.join(", "), step.step)
+            }
+        };
+        BlockedBy {
+            kind: BlockedKind::NoRunner,
+            detail,
+            cleared_by: Some("a runner that has them".to_owned()).filter(|_| !wanted.is_empty()),
+            clears_at: None,
+        }
+    });
+    Ok(blocked.collect())
 }
 
 /// What a stage asks for before it is begun.

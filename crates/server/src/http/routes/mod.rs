@@ -16,6 +16,8 @@ pub(super) mod pipelines;
 pub(super) mod queue;
 pub(super) mod registries;
 pub(super) mod repositories;
+pub(super) mod runner;
+pub(super) mod runners;
 pub(super) mod secrets;
 pub(super) mod sessions;
 pub(super) mod tokens;

@@ -350,11 +350,14 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let body = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
     let made = world.send(post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
+    let runner = post("/api/v1/organizations/acme/runners").by(&world.ada).json(&json!({"name": "build-1"}));
+    assert_eq!(world.send(runner).await.status, 201);
     BTreeMap::from([
         ("{orgId}", "acme".to_owned()),
         ("{pipelineId}", "shop".to_owned()),
         ("{repositoryId}", repository),
         ("{registryId}", registry),
+        ("{runnerId}", "build-1".to_owned()),
         ("{buildNumber}", "1".to_owned()),
         ("{envName}", "qa-1".to_owned()),
         ("{sessionId}", id(&held["sessionId"])),

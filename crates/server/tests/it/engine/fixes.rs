@@ -15,8 +15,8 @@ use crate::git::{Origin, serve};
 use crate::world::{World, get, post};
 
 const FINGERPRINT: &str = "0123456789abcdef0123456789abcdef";
-const BRANCH: &str = "berth/fix-0123456789ab";
-const EXECUTABLE: &str = "diff --git a/deploy.sh b/deploy.sh\nold mode 100644\nnew mode 100755\n";
+pub(super) const BRANCH: &str = "berth/fix-0123456789ab";
+pub(super) const EXECUTABLE: &str = "diff --git a/deploy.sh b/deploy.sh\nold mode 100644\nnew mode 100755\n";
 const DEFINITION: &str = "version: 1
 pipeline:
   name: Shop
@@ -29,7 +29,7 @@ pipeline:
 ";
 
 /// Its script has lost its executable bit.
-fn origin() -> Origin {
+pub(super) fn origin() -> Origin {
     let origin = Origin::new();
     origin.write(".berth/shop/pipeline.yaml", DEFINITION);
     origin.write("deploy.sh", "#!/bin/sh\necho hi\n");
@@ -38,7 +38,7 @@ fn origin() -> Origin {
 }
 
 /// A copy of it as a server has one, at `admin/shop.git`.
-fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
+pub(super) fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let bare = root.path().join("admin/shop.git");
     let cloned =
@@ -47,20 +47,20 @@ fn shared(origin: &Origin) -> (tempfile::TempDir, PathBuf) {
     (root, bare)
 }
 
-fn git(bare: &Path, args: &[&str]) -> String {
+pub(super) fn git(bare: &Path, args: &[&str]) -> String {
     let ran = Command::new("git").arg("--git-dir").arg(bare).args(args).output().unwrap();
     String::from_utf8(ran.stdout).unwrap().trim().to_owned()
 }
 
 impl Harbour {
-    async fn with_config(config: Config) -> Self {
+    pub(super) async fn with_config(config: Config) -> Self {
         let world = World::with(config).await;
         let at_work = AtWork::begin(&world.app);
         Self { world, at_work, outside: tempfile::tempdir().unwrap() }
     }
 
     /// Registers a repository whose deployment fails; gives its id and the deployment.
-    async fn fails(&self, repository: &Value) -> (String, Value) {
+    pub(super) async fn fails(&self, repository: &Value) -> (String, Value) {
         let made = data(&self.post("/repositories", repository).await, 201);
         let deployment = self.first_deployment().await;
         let ended = self.end_of(&deployment).await;
@@ -69,7 +69,7 @@ impl Harbour {
     }
 
     /// An analysis of the failure that suggests this diff.
-    async fn analysed(
+    pub(super) async fn analysed(
         &self,
         repository: &str,
         deployment: &Value,
@@ -113,7 +113,7 @@ impl Harbour {
         }
     }
 
-    async fn fix_events(&self) -> Vec<Value> {
+    pub(super) async fn fix_events(&self) -> Vec<Value> {
         let path = format!("{}/events?limit=200", super::ORG);
         let listed = self.send(get(&path).by(self.ada())).await;
         let events = listed.body["data"].as_array().cloned().unwrap_or_default();

@@ -8,6 +8,7 @@ use berth_server::config::Config;
 use serde_json::{Value, json};
 
 use super::{AtWork, Harbour, World, data};
+use crate::git::Origin;
 use crate::world::{call, get};
 
 const ORG: &str = super::ORG;
@@ -165,6 +166,78 @@ async fn a_hostile_answer_is_text_and_what_it_claims_is_checked() {
     );
     assert!(seen["suggestedFix"].is_null());
     harbour.close().await;
+}
+
+const DEPLOY: &str =
+    "#!/bin/sh\nset -e\nexport KEY=hunter2-hunter2-hunter2\necho deploying\nno-such-tool-at-all\n";
+const MENDED: &str = "diff --git a/deploy.sh b/deploy.sh\n--- a/deploy.sh\n+++ b/deploy.sh\n@@ -4,2 +4,2 @@\n echo deploying\n-no-such-tool-at-all\n+true\n";
+const AUTOMATION: &str = "diff --git a/.github/workflows/x.yml b/.github/workflows/x.yml\nnew file mode 100644\n--- /dev/null\n+++ b/.github/workflows/x.yml\n@@ -0,0 +1 @@\n+on: push\n";
+
+/// What it says, with a change.
+fn suggesting(diff: &str) -> String {
+    let mut said: Value = serde_json::from_str(&said("The tool is not installed.", 1)).unwrap();
+    said["diff"] = json!(diff);
+    said.to_string()
+}
+
+/// A repository whose script fails; its step says which case it is.
+fn repository(case: &str) -> Origin {
+    let origin = Origin::new();
+    let definition = format!(
+        "version: 1\npipeline:\n  name: Shop\n  tracks: main\n  stages: [{{ name: staging }}]\n  steps:\n    - {{ name: Deploy, type: script, params: {{ run: 'sh deploy.sh .env {case}' }} }}\n"
+    );
+    origin.write(".berth/shop/pipeline.yaml", &definition);
+    origin.write("deploy.sh", DEPLOY);
+    origin.write(".env", "PRIVATE=nobody-reads-this\n");
+    origin.write("unnamed.sh", "echo nobody-names-this\n");
+    origin.commit("a script that needs a tool");
+    origin
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_sees_the_files_that_the_failure_names_and_its_diff_is_checked_like_any_other() {
+    let leaking = MENDED.replace("+true", "+echo hunter2-hunter2-hunter2");
+    let misfit = MENDED.replace("-no-such-tool-at-all", "-another-tool");
+    let cases = [
+        ("case-good", MENDED, None),
+        ("case-automation", AUTOMATION, Some("continuous integration")),
+        ("case-misfit", misfit.as_str(), Some("does not fit the commit")),
+        ("case-leaking", leaking.as_str(), Some("value of a secret")),
+        ("case-nonsense", "just delete everything", Some("cannot be read")),
+    ];
+    let answers: Vec<_> = cases.iter().map(|(case, diff, _)| (*case, suggesting(diff))).collect();
+    let Some(mock) = Mock::start(&answers, &[]) else { return };
+    for (case, diff, refused) in cases {
+        let harbour = harbour().await;
+        let secret = json!({"name": "DEPLOY_KEY", "value": "hunter2-hunter2-hunter2"});
+        assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
+        harbour.uses(&mock, "anthropic", json!({})).await;
+        let origin = repository(case);
+        data(&harbour.post("/repositories", &json!({"url": origin.url().as_str()})).await, 201);
+        let failed = harbour.first_deployment().await;
+        harbour.end_of(&failed).await;
+        let path = format!("/deployments/{failed}/analyses");
+        let would = data(&harbour.post(&path, &json!({"preview": true})).await, 200);
+        let asked = harbour.ask(&failed).await;
+        let seen = harbour.looked_into(asked["id"].as_str().unwrap()).await;
+        assert_eq!(seen["analyser"], "anthropic/test-model", "{seen}");
+        for body in [&would["body"], &seen["requests"][0]["body"]] {
+            let body = body.as_str().unwrap();
+            assert!(body.contains("echo deploying") && body.contains("export KEY=***"), "{body}");
+            for never in ["hunter2", "nobody-reads-this", "nobody-names-this"] {
+                assert!(!body.contains(never), "{body}");
+            }
+        }
+        let note = seen["note"].as_str().unwrap_or_default();
+        assert!(note.contains(refused.unwrap_or_default()) && !note.contains("hunter2"), "{case}: {seen}");
+        let expected = if refused.is_none() { json!(diff) } else { Value::Null };
+        assert_eq!(seen["suggestedFix"]["diff"], expected, "{case}: {seen}");
+        assert_eq!(seen["note"].is_null(), refused.is_none(), "{seen}");
+        let path = format!("/analyses/{}/pull-request", seen["id"].as_str().unwrap());
+        let proposed = harbour.post(&path, &json!({})).await;
+        assert_eq!(proposed.status, if refused.is_none() { 202 } else { 409 }, "{}", proposed.text);
+        harbour.close().await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use berth_server::forge::{ForgeError, PullRequest};
+use berth_core::time::Timestamp;
+use berth_server::forge::{Fate, ForgeError, PullRequest};
 use serde_json::json;
 
 use super::{BRANCHES, Double, LIMIT, NEW, client};
@@ -66,6 +67,35 @@ fn a_double_of_gitea_is_asked_as_gitea_wants_it() {
     assert_eq!(asked[3].headers["authorization"], format!("token {TOKEN}"));
     let sent = json!({"title": NEW.title, "body": NEW.body, "head": BRANCHES.head, "base": "main"});
     assert_eq!(asked[3].body, sent);
+}
+
+#[test]
+fn each_forge_says_in_its_own_words_what_became_of_one() {
+    let time = "2026-11-15T09:30:00Z";
+    let at = Timestamp::parse(time).ok();
+    let merged = json!({"state": "closed", "merged": true, "merged_at": time, "closed_at": time});
+    let closed = json!({"state": "closed", "merged": false, "merged_at": null, "closed_at": time});
+    let github = "GET /repos/acme/shop/pulls/7";
+    let gitlab = "GET /projects/acme%2Fshop/merge_requests/7";
+    for (kind, line, said, fate) in [
+        ("github", github, json!({"state": "open", "merged_at": null}), Ok(Fate::Open)),
+        ("github", github, merged.clone(), Ok(Fate::Merged(at))),
+        ("github", github, closed.clone(), Ok(Fate::Closed(at))),
+        ("gitea", github, json!({"state": "open"}), Ok(Fate::Open)),
+        ("gitea", github, merged, Ok(Fate::Merged(at))),
+        ("gitea", github, closed, Ok(Fate::Closed(at))),
+        ("gitlab", gitlab, json!({"state": "opened"}), Ok(Fate::Open)),
+        ("gitlab", gitlab, json!({"state": "locked"}), Ok(Fate::Open)),
+        ("gitlab", gitlab, json!({"state": "merged", "merged_at": time}), Ok(Fate::Merged(at))),
+        ("gitlab", gitlab, json!({"state": "closed", "closed_at": "soon"}), Ok(Fate::Closed(None))),
+        ("gitlab", gitlab, json!({"state": "gone"}), Err(ForgeError::Odd)),
+        ("github", github, json!([]), Err(ForgeError::Odd)),
+    ] {
+        let body = said.to_string();
+        let forge = Double::start(move |_| (200, body.clone()));
+        assert_eq!(client(kind, &forge.url, TOKEN, LIMIT).get(7), fate, "{kind}: {said}");
+        assert_eq!(forge.lines(), [line]);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! GitHub, emulated; and GitHub's own description of its API, which every request obeys.
 
-use berth_server::forge::ForgeError;
+use berth_server::forge::{Fate, ForgeError};
 use serde_json::{Value, json};
 
 use super::npm::{Served, file};
@@ -20,8 +20,14 @@ pub(crate) fn github() -> Option<Served> {
 
 /// As a person asks it.
 pub(crate) fn asked(url: &str, path: &str, body: Option<&Value>) -> Value {
+    let method = if body.is_some() { "POST" } else { "GET" };
+    told(url, method, path, body)
+}
+
+/// As a person asks it, by any method.
+pub(crate) fn told(url: &str, method: &str, path: &str, body: Option<&Value>) -> Value {
     let mut command = std::process::Command::new("curl");
-    command.args(["--silent", "--show-error", "--max-time", "30", "--header"]);
+    command.args(["--silent", "--show-error", "--max-time", "30", "--request", method, "--header"]);
     command.arg(format!("Authorization: Bearer {TOKEN}")).arg(format!("{url}{path}"));
     if let Some(body) = body {
         command.args(["--header", "Content-Type: application/json", "--data", &body.to_string()]);
@@ -49,6 +55,28 @@ fn an_emulated_github_opens_one_pull_request_and_finds_it_again() {
     assert_eq!((&seen["head"]["ref"], &seen["base"]["ref"]), (&json!(BRANCHES.head), &json!("main")));
     let elsewhere = client_elsewhere(&github.url);
     assert_eq!(elsewhere.open(NEW), Err(ForgeError::NotFound));
+    assert_eq!(elsewhere.get(opened.number), Err(ForgeError::NotFound));
+}
+
+#[test]
+fn an_emulated_github_says_what_became_of_a_pull_request() {
+    let Some(github) = github() else { return };
+    let client = at_admin(&github.url, TOKEN);
+    let opened = client.open(NEW).unwrap();
+    assert_eq!(client.get(opened.number), Ok(Fate::Open));
+    let path = format!("/repos/admin/shop/pulls/{}", opened.number);
+    told(&github.url, "PATCH", &path, Some(&json!({"state": "closed"})));
+    assert!(
+        matches!(client.get(opened.number), Ok(Fate::Closed(Some(_)))),
+        "{:?}",
+        client.get(opened.number)
+    );
+    let another = client.open(NEW).unwrap();
+    assert_ne!(another.number, opened.number);
+    let path = format!("/repos/admin/shop/pulls/{}/merge", another.number);
+    let merged = told(&github.url, "PUT", &path, Some(&json!({})));
+    assert_eq!(merged["merged"], true, "{merged}");
+    assert!(matches!(client.get(another.number), Ok(Fate::Merged(Some(_)))));
 }
 
 fn client_elsewhere(url: &str) -> berth_server::forge::Client {
@@ -65,8 +93,9 @@ fn every_request_to_github_obeys_githubs_own_description() {
     let served = Served::start(&prism, &["mock", "--port", "PORT", "--host", "127.0.0.1", &described]);
     let client = at_admin(&served.url, TOKEN);
     client.find(BRANCHES).unwrap();
-    client.open(NEW).unwrap();
-    // What breaks the description is refused: the two above were really looked at.
+    let opened = client.open(NEW).unwrap();
+    client.get(opened.number).unwrap();
+    // What breaks the description is refused: the three above were really looked at.
     let wrong = asked(&served.url, "/repos/admin/shop/pulls", Some(&json!({"title": 1})));
     assert!(wrong["errors"].is_array() && wrong["number"].is_null(), "{wrong}");
 }

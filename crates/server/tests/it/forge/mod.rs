@@ -14,7 +14,7 @@ use berth_server::egress::{Egress, Policy, of_the_system};
 use berth_server::forge::{Branches, Client, NewPullRequest, Place};
 
 pub(crate) use double::Double;
-pub(crate) use emulated::{TOKEN, asked, github};
+pub(crate) use emulated::{TOKEN, asked, github, told};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -41,12 +41,13 @@ export function ResolveDialog({ org, deploymentId, stepId, name, onClose }: Prop
       }
     >
       <Text size="sm">
-        The server was stopped in the middle of it. Read its log, look at the target, and say what you found.
+        Nobody saw its end: it was cut off, or gave no answer. Read its log, look at the target, and say what
+        you found.
       </Text>
       <Radio.Group label="Outcome" value={outcome} onChange={value => setOutcome(value as Outcome)}>
         <Stack gap={8} mt={6}>
-          {OUTCOMES.map(each => (
-            <Radio key={each.value} {...each} />
+          {OUTCOMES.map((each, at) => (
+            <Radio key={each.value} {...each} data-autofocus={at === 0 || undefined} />
           ))}
         </Stack>
       </Radio.Group>

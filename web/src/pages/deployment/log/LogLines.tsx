@@ -13,6 +13,8 @@ const BOX_PX_MIN = 3 * LINE_PX;
 /** Lines beyond the edge that are drawn, and loaded, before they are needed. */
 const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
+/** Above the line a log opens at, some are shown that lead to it; the log itself may begin low in a window. */
+const ABOVE_PX = 8 * LINE_PX;
 /** What flies past is not loaded. */
 const SETTLE_MS = 60;
 /** Less than this is a browser's rounding, not a person who scrolls. */
@@ -49,8 +51,14 @@ export function LogLines(props: Props) {
   useEffect(() => () => clearTimeout(settle.current), []);
 
   useEffect(() => {
-    if (isFollowing && rows.count > 0) handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
-  }, [isFollowing, rows.count, handle]);
+    if (!isFollowing || rows.count === 0) return;
+    handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
+    // The newest line is drawn a moment later, and there was no room to scroll to it before.
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(() => scroller?.scrollTo({ top: scroller.scrollHeight }));
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [isFollowing, rows.count, handle, scroller]);
 
   const { onFollow } = props;
   useEffect(() => {
@@ -103,7 +111,9 @@ export function LogLines(props: Props) {
         totalCount={rows.count}
         fixedItemHeight={wrap ? undefined : LINE_PX}
         increaseViewportBy={AHEAD_PX}
-        initialTopMostItemIndex={{ index: start, align: isFollowing ? "end" : "center" }}
+        initialTopMostItemIndex={
+          isFollowing ? { index: start, align: "end" } : { index: start, align: "start", offset: -ABOVE_PX }
+        }
         rangeChanged={range => {
           seen.current = [range.startIndex, range.endIndex];
           look();

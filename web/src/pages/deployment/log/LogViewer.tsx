@@ -1,10 +1,8 @@
-import { ActionIcon, Box, Group, Skeleton, Stack, Text } from "@mantine/core";
-import { IconDownload, IconLink, IconTextWrap } from "@tabler/icons-react";
+import { Box, Group, Skeleton, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { VirtuosoHandle } from "react-virtuoso";
-import { findLines, type LogSource, logAddress } from "@/data/logs";
-import { tell } from "@/ui/notify";
+import { findLines, type LogSource } from "@/data/logs";
 import { ProblemPanel } from "@/ui/Problem";
 import { failingLine } from "./failing";
 import { foldedAtFirst, groupAt, Rows } from "./folds";
@@ -13,6 +11,8 @@ import styles from "./log.module.css";
 import { Matches } from "./Matches";
 import { press, type Range, readRange, writeRange } from "./range";
 import { Search } from "./Search";
+import { Tools } from "./Tools";
+import { type Jump, useJump } from "./useJump";
 import { useLog } from "./useLog";
 
 const MATCHES_MAX = 1_000;
@@ -25,6 +25,7 @@ type Props = {
   name: string;
   hasFailed: boolean;
   view: LogView;
+  jump: Jump | null;
   onView: (view: LogView) => void;
 };
 
@@ -45,7 +46,8 @@ export default function LogViewer(props: Props) {
   return <OpenLog {...props} log={log} />;
 }
 
-function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: ReturnType<typeof useLog> }) {
+function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
+  const { source, name, hasFailed, view, jump, onView, log } = props;
   const { book, state, groups } = log;
   const chosen = readRange(view.lines);
   const q = view.q ?? "";
@@ -107,6 +109,11 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
     if (failing !== null && isFollowing) goTo(failing);
   }, [failing, isFollowing, goTo]);
 
+  const frame = useRef<HTMLDivElement>(null);
+  const goToNow = useRef(goTo);
+  goToNow.current = goTo;
+  useJump(frame, jump, goToNow);
+
   const choose = (range: Range) => onView({ ...view, lines: writeRange(range) });
   const chosenNow = useRef(chosen);
   chosenNow.current = chosen;
@@ -131,7 +138,12 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
 
   const start = rows.rowOf(chosen?.from ?? failing ?? (state.isComplete ? 1 : state.lines));
   return (
-    <div className={styles.frame} data-log-lines={state.lines} data-log-complete={state.isComplete}>
+    <div
+      ref={frame}
+      className={styles.frame}
+      data-log-lines={state.lines}
+      data-log-complete={state.isComplete}
+    >
       <Group className={styles.bar} gap="sm" justify="space-between">
         <Search
           q={q}
@@ -155,38 +167,7 @@ function OpenLog({ source, name, hasFailed, view, onView, log }: Props & { log: 
             {state.lines.toLocaleString()} {state.lines === 1 ? "line" : "lines"}
             {state.isComplete ? "" : isFollowing ? ", following" : ", running"}
           </Text>
-          <ActionIcon
-            title="Wrap long lines"
-            variant={wrap ? "light" : "subtle"}
-            color="gray"
-            aria-label="Wrap long lines"
-            aria-pressed={wrap}
-            onClick={() => setWrap(!wrap)}
-          >
-            <IconTextWrap size={16} />
-          </ActionIcon>
-          <ActionIcon
-            title={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
-            variant="subtle"
-            color="gray"
-            aria-label={chosen ? "Copy a link to these lines" : "Copy a link to this log"}
-            onClick={() =>
-              navigator.clipboard.writeText(window.location.href).then(() => tell("The link is copied."))
-            }
-          >
-            <IconLink size={16} />
-          </ActionIcon>
-          <ActionIcon
-            title="Download the raw log"
-            component="a"
-            variant="subtle"
-            color="gray"
-            href={logAddress(source, { raw: "true" })}
-            download
-            aria-label="Download the raw log"
-          >
-            <IconDownload size={16} />
-          </ActionIcon>
+          <Tools source={source} wrap={wrap} hasChosen={chosen !== null} onWrap={() => setWrap(!wrap)} />
         </Group>
       </Group>
       {matches.length > 0 && <Matches entries={matches} q={q} current={atMatch} onGo={show} />}

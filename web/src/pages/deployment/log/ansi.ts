@@ -5,6 +5,7 @@
  * read in light and dark, and everything else a terminal would obey is dropped.
  */
 import Anser from "anser";
+import { named } from "@/ui/shownText";
 
 /** What is drawn of one line; all of it is in the raw log. */
 export const LINE_CHARS_SHOWN_MAX = 4_000;
@@ -23,7 +24,6 @@ const OPERATING_SYSTEM_COMMANDS = /\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001
 const MOVES = /\u001b\[[0-9;:?<=>]*[ -/]*[@-ln-~]|\u001b[ -/]*[0-Z\\^-~]/g;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above
 const OTHER_CONTROLS = /[\u0000-\u0008\u000b-\u001a\u001c-\u001f\u007f-\u009f]/g;
-const TURNS_TEXT_AROUND = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 
 export function pieces(line: string): Piece[] {
   const cut = line.length > LINE_CHARS_SHOWN_MAX ? line.slice(0, LINE_CHARS_SHOWN_MAX) : line;
@@ -41,11 +41,7 @@ export function pieces(line: string): Piece[] {
 
 /** Without what a terminal would do besides colours; a line that was written over shows what it was last. */
 function plain(line: string): string {
-  const text = line
-    .replace(/\r+$/, "")
-    .replace(OPERATING_SYSTEM_COMMANDS, "")
-    .replace(MOVES, "")
-    .replace(TURNS_TEXT_AROUND, found => `[U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase()}]`);
+  const text = named(line.replace(/\r+$/, "").replace(OPERATING_SYSTEM_COMMANDS, "").replace(MOVES, ""));
   return text.slice(text.lastIndexOf("\r") + 1).replace(OTHER_CONTROLS, "");
 }
 

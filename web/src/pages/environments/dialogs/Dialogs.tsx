@@ -1,3 +1,4 @@
+import { useState } from "react";
 import type { Environment } from "@/api/types";
 import type { Where } from "@/data/environments";
 import type { Doing } from "../EnvironmentActions";
@@ -16,7 +17,8 @@ export type HoldDialogProps = DialogProps & { lock: NonNullable<Environment["loc
 
 /** The dialog of what somebody is about to do. Loaded when the first one opens. */
 export default function Dialogs({ doing, ...rest }: Props) {
-  const { lock } = rest.environment;
+  // The hold may end, by this very dialog or by others, while it is open: it stays the dialog of that hold.
+  const [lock] = useState(rest.environment.lock);
   if (doing === "claim") return <ClaimDialog {...rest} />;
   if (doing === "wait") return <ClaimDialog {...rest} inLine />;
   if (!lock) return <ClaimDialog {...rest} />;

@@ -1,7 +1,8 @@
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { Compartment, EditorState, type Extension, RangeSetBuilder } from "@codemirror/state";
-import { Decoration, EditorView, lineNumbers, type ViewUpdate } from "@codemirror/view";
+import { Decoration, EditorView, keymap, lineNumbers, type ViewUpdate } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef, useState } from "react";
 import type { components } from "@/api/schema.gen";
@@ -53,6 +54,7 @@ export function YamlView({ text, marks, onChange }: Props) {
       colours,
       marked.of([]),
       EditorView.contentAttributes.of({ "aria-label": "Definition", tabindex: "0" }),
+      isReadOnly ? [] : [history(), keymap.of([...defaultKeymap, ...historyKeymap])],
       EditorState.readOnly.of(isReadOnly),
       EditorView.editable.of(!isReadOnly),
       EditorView.updateListener.of((update: ViewUpdate) => {

@@ -1,4 +1,4 @@
-//! Lists the files of the built dashboard for `dashboard.rs`. Runs no other program: without `web/dist` the list is empty.
+//! The files of the built dashboard, for `http/dashboard.rs`. Runs no other program: without `web/dist` the list is empty.
 
 use std::collections::hash_map::DefaultHasher;
 use std::error::Error;
@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 
 const FILES_MAX: usize = 2_000;
 
-fn main() -> Result<(), Box<dyn Error>> {
-    let dist = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR")?).join("../../web/dist");
-    println!("cargo:rerun-if-changed=build.rs");
+pub(crate) fn list(root: &Path, out: &Path) -> Result<(), Box<dyn Error>> {
+    let dist = root.join("web/dist");
     // The directory is always there, for a placeholder in it is: a missing one would mean a new build every time.
     println!("cargo:rerun-if-changed={}", dist.display());
     let mut paths = Vec::new();
@@ -24,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         entry(&mut list, &dist.canonicalize()?, path)?;
     }
     list.push_str("]\n");
-    fs::write(PathBuf::from(std::env::var("OUT_DIR")?).join("dashboard_files.rs"), list)?;
+    fs::write(out.join("dashboard_files.rs"), list)?;
     Ok(())
 }
 

@@ -1,8 +1,8 @@
-//! `berth event`: the history on this machine.
+//! An export of the history, checked without a server.
 
 use std::fs::File;
 use std::io::BufReader;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -10,29 +10,13 @@ use berth_store::chain::Head;
 use berth_store::chain::export::{Checked, verify};
 use serde_json::json;
 
-use super::say;
+use crate::output::say;
 
-#[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    /// Check an export without a server: any edit, removal, insertion or swap is found, and where
-    Verify {
-        /// The file, as GET …/events/export gave it
-        file: PathBuf,
-        /// A head kept elsewhere: then a history that was cut or written anew is found, too
-        #[arg(long, value_name = "SEQUENCE:HASH")]
-        head: Option<Head>,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-}
-
-pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
-    let Command::Verify { file, head, json } = command;
+pub(super) fn run(file: &Path, head: Option<&Head>, json: bool) -> anyhow::Result<ExitCode> {
     let name = file.display().to_string();
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
-    let checked = verify(BufReader::new(opened), head.clone()).with_context(|| name.clone())?;
-    say(&if *json { as_json(&checked).to_string() } else { for_people(&checked, &name) })?;
+    let checked = verify(BufReader::new(opened), head.cloned()).with_context(|| name.clone())?;
+    say(&if json { as_json(&checked).to_string() } else { for_people(&checked, &name) })?;
     Ok(if checked.verdict.problem.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

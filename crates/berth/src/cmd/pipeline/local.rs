@@ -1,7 +1,7 @@
-//! `berth pipeline`: definitions on this machine.
+//! Definitions on this machine, without a server.
 
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -11,51 +11,18 @@ use berth_core::pipeline::{Diagnostic, Parsed, Severity, parse, schema};
 use berth_server::app::{PlanFacts, plan_definition, wire_diagnostic};
 
 use super::plan_text::plan_text;
-use super::say;
+use crate::output::say;
 
-#[derive(clap::Subcommand)]
-pub(crate) enum Command {
-    /// Check a definition without a server: every error, where it is, and what to write instead
-    Validate {
-        /// The file, for example .berth/shop/pipeline.yaml
-        file: PathBuf,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show what a definition would do without a server: stages, steps, and what they are given
-    Plan {
-        /// The file, for example .berth/shop/pipeline.yaml
-        file: PathBuf,
-        /// One of its environments; through all stages when left out
-        #[arg(long, value_name = "NAME", value_parser = environment)]
-        environment: Option<EnvName>,
-        /// What the plan is for
-        #[arg(long, value_name = "ID", value_parser = commit)]
-        commit: Option<CommitId>,
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the JSON Schema of a definition, for editors
-    Schema,
+pub(super) fn print_schema() -> anyhow::Result<ExitCode> {
+    say(&serde_json::to_string_pretty(&schema())?)?;
+    Ok(ExitCode::SUCCESS)
 }
 
-pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Validate { file, json } => validate(file, *json),
-        Command::Plan { file, environment, commit, json } => {
-            let known = PlanFacts { commit: commit.clone(), ..PlanFacts::default() };
-            plan(file, environment.as_ref(), known, *json)
-        }
-        Command::Schema => {
-            say(&serde_json::to_string_pretty(&schema())?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+pub(super) fn is_valid(source: &str) -> bool {
+    parse(source).definition.is_some()
 }
 
-fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub(super) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let (name, source) = read(file)?;
     let parsed = parse(&source);
     let valid = parsed.definition.is_some();
@@ -69,7 +36,7 @@ fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
 }
 
 /// A definition with errors has no plan: its errors are told as `validate` tells them.
-fn plan(
+pub(super) fn plan(
     file: &Path,
     environment: Option<&EnvName>,
     known: PlanFacts,
@@ -84,17 +51,17 @@ fn plan(
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(file: &Path) -> anyhow::Result<(String, String)> {
+pub(super) fn read(file: &Path) -> anyhow::Result<(String, String)> {
     let name = file.display().to_string();
     let source = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     Ok((name, source))
 }
 
-fn environment(text: &str) -> Result<EnvName, InvalidName> {
+pub(super) fn environment(text: &str) -> Result<EnvName, InvalidName> {
     EnvName::parse(text)
 }
 
-fn commit(text: &str) -> Result<CommitId, InvalidName> {
+pub(super) fn commit(text: &str) -> Result<CommitId, InvalidName> {
     CommitId::parse(text)
 }
 

@@ -1,0 +1,64 @@
+//! Names of files as git writes them in a diff: in quotes, as C has them, where they are more than plain ASCII.
+
+use std::fmt::Write as _;
+
+/// Signs that have a letter of their own.
+const LETTERS: &[(u8, u8)] = &[
+    (7, b'a'),
+    (8, b'b'),
+    (b'\t', b't'),
+    (b'\n', b'n'),
+    (11, b'v'),
+    (12, b'f'),
+    (b'\r', b'r'),
+    (b'"', b'"'),
+    (b'\\', b'\\'),
+];
+
+/// A name with what stands before it, `a/` or `b/`.
+pub(super) fn quoted(side: &str, path: &str) -> String {
+    let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
+    if path.bytes().all(is_plain) {
+        return format!("{side}{path}");
+    }
+    let mut out = format!("\"{side}");
+    for byte in path.bytes() {
+        match LETTERS.iter().find(|(sign, _)| *sign == byte) {
+            Some((_, letter)) => out.extend(['\\', char::from(*letter)]),
+            None if is_plain(byte) => out.push(char::from(byte)),
+            None => {
+                let _ = write!(out, "\\{byte:03o}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A name in quotes and what comes after it; `None`: it is not written as git writes it.
+pub(super) fn unquoted(text: &str) -> Option<(String, &str)> {
+    let inside = text.strip_prefix('"')?;
+    let (mut bytes, mut at) = (Vec::new(), 0);
+    let next = |at: usize| inside.as_bytes().get(at).copied();
+    loop {
+        match next(at)? {
+            b'"' => return Some((String::from_utf8(bytes).ok()?, inside.get(at + 1..)?)),
+            b'\\' => {
+                let letter = next(at + 1)?;
+                if let Some((sign, _)) = LETTERS.iter().find(|(_, known)| *known == letter) {
+                    bytes.push(*sign);
+                    at += 2;
+                } else {
+                    let digits = inside.get(at + 1..at + 4)?;
+                    let is_octal = digits.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+                    bytes.push(is_octal.then(|| u8::from_str_radix(digits, 8).ok()).flatten()?);
+                    at += 4;
+                }
+            }
+            byte => {
+                bytes.push(byte);
+                at += 1;
+            }
+        }
+    }
+}

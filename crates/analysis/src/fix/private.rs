@@ -1,0 +1,104 @@
+//! Files that hold secrets, by what they are called and by what is in them. They are shown to nobody.
+
+const DIRECTORIES: &[&str] =
+    &[".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".gcloud", "secrets", ".secrets", "private"];
+/// Beginnings of file names.
+const BEGINNINGS: &[&str] = &[
+    ".env",
+    "env.",
+    "id_rsa",
+    "id_dsa",
+    "id_ecdsa",
+    "id_ed25519",
+    "credential",
+    ".credential",
+    "secret",
+    ".secret",
+    "password",
+    ".password",
+    ".htpasswd",
+    ".netrc",
+    "_netrc",
+    ".npmrc",
+    ".yarnrc",
+    ".pypirc",
+    "pip.conf",
+    ".pgpass",
+    ".my.cnf",
+    ".git-credentials",
+    ".dockercfg",
+    ".dockerconfig",
+    ".vault",
+    "vault.",
+    "kubeconfig",
+    "service-account",
+    "service_account",
+    "master.key",
+    "terraform.rc",
+    ".terraformrc",
+];
+const ENDS: &[&str] = &[
+    ".env",
+    ".pem",
+    ".key",
+    ".p8",
+    ".p12",
+    ".pfx",
+    ".jks",
+    ".keystore",
+    ".kdbx",
+    ".ppk",
+    ".asc",
+    ".gpg",
+    ".age",
+    ".tfstate",
+    ".tfstate.backup",
+    ".tfvars",
+    ".tfvars.json",
+    ".secret",
+    ".secrets",
+    ".enc",
+    ".ovpn",
+    "-credentials.json",
+    "_rsa",
+];
+/// What such files begin with, whatever they are called.
+const INSIDE: &[&str] = &["PRIVATE KEY-----", "$ANSIBLE_VAULT;", "PuTTY-User-Key-File", "\"private_key\":"];
+
+/// Whether a file looks as if it held secrets. Compared without regard to case.
+pub fn is_private(path: &str, content: &str) -> bool {
+    let lower = path.to_lowercase();
+    let (directories, name) = lower.rsplit_once('/').unwrap_or(("", &lower));
+    directories.split('/').any(|part| DIRECTORIES.contains(&part))
+        || BEGINNINGS.iter().any(|known| name.starts_with(known))
+        || ENDS.iter().any(|known| name.ends_with(known))
+        || INSIDE.iter().any(|words| content.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_with_secrets_are_known_by_their_names_and_by_what_is_in_them() {
+        for path in [
+            ".env",
+            "app/.env.production",
+            "prod.env",
+            "ops/Server.PEM",
+            ".ssh/config",
+            "secrets/db.yaml",
+            "deploy/id_ed25519",
+            ".npmrc",
+            "terraform.tfstate",
+            "config/master.key",
+            "gcp-credentials.json",
+        ] {
+            assert!(is_private(path, ""), "{path}");
+        }
+        for path in ["deploy.sh", "src/environment.rs", "Makefile", "keys.md", "docs/private-use.md"] {
+            assert!(!is_private(path, "echo hi"), "{path}");
+        }
+        assert!(is_private("notes.txt", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb"));
+    }
+}

@@ -1,0 +1,233 @@
+//! `berth deploy`, `berth status` and `berth deployment`: deployments through the stages.
+
+use std::process::ExitCode;
+
+use berth_api::deployment::{BypassNew, Deployment, New, Resolve, Retry, RollbackNew};
+use berth_api::pipeline::Because;
+
+use super::commit::commit_id;
+use super::watch;
+use crate::client::{Client, Failure, Remote, escaped};
+use crate::output::words::{ago, between};
+use crate::output::{Output, harmless, or_dash, word};
+
+#[derive(clap::Args)]
+pub(crate) struct Deploy {
+    #[command(flatten)]
+    remote: Remote,
+    /// Id or slug of the pipeline
+    #[arg(env = "BERTH_PIPELINE")]
+    pipeline: String,
+    /// A commit; HEAD is that of the repository you are in [default: the head of the tracked branch]
+    commit: Option<String>,
+    /// A branch or tag, in place of a commit
+    #[arg(long = "ref", conflicts_with = "commit", value_name = "REF")]
+    reference: Option<String>,
+    /// What for
+    #[arg(long, short = 'm')]
+    why: Option<String>,
+    /// Pass windows, approvals and pauses, and say why nobody can be waited for
+    #[arg(long, value_name = "REASON")]
+    bypass: Option<String>,
+    /// Do not wait for its end
+    #[arg(long)]
+    detach: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Status {
+    #[command(flatten)]
+    remote: Remote,
+    /// Id of a deployment, or a pipeline for its newest one
+    which: String,
+    /// Until it has ended; the exit code says how
+    #[arg(long, short)]
+    watch: bool,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Newest first
+    List {
+        /// Of this pipeline alone
+        #[arg(long, short, env = "BERTH_PIPELINE")]
+        pipeline: Option<String>,
+        /// For example running
+        #[arg(long)]
+        status: Option<String>,
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=2000))]
+        limit: u16,
+    },
+    /// Stages, steps, and what it waits for
+    Show { id: String },
+    /// Stop it, or one stage of it
+    Cancel {
+        id: String,
+        #[arg(long)]
+        stage: Option<String>,
+        #[arg(long, short = 'm')]
+        why: Option<String>,
+    },
+    /// Try a failed stage again
+    Retry {
+        id: String,
+        /// [default: the stage that failed]
+        #[arg(long)]
+        stage: Option<String>,
+        /// Also what succeeded
+        #[arg(long)]
+        from_start: bool,
+    },
+    /// Put a stage back to what it had before
+    Rollback {
+        id: String,
+        stage: String,
+        /// A deployment that succeeded there [default: the last good one]
+        #[arg(long, value_name = "ID")]
+        to: Option<String>,
+        #[arg(long, short = 'm')]
+        why: Option<String>,
+    },
+    /// Say what became of a step whose outcome nobody knows
+    Resolve {
+        id: String,
+        /// The step's id (stp_…)
+        step: String,
+        outcome: Outcome,
+    },
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Outcome {
+    /// It took effect: go on
+    Ran,
+    /// Run it again
+    Retry,
+    /// It failed
+    Fail,
+}
+
+pub(crate) fn deploy(args: &Deploy) -> anyhow::Result<ExitCode> {
+    let client = args.remote.client()?;
+    let out = args.remote.output();
+    let body = New {
+        commit_id: args.commit.as_deref().map(commit_id).transpose()?,
+        reference: args.reference.clone(),
+        reason: args.why.clone(),
+        bypass: args.bypass.clone().map(|reason| BypassNew { reason }),
+    };
+    let started =
+        client.post::<Deployment>(&format!("/pipelines/{}/deployments", escaped(&args.pipeline)), &body)?;
+    if args.detach {
+        out.told(&started.raw, || watch::line(&client, &started.data))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    watch::to_the_end(&client, &out, &started.data.id)
+}
+
+pub(crate) fn status(args: &Status) -> anyhow::Result<ExitCode> {
+    let client = args.remote.client()?;
+    let out = args.remote.output();
+    let id = newest(&client, &args.which)?;
+    if args.watch { watch::to_the_end(&client, &out, &id) } else { watch::show(&client, &out, &id) }
+}
+
+/// A deployment's id as it is; of a pipeline, that of its newest one.
+pub(super) fn newest(client: &Client, which: &str) -> anyhow::Result<String> {
+    if which.starts_with("dep_") {
+        return Ok(which.to_owned());
+    }
+    let found: Vec<Deployment> = client.list(&format!("/pipelines/{}/deployments", escaped(which)), 1)?.data;
+    let newest = found.into_iter().next();
+    Ok(newest.ok_or_else(|| Failure::NotFound(format!("nothing was deployed by {which} yet")))?.id)
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let client = args.remote.client()?;
+    let out = args.remote.output();
+    match &args.command {
+        Command::List { pipeline, status, limit } => {
+            return list(&client, &out, pipeline.as_deref(), status.as_deref(), usize::from(*limit));
+        }
+        Command::Show { id } => return watch::show(&client, &out, id),
+        Command::Cancel { id, stage, why } => {
+            let of = stage.as_ref().map_or_else(String::new, |stage| format!("/stages/{}", escaped(stage)));
+            change(&client, &out, id, &format!("{of}/cancel"), &Because { reason: why.clone() })
+        }
+        Command::Retry { id, stage, from_start } => {
+            let stage = match stage {
+                Some(stage) => stage.clone(),
+                None => failed_stage(&client, id)?,
+            };
+            let from = from_start.then(|| "start".to_owned());
+            change(&client, &out, id, &format!("/stages/{}/retry", escaped(&stage)), &Retry { from })
+        }
+        Command::Rollback { id, stage, to, why } => {
+            let body = RollbackNew { to: to.clone(), reason: why.clone() };
+            change(&client, &out, id, &format!("/stages/{}/rollback", escaped(stage)), &body)
+        }
+        Command::Resolve { id, step, outcome } => {
+            let outcome = match outcome {
+                Outcome::Ran => "ran",
+                Outcome::Retry => "retry",
+                Outcome::Fail => "fail",
+            };
+            let body = Resolve { outcome: outcome.to_owned() };
+            change(&client, &out, id, &format!("/steps/{}/resolve", escaped(step)), &body)
+        }
+    }?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn change(
+    client: &Client,
+    out: &Output,
+    id: &str,
+    what: &str,
+    body: &impl serde::Serialize,
+) -> anyhow::Result<()> {
+    let changed = client.post::<Deployment>(&format!("{}{what}", watch::path(id)), body)?;
+    out.told(&changed.raw, || watch::line(client, &changed.data))
+}
+
+fn failed_stage(client: &Client, id: &str) -> anyhow::Result<String> {
+    let found: Deployment = client.get(&watch::path(id))?.data;
+    let failed = found.stages.into_iter().find(|it| it.status == berth_api::deployment::StageStatus::Failed);
+    Ok(failed.ok_or_else(|| Failure::Unclear("no stage of it failed: name one with --stage".into()))?.name)
+}
+
+fn list(
+    client: &Client,
+    out: &Output,
+    pipeline: Option<&str>,
+    status: Option<&str>,
+    count: usize,
+) -> anyhow::Result<ExitCode> {
+    let of = pipeline.map_or_else(String::new, |it| format!("/pipelines/{}", escaped(it)));
+    let filter = status.map_or_else(String::new, |it| format!("?status={}", escaped(it)));
+    let found = client.list::<Deployment>(&format!("{of}/deployments{filter}"), count)?;
+    let row = |it: &Deployment| {
+        vec![
+            format!("#{}", it.number),
+            word(it.status),
+            harmless(&it.commit_id),
+            or_dash(it.env_name.as_deref()),
+            harmless(&it.actor.name),
+            ago(&it.created_at),
+            or_dash(between(it.started_at.as_deref(), it.finished_at.as_deref()).as_deref()),
+            it.id.clone(),
+        ]
+    };
+    let rows = found.data.iter().map(row).collect();
+    let heading = ["no.", "status", "commit", "environment", "by", "asked", "took", "id"];
+    out.table(&found.raw, &heading, rows, "Nothing was deployed yet. `berth deploy PIPELINE COMMIT` does.")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,234 @@
+//! Getting an environment: when it is free, in line, or from somebody.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use berth_api::environment::Lock;
+use berth_api::session::{Claimed, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus};
+
+use super::hold::{self, Undo};
+use super::place::{Named, Place};
+use crate::client::{Client, Failure, Reply, exit_code};
+use crate::cmd::commit::commit_id;
+use crate::cmd::watch;
+use crate::output::words::{ago, ahead, clock, length, seconds};
+use crate::output::{Live, Output, harmless};
+
+#[derive(clap::Args)]
+pub(super) struct Claim {
+    #[command(flatten)]
+    named: Named,
+    /// Deploy it once the environment is yours; HEAD is that of the repository you are in
+    #[arg(long)]
+    commit: Option<String>,
+    /// What for; everybody who looks sees it
+    #[arg(long, short = 'm')]
+    why: Option<String>,
+    /// Ends by itself after so long, for example 2h [default: as the definition says]
+    #[arg(long, value_parser = seconds, conflicts_with = "command")]
+    ttl: Option<i64>,
+    /// Wait in line while somebody holds it
+    #[arg(long)]
+    queue: bool,
+    /// How long to wait in line, for example 30m [default: 1h]
+    #[arg(long, value_parser = seconds, requires = "queue")]
+    wait: Option<i64>,
+    /// Do not deploy the commit; it is shown only
+    #[arg(long, requires = "commit")]
+    no_deploy: bool,
+    /// Wait neither in line nor for the deployment; a place in line is kept
+    #[arg(long, conflicts_with = "command")]
+    detach: bool,
+    /// Held only while this runs
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+#[derive(clap::Args)]
+pub(super) struct TakeOver {
+    #[command(flatten)]
+    named: Named,
+    /// Deploy it once the environment is yours; HEAD is that of the repository you are in
+    #[arg(long)]
+    commit: Option<String>,
+    /// Why: whoever loses it is told
+    #[arg(long, short = 'm', visible_alias = "reason")]
+    why: Option<String>,
+    /// Ends by itself after so long, for example 2h [default: as the definition says]
+    #[arg(long, value_parser = seconds)]
+    ttl: Option<i64>,
+    /// Only when the running deployment has ended
+    #[arg(long, conflicts_with = "grace")]
+    after_current: bool,
+    /// Only after so long, for example 5m
+    #[arg(long, value_parser = seconds)]
+    grace: Option<i64>,
+    /// Do not deploy the commit; it is shown only
+    #[arg(long, requires = "commit")]
+    no_deploy: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+}
+
+pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Result<ExitCode> {
+    let place = args.named.find(client)?;
+    let body = SessionNew {
+        commit_id: args.commit.as_deref().map(commit_id).transpose()?,
+        context: args.why.clone(),
+        ttl_seconds: if args.command.is_empty() { args.ttl } else { Some(hold::TTL_S) },
+        deploy: args.no_deploy.then_some(false),
+        queue: Some(args.queue),
+        wait_seconds: args.wait,
+    };
+    let undo = Undo::listen(client)?;
+    let claimed = client.post::<Claimed>(&format!("{}/sessions", place.path()), &body);
+    let session = match claimed.map_err(|error| told(error, &place))? {
+        Reply { data: Claimed::Session(session), raw, .. } => Reply { data: *session, raw, etag: None },
+        Reply { data: Claimed::Ticket(ticket), raw, .. } if args.detach => {
+            out.told(&raw, || waiting(&place, &ticket))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Reply { data: Claimed::Ticket(ticket), .. } => {
+            undo.set(ticket_path(&place, &ticket))?;
+            in_line(client, &place, *ticket)?
+        }
+    };
+    if args.command.is_empty() {
+        undo.forget();
+        return settled(client, out, &place, &session, args.detach);
+    }
+    undo.set(place.session(&session.data.session_id))?;
+    hold::run(client, &place, &session.data, &undo, &args.command)
+}
+
+/// Stands in line until it is their turn.
+fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result<Reply<Session>> {
+    let path = ticket_path(place, &ticket);
+    let mut live = Live::new();
+    let mut etag = String::new();
+    while ticket.status == TicketStatus::Waiting {
+        live.show(&waiting(place, &ticket));
+        if let Some(news) = client.changed::<Ticket>(&path, &etag)? {
+            etag = news.etag.unwrap_or_default();
+            ticket = news.data;
+        }
+    }
+    live.clear();
+    match (ticket.status, ticket.session_id) {
+        (TicketStatus::Granted, Some(session)) => client.get(&place.session(&session)),
+        (TicketStatus::Expired, _) => anyhow::bail!("the turn for {} did not come in time", place.name),
+        (_, _) => {
+            let cause = ticket.cause.map_or_else(String::new, |cause| format!(": {cause}"));
+            anyhow::bail!("the place in line for {} was given up{cause}", place.name)
+        }
+    }
+}
+
+fn ticket_path(place: &Place, ticket: &Ticket) -> String {
+    format!("{}/queue/{}", place.path(), ticket.ticket_id)
+}
+
+fn waiting(place: &Place, ticket: &Ticket) -> String {
+    let position = ticket.position.map_or_else(String::new, |position| format!(", place {position} in line"));
+    let eta =
+        ticket.eta_seconds.map_or_else(String::new, |eta| format!(", at the latest in {}", length(eta)));
+    let takeover =
+        ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", it is yours {}", ahead(at)));
+    format!("waiting for {}{position}{eta}{takeover} ({})", place.name, ticket.ticket_id)
+}
+
+/// It is theirs: says so, and waits for what it deploys.
+fn settled(
+    client: &Client,
+    out: &Output,
+    place: &Place,
+    session: &Reply<Session>,
+    detach: bool,
+) -> anyhow::Result<ExitCode> {
+    out.told(&session.raw, || {
+        let until = session.data.expires_at.as_ref().map_or_else(
+            || "until you release it".to_owned(),
+            |at| format!("until {} ({})", clock(at), ahead(at)),
+        );
+        format!("{} is yours, hold no. {}, {until}.\n{}", place.name, session.data.fence, place.page(client))
+    })?;
+    let first = session.data.deployment_history.first().map(|it| it.id.clone());
+    match session.data.deployment_id.clone().or(first) {
+        Some(id) if !detach && !out.json => watch::to_the_end(client, out, &id),
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+pub(super) fn take_over(client: &Client, out: &Output, args: &TakeOver) -> anyhow::Result<ExitCode> {
+    let place = args.named.find(client)?;
+    let seen = place.view(client)?;
+    if let Some(lock) = &seen.data.lock
+        && !args.yes
+        && !is_meant(&place, lock)?
+    {
+        return Ok(ExitCode::from(exit_code::INTERRUPTED));
+    }
+    let body = ForceClaim {
+        commit_id: args.commit.as_deref().map(commit_id).transpose()?,
+        context: args.why.clone(),
+        reason: args.why.clone(),
+        ttl_seconds: args.ttl,
+        deploy: args.no_deploy.then_some(false),
+        mode: match (args.after_current, args.grace) {
+            (true, _) => Some(ForceMode::AfterCurrentDeployment),
+            (_, Some(_)) => Some(ForceMode::Grace),
+            _ => None,
+        },
+        grace_seconds: args.grace,
+    };
+    // What they saw is what they take: nobody else who came meanwhile.
+    let etag = seen.data.lock.as_ref().and(seen.etag.as_deref());
+    match client.post_if::<Claimed>(&format!("{}/force-claim", place.path()), &body, etag)? {
+        Reply { data: Claimed::Session(session), raw, .. } => {
+            settled(client, out, &place, &Reply { data: *session, raw, etag: None }, false)
+        }
+        Reply { data: Claimed::Ticket(ticket), raw, .. } => {
+            out.told(&raw, || waiting(&place, &ticket))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Asks whoever can answer.
+fn is_meant(place: &Place, lock: &Lock) -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+        return Ok(true);
+    }
+    let why = lock.context.as_ref().map_or_else(String::new, |why| format!(" (“{}”)", harmless(why)));
+    let mut err = std::io::stderr();
+    write!(
+        err,
+        "{} holds {} since {} ({}){why}. Take it over? Their running work is stopped. [y/N] ",
+        harmless(&lock.holder.name),
+        place.name,
+        clock(&lock.claimed_at),
+        ago(&lock.claimed_at)
+    )?;
+    err.flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+/// A held environment, with what can be done about it.
+fn told(error: anyhow::Error, place: &Place) -> anyhow::Error {
+    match error.downcast::<Failure>() {
+        Ok(failure) if failure.code() == Some("environment_locked") => {
+            let name = format!("{}/{}", place.pipeline, place.name);
+            let hint = if failure.is_own() {
+                format!("Go on with `berth env deploy {name} COMMIT`, or let it go: berth env release {name}")
+            } else {
+                format!("Wait in line with --queue, or take it over: berth env take-over {name}")
+            };
+            failure.with_hint(hint).into()
+        }
+        Ok(failure) => failure.into(),
+        Err(error) => error,
+    }
+}

@@ -1,0 +1,316 @@
+//! A command that holds an environment while it runs, and lets go of it whatever happens.
+//!
+//! The hold is short and is made longer again and again: if this process is killed, it ends by itself within
+//! [`TTL_S`]. Cut off from the server for that long, the environment may be somebody else's, so the command is stopped
+//! before.
+
+use std::io::IsTerminal as _;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use berth_api::deployment::DeploymentStatus;
+use berth_api::session::{Extend, Session, SessionStatus};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::place::Place;
+use crate::client::{Client, Failure, exit_code};
+use crate::cmd::watch;
+use crate::output::{harmless, note};
+
+/// How long a hold lasts that nobody makes longer.
+pub(super) const TTL_S: i64 = 60;
+const TTL: Duration = Duration::from_secs(60);
+const EXTEND_EVERY: Duration = Duration::from_secs(20);
+const EXTEND_AGAIN: Duration = Duration::from_secs(2);
+/// Before the hold may be over, the command is told to stop.
+const STOP_BEFORE: Duration = Duration::from_secs(15);
+/// From TERM to KILL.
+const STOP_GRACE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is taken back when somebody interrupts, and the command that is told.
+#[derive(Clone)]
+pub(super) struct Undo {
+    client: Client,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    is_interrupted: bool,
+    /// The ticket or the session.
+    path: Option<String>,
+    child: Option<Child>,
+    /// Why the environment is no longer ours.
+    lost: Option<String>,
+    is_over: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Child {
+    pid: Pid,
+    has_group: bool,
+}
+
+impl Child {
+    // It may have ended: then there is nobody to tell.
+    fn tell(self, signal: Signal) {
+        let told = if self.has_group {
+            kill_process_group(self.pid, signal)
+        } else {
+            kill_process(self.pid, signal)
+        };
+        told.ok();
+    }
+}
+
+impl Undo {
+    /// Signals are heard from now on.
+    pub(super) fn listen(client: &Client) -> anyhow::Result<Self> {
+        let undo = Self { client: client.clone(), state: Arc::default() };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .context("cannot listen to signals")?;
+        let entered = runtime.enter();
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+        drop(entered);
+        let teller = undo.clone();
+        let listen = move || {
+            loop {
+                let heard = runtime.block_on(async {
+                    tokio::select! {
+                        _ = interrupt.recv() => Signal::INT,
+                        _ = terminate.recv() => Signal::TERM,
+                    }
+                });
+                teller.interrupted(heard);
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(listen)
+            .context("cannot listen to signals")?;
+        Ok(undo)
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// While a command runs it is told, and its end ends us. Before, what was got is given back.
+    fn interrupted(&self, heard: Signal) {
+        let mut state = self.state();
+        if let Some(child) = state.child {
+            // A second time it is meant.
+            let again = std::mem::replace(&mut state.is_interrupted, true);
+            child.tell(if again { Signal::KILL } else { heard });
+            return;
+        }
+        state.is_interrupted = true;
+        if state.is_over {
+            return;
+        }
+        if let Some(path) = state.path.take() {
+            give_back(&self.client, &path);
+            std::process::exit(i32::from(exit_code::INTERRUPTED));
+        }
+    }
+
+    /// From here on this is taken back. Whoever was interrupted before it was known is sent home now.
+    pub(super) fn set(&self, path: String) -> anyhow::Result<()> {
+        let mut state = self.state();
+        if state.is_interrupted {
+            give_back(&self.client, &path);
+            std::process::exit(i32::from(exit_code::INTERRUPTED));
+        }
+        state.path = Some(path);
+        Ok(())
+    }
+
+    /// What was got is kept.
+    pub(super) fn forget(&self) {
+        let mut state = self.state();
+        state.path = None;
+        if state.is_interrupted {
+            drop(state);
+            std::process::exit(i32::from(exit_code::INTERRUPTED));
+        }
+    }
+
+    /// The environment is somebody else's, or may be.
+    fn lose(&self, why: String) {
+        let mut state = self.state();
+        if state.is_over || state.lost.is_some() {
+            return;
+        }
+        note(&format!("berth: {why}"));
+        state.lost = Some(why);
+        if let Some(child) = state.child {
+            child.tell(Signal::TERM);
+            drop(state);
+            let until = Instant::now() + STOP_GRACE;
+            while self.state().child.is_some() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
+            if let Some(child) = self.state().child {
+                child.tell(Signal::KILL);
+            }
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.state().lost.is_some()
+    }
+}
+
+fn give_back(client: &Client, path: &str) {
+    if let Err(error) = client.delete::<serde_json::Value>(path) {
+        note(&format!("berth: cannot give it back: {error:#}. It ends by itself within {TTL_S} s."));
+    }
+}
+
+pub(super) fn run(
+    client: &Client,
+    place: &Place,
+    session: &Session,
+    undo: &Undo,
+    command: &[String],
+) -> anyhow::Result<ExitCode> {
+    note(&format!("berth: {} is yours, hold no. {}. {}", place.name, session.fence, place.page(client)));
+    let (over, is_over) = mpsc::channel();
+    let path = place.session(&session.session_id);
+    std::thread::scope(|scope| {
+        let path = &path;
+        scope.spawn(move || keep(client, path, undo, &is_over));
+        watch_over(client, path, undo);
+        let done = run_held(client, session, undo, command);
+        let is_lost = {
+            let mut state = undo.state();
+            state.is_over = true;
+            state.lost.is_some()
+        };
+        over.send(()).ok();
+        if !is_lost {
+            give_back(client, path);
+        }
+        if is_lost { Ok(ExitCode::from(exit_code::LOCKED)) } else { done }
+    })
+}
+
+fn run_held(client: &Client, session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<ExitCode> {
+    let first = session.deployment_history.first().map(|it| it.id.clone());
+    if let Some(id) = session.deployment_id.clone().or(first) {
+        let deployed = watch::until_over(client, &id)?.data;
+        if deployed.status != DeploymentStatus::Succeeded {
+            note(&format!("berth: the command was not started.\n{}", watch::line(client, &deployed)));
+            return Ok(ExitCode::from(exit_code::FAILED));
+        }
+    }
+    let Some(status) = start(session, undo, command)? else {
+        return Ok(ExitCode::from(exit_code::INTERRUPTED));
+    };
+    Ok(ExitCode::from(status_code(status)))
+}
+
+/// Runs the command; `None` if it was not started any more.
+fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<Option<ExitStatus>> {
+    let (program, args) = command.split_first().context("no command")?;
+    let mut process = Command::new(program);
+    process.args(args);
+    process.env("BERTH_SESSION_ID", &session.session_id);
+    process.env("BERTH_ENVIRONMENT", &session.env_name);
+    process.env("BERTH_FENCE", session.fence.to_string());
+    // On a terminal it shares our group, so that it may read and hear Ctrl-C; elsewhere all it starts is stopped with it.
+    let has_group = !std::io::stdin().is_terminal();
+    if has_group {
+        process.process_group(0);
+    }
+    let mut child = {
+        let mut state = undo.state();
+        if state.is_interrupted || state.lost.is_some() {
+            return Ok(None);
+        }
+        let child = process.spawn().with_context(|| format!("cannot start {program}"))?;
+        let pid = Pid::from_child(&child);
+        state.child = Some(Child { pid, has_group });
+        child
+    };
+    // Seen to have ended, but not yet removed: until then its number is nobody else's.
+    let pid = Pid::from_child(&child);
+    while let Err(error) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+        anyhow::ensure!(error == rustix::io::Errno::INTR, "cannot wait for {program}: {error}");
+    }
+    undo.state().child = None;
+    Ok(Some(child.wait()?))
+}
+
+fn status_code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::FAILED)
+}
+
+/// Makes the hold longer again and again, and stops the command before it may be over.
+fn keep(client: &Client, path: &str, undo: &Undo, is_over: &mpsc::Receiver<()>) {
+    let mut ends = Instant::now() + TTL;
+    let mut pause = EXTEND_EVERY;
+    while let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(pause) {
+        let sent = Instant::now();
+        match client.post::<Session>(&format!("{path}/extend"), &Extend { ttl_seconds: Some(TTL_S) }) {
+            Ok(_) => (ends, pause) = (sent + TTL, EXTEND_EVERY),
+            Err(error) if error.downcast_ref::<Failure>().is_some_and(Failure::is_passing) => {
+                pause = EXTEND_AGAIN;
+                if Instant::now() + STOP_BEFORE > ends {
+                    return undo.lose(format!(
+                        "the server could not be asked for too long, so the hold may be over: {error:#}. The command is stopped."
+                    ));
+                }
+            }
+            // The other thread says who took it.
+            Err(_) => pause = EXTEND_AGAIN,
+        }
+        if undo.is_lost() {
+            return;
+        }
+    }
+}
+
+/// Hears of a takeover at once. Left behind when the command ends: it only looks.
+fn watch_over(client: &Client, path: &str, undo: &Undo) {
+    let (client, path, undo) = (client.clone(), path.to_owned(), undo.clone());
+    let look = move || {
+        let mut etag = String::new();
+        while !undo.state().is_over {
+            match client.changed::<Session>(&path, &etag) {
+                Ok(Some(news)) if news.data.status != SessionStatus::Active => {
+                    return undo.lose(ended(&news.data));
+                }
+                Ok(news) => etag = news.and_then(|it| it.etag).unwrap_or(etag),
+                Err(_) => std::thread::sleep(EXTEND_AGAIN),
+            }
+        }
+    };
+    if let Err(error) = std::thread::Builder::new().name("watch".into()).spawn(look) {
+        note(&format!("berth: a takeover is noticed late: {error}"));
+    }
+}
+
+fn ended(session: &Session) -> String {
+    let name = &session.env_name;
+    match (session.status, &session.overridden_by) {
+        (SessionStatus::Overridden, Some(by)) => {
+            let why = session
+                .override_reason
+                .as_ref()
+                .map_or_else(String::new, |why| format!(": {}", harmless(why)));
+            format!("{name} was taken over by {}{why}. The command is stopped.", harmless(&by.name))
+        }
+        (SessionStatus::Expired, _) => format!("the hold of {name} has run out. The command is stopped."),
+        _ => format!("the hold of {name} was ended by somebody. The command is stopped."),
+    }
+}

@@ -1,0 +1,111 @@
+//! What a holder does.
+
+use std::process::ExitCode;
+
+use berth_api::deployment::Deployment;
+use berth_api::session::{DeployNew, Extend, HandOver, OnConflict, OverrideDrain, Session, Ticket};
+
+use super::place::{Named, Place};
+use crate::client::{Client, escaped};
+use crate::cmd::commit::commit_id;
+use crate::cmd::watch;
+use crate::output::words::{ahead, clock};
+use crate::output::{Output, harmless, word};
+
+#[derive(clap::Args)]
+pub(super) struct Deploy {
+    #[command(flatten)]
+    named: Named,
+    /// A commit, branch or tag; HEAD is that of the repository you are in
+    commit: String,
+    /// What to do with deployments here that have not ended
+    #[arg(long, value_enum, default_value = "queue")]
+    on_conflict: Conflict,
+    /// Do not wait for the work of former holders, and say why
+    #[arg(long, value_name = "REASON")]
+    override_drain: Option<String>,
+    /// Do not wait for its end
+    #[arg(long)]
+    detach: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Conflict {
+    /// After them
+    Queue,
+    /// In place of those that have not started
+    Supersede,
+    /// Refuse
+    Reject,
+}
+
+pub(super) fn deploy(client: &Client, out: &Output, args: &Deploy) -> anyhow::Result<ExitCode> {
+    let place = args.named.find(client)?;
+    let body = DeployNew {
+        commit_id: commit_id(&args.commit)?,
+        on_conflict: Some(match args.on_conflict {
+            Conflict::Queue => OnConflict::Queue,
+            Conflict::Supersede => OnConflict::Supersede,
+            Conflict::Reject => OnConflict::Reject,
+        }),
+        override_drain: args.override_drain.clone().map(|reason| OverrideDrain { reason }),
+    };
+    let session = place.held(client)?;
+    let started = client.post::<Deployment>(&format!("{}/deploy", place.session(&session)), &body)?;
+    if args.detach {
+        out.told(&started.raw, || watch::line(client, &started.data))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    watch::to_the_end(client, out, &started.data.id)
+}
+
+pub(super) fn extend(
+    client: &Client,
+    out: &Output,
+    place: &Place,
+    ttl_seconds: Option<i64>,
+) -> anyhow::Result<ExitCode> {
+    let path = format!("{}/extend", place.session(&place.held(client)?));
+    let session = client.post::<Session>(&path, &Extend { ttl_seconds })?;
+    out.told(&session.raw, || match &session.data.expires_at {
+        Some(at) => format!("{} is yours until {} ({}).", place.name, clock(at), ahead(at)),
+        None => format!("{} is yours until you release it.", place.name),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn hand_over(client: &Client, out: &Output, place: &Place, to: &str) -> anyhow::Result<ExitCode> {
+    let path = format!("{}/hand-over", place.session(&place.held(client)?));
+    let session = client.post::<Session>(&path, &HandOver { to: to.to_owned() })?;
+    out.told(&session.raw, || {
+        format!(
+            "{} is held by {} now, hold no. {}.",
+            place.name,
+            harmless(&session.data.holder.name),
+            session.data.fence
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn release(client: &Client, out: &Output, place: &Place) -> anyhow::Result<ExitCode> {
+    let session = client.delete::<Session>(&place.session(&place.held(client)?))?;
+    out.told(&session.raw, || match (session.data.released, &session.data.lock) {
+        (Some(true), None) => format!("{} is free.", place.name),
+        (Some(true), Some(lock)) => {
+            format!(
+                "{} is released; {} was next in line and holds it now.",
+                place.name,
+                harmless(&lock.holder.name)
+            )
+        }
+        _ => format!("The hold had ended already: {}.", word(session.data.status)),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn leave(client: &Client, out: &Output, place: &Place, ticket: &str) -> anyhow::Result<ExitCode> {
+    let left = client.delete::<Ticket>(&format!("{}/queue/{}", place.path(), escaped(ticket)))?;
+    out.told(&left.raw, || format!("You no longer wait for {}: {}.", place.name, word(left.data.status)))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,71 @@
+//! `berth login` and `berth logout`: which server this account asks.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use serde_json::json;
+
+use crate::client::Login;
+use crate::output::{Output, dim};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Address of the server, for example https://berth.acme.test
+    #[arg(env = "BERTH_SERVER", value_name = "URL")]
+    server: String,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// The token comes from BERTH_TOKEN or from standard input: on the command line every program here could read it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let token = match std::env::var("BERTH_TOKEN") {
+        Ok(token) if !token.is_empty() => token,
+        _ => asked(&args.server)?,
+    };
+    let login = Login::found_out(&args.server, token.trim().to_owned())?;
+    let path = login.keep()?;
+    let raw = json!({ "server": login.server, "organization": login.organization });
+    Output::new(args.json).told(&raw, || {
+        format!(
+            "Logged in to {} for {}.\n{}",
+            login.server,
+            login.organization,
+            dim(&format!("kept in {}", path.display()))
+        )
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn log_out() -> anyhow::Result<ExitCode> {
+    let was = Login::forget()?;
+    crate::output::say(if was {
+        "Logged out. The token is still good: `berth token revoke` ends it."
+    } else {
+        "You were not logged in."
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn asked(server: &str) -> anyhow::Result<String> {
+    let stdin = std::io::stdin();
+    let mut token = String::new();
+    if !stdin.is_terminal() {
+        stdin.lock().read_line(&mut token).context("cannot read the token")?;
+        return Ok(token);
+    }
+    eprint!("API token (made at {}, Organization Settings → API Tokens): ", server.trim_end_matches('/'));
+    std::io::stderr().flush().ok();
+    let before = tcgetattr(&stdin)?;
+    let mut silent = before.clone();
+    silent.local_modes.remove(LocalModes::ECHO);
+    tcsetattr(&stdin, OptionalActions::Now, &silent)?;
+    let read = stdin.lock().read_line(&mut token);
+    tcsetattr(&stdin, OptionalActions::Now, &before)?;
+    eprintln!();
+    read.context("cannot read the token")?;
+    Ok(token)
+}

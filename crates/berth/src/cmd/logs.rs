@@ -1,0 +1,142 @@
+//! `berth logs`: what a step printed, and prints.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use berth_api::deployment::{Deployment, Step, StepStatus};
+use berth_api::log::Log;
+use serde::Deserialize;
+
+use super::deployment::newest;
+use super::watch;
+use crate::client::{Client, Failure, Remote, escaped};
+use crate::output::{dim, note};
+
+/// How often a stream that broke off is taken up again in a row.
+const RETRIES_MAX: u32 = 10;
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: Remote,
+    /// Id of a deployment, or a pipeline for its newest one
+    which: String,
+    /// The step: its id or name [default: the one that failed, else the last that began]
+    step: Option<String>,
+    /// Go on until it has ended
+    #[arg(long, short)]
+    follow: bool,
+    /// Only the last lines
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "follow")]
+    tail: Option<u32>,
+    /// Of an earlier attempt
+    #[arg(long, conflicts_with = "follow")]
+    attempt: Option<u32>,
+}
+
+/// Event `lines` of a followed log.
+#[derive(Deserialize)]
+struct Text {
+    text: String,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let client = args.remote.client()?;
+    let id = newest(&client, &args.which)?;
+    let deployment: Deployment = client.get(&watch::path(&id))?.data;
+    let step = chosen(&deployment, args.step.as_deref())?;
+    let path = format!("{}/steps/{}/logs", watch::path(&id), escaped(&step.id));
+    if args.follow {
+        return follow(&client, &path);
+    }
+    let mut query = String::new();
+    if let Some(attempt) = args.attempt {
+        query.push_str(&format!("&attempt={attempt}"));
+    }
+    if args.remote.json || args.tail.is_some() {
+        let tail = args.tail.map_or_else(String::new, |tail| format!("&tail={tail}"));
+        let log =
+            client.get::<Log>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
+        return args.remote.output().told(&log.raw, || text_of(&log.data)).map(|()| ExitCode::SUCCESS);
+    }
+    let mut raw = client.bytes(&format!("{path}?raw=true{query}"))?;
+    std::io::copy(&mut raw, &mut std::io::stdout().lock()).context("the log broke off")?;
+    note(&dim(&client.page(&format!("{}?step={}", watch::path(&id), step.id))));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text_of(log: &Log) -> String {
+    log.entries.iter().map(|entry| entry.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+/// As it grows; where the connection breaks it goes on exactly there.
+fn follow(client: &Client, path: &str) -> anyhow::Result<ExitCode> {
+    let mut last = None::<String>;
+    let mut broken = 0;
+    loop {
+        let messages = match client.follow(path, last.as_deref()) {
+            Ok(messages) => messages,
+            Err(error) => {
+                let passes = error.downcast_ref::<Failure>().is_some_and(Failure::is_passing);
+                broken += 1;
+                if !passes || broken > RETRIES_MAX {
+                    return Err(error);
+                }
+                std::thread::sleep(RETRY_PAUSE);
+                continue;
+            }
+        };
+        for message in messages {
+            let Ok(message) = message else { break };
+            broken = 0;
+            if message.id.is_some() {
+                last.clone_from(&message.id);
+            }
+            match message.kind.as_str() {
+                "lines" => {
+                    let Text { text } = serde_json::from_str(&message.data).context("cannot read the log")?;
+                    let mut out = std::io::stdout().lock();
+                    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot print")?;
+                }
+                "end" => return Ok(ExitCode::SUCCESS),
+                _ => {}
+            }
+        }
+        broken += 1;
+        anyhow::ensure!(broken <= RETRIES_MAX, "the log broke off again and again");
+        std::thread::sleep(RETRY_PAUSE);
+    }
+}
+
+fn chosen<'d>(deployment: &'d Deployment, wanted: Option<&str>) -> anyhow::Result<&'d Step> {
+    let steps: Vec<&Step> = deployment.stages.iter().filter_map(|it| it.steps.as_ref()).flatten().collect();
+    let found = match wanted {
+        Some(wanted) => {
+            let is_it = |step: &&&Step| {
+                step.id == wanted || step.step == wanted || step.name.eq_ignore_ascii_case(wanted)
+            };
+            let begun = steps.iter().rev().filter(|step| step.started_at.is_some()).find(is_it);
+            begun.or_else(|| steps.iter().find(is_it))
+        }
+        None => steps
+            .iter()
+            .find(|step| step.status == StepStatus::Failed)
+            .or_else(|| steps.iter().rev().find(|step| step.started_at.is_some())),
+    };
+    if let Some(step) = found {
+        return Ok(step);
+    }
+    let names: BTreeSet<_> = steps.iter().map(|step| step.step.as_str()).collect();
+    let text = match (wanted, names.is_empty()) {
+        (_, true) => "nothing of it has begun yet; `berth status --watch` shows why".to_owned(),
+        (None, _) => "no step of it has begun yet; `berth status --watch` shows why".to_owned(),
+        (Some(wanted), _) => {
+            format!("it has no step {wanted}; there are {}", Vec::from_iter(names).join(", "))
+        }
+    };
+    Err(Failure::NotFound(text).into())
+}

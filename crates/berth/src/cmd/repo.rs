@@ -1,0 +1,108 @@
+//! `berth repo`: where definitions come from.
+
+use std::process::ExitCode;
+
+use berth_api::repository::{Repository, RepositoryNew};
+
+use crate::client::{Client, Failure, RECORDS_MAX, Remote, escaped};
+use crate::output::words::ago;
+use crate::output::{dim, harmless, or_dash};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Read pipelines from a repository
+    Add {
+        /// For example https://git.acme.test/shop.git
+        url: String,
+        /// Name of the secret it is read with
+        #[arg(long)]
+        credential: Option<String>,
+        /// How often it is looked at
+        #[arg(long, value_name = "SECONDS")]
+        poll: Option<i64>,
+    },
+    /// All of them
+    List,
+    /// Look at it now
+    Sync {
+        /// Id or address
+        repository: String,
+    },
+    /// Forget it; its pipelines go, too
+    Rm {
+        /// Id or address
+        repository: String,
+        /// Also while environments of its pipelines are held
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let client = args.remote.client()?;
+    let out = args.remote.output();
+    let told = match &args.command {
+        Command::Add { url, credential, poll } => {
+            let body =
+                RepositoryNew { url: url.clone(), credential: credential.clone(), poll_seconds: *poll };
+            client.post::<Repository>("/repositories", &body)?
+        }
+        Command::List => {
+            let found = client.list::<Repository>("/repositories", RECORDS_MAX)?;
+            let rows = found.data.iter().map(row).collect();
+            let heading = ["repository", "pipelines", "head", "looked at", "problem", "id"];
+            out.table(&found.raw, &heading, rows, "No repositories yet. `berth repo add URL` adds one.")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Sync { repository } => {
+            let id = find(&client, repository)?;
+            client.post(&format!("/repositories/{}/sync", escaped(&id)), &serde_json::json!({}))?
+        }
+        Command::Rm { repository, force } => {
+            let id = find(&client, repository)?;
+            client.delete(&format!("/repositories/{}?force={force}", escaped(&id)))?
+        }
+    };
+    out.told(&told.raw, || {
+        let it = &told.data;
+        let state = match (&it.deleted_at, &it.error) {
+            (Some(_), _) => "is forgotten".to_owned(),
+            (None, Some(error)) => format!("cannot be read: {}", harmless(error)),
+            (None, None) => "is looked at".to_owned(),
+        };
+        format!("{} {state}\n{}", it.url, dim(&client.page("/settings/repositories")))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row(it: &Repository) -> Vec<String> {
+    let pipelines: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
+    let problem = it.error.as_deref().or_else(|| it.problems.first().map(|problem| problem.message.as_str()));
+    vec![
+        it.url.clone(),
+        or_dash(Some(&pipelines.join(", "))),
+        or_dash(it.head.as_deref().map(|head| &head[..head.len().min(10)])),
+        or_dash(it.last_synced_at.as_deref().map(ago).as_deref()),
+        or_dash(problem.map(harmless).as_deref()),
+        it.id.clone(),
+    ]
+}
+
+fn find(client: &Client, which: &str) -> anyhow::Result<String> {
+    if which.starts_with("rep_") {
+        return Ok(which.to_owned());
+    }
+    let all: Vec<Repository> = client.list("/repositories", RECORDS_MAX)?.data;
+    let found = all.into_iter().find(|it| it.url == which);
+    Ok(found
+        .ok_or_else(|| Failure::NotFound(format!("no repository {which}; `berth repo list` shows all")))?
+        .id)
+}

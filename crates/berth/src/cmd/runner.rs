@@ -1,0 +1,346 @@
+//! `berth runner`: executes the steps of a server on another machine.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use berth_api::remote::{Hello, Register, Registered, Welcome};
+use berth_core::runner::{PROTOCOL, SLOTS_MAX};
+use berth_runner::remote::{Answered, Client, Credential, Home, Remote, Spool, new_boot};
+use berth_runner::{Runner, Settings};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::say;
+use crate::config::{SandboxLevel, Settings as Configuration};
+use crate::{embedded, logging};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const NAME_CHARS_MAX: usize = 63;
+/// For the first words: of what follows, each call has its own limit.
+const SAY_MAX: Duration = Duration::from_secs(15);
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// How often to look whether it is told to end.
+const LOOK: Duration = Duration::from_millis(100);
+/// Clocks further apart than this are worth a word.
+const CLOCKS_APART_S_MAX: i64 = 60;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Address of the server, for example https://berth.acme.test
+    #[arg(long, value_name = "URL")]
+    server: String,
+    /// Token to register with, once; afterwards the work directory has what is needed
+    #[arg(long, value_name = "TOKEN", env = "BERTH_RUNNER_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// What to be called, where nobody has chosen a name [default: the name of this machine]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// What this machine can do, for runs_on, besides its system and architecture
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    labels: Vec<String>,
+    /// Where steps are executed; of one runner alone
+    #[arg(long, value_name = "DIR", default_value = "berth-runner")]
+    work_dir: PathBuf,
+    /// Steps at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(i64).range(1..=SLOTS_MAX))]
+    slots: i64,
+    /// How far steps are kept apart from this machine
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    sandbox: SandboxLevel,
+    /// Let secrets and credentials pass by plain http, in a network that is trusted
+    #[arg(long)]
+    allow_plain_http: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    logging::start(&Configuration::load(None)?.log, false);
+    let server = address(&args.server, args.allow_plain_http)?;
+    let home = Home::open(&args.work_dir)?;
+    let ending = Ending::listen()?;
+    let (boot, before) = (new_boot()?, Spool::before(home.path()).context("the spool cannot be read")?);
+    let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
+    labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
+    let hello = Hello {
+        protocol: PROTOCOL,
+        version: VERSION.to_owned(),
+        boot: boot.clone(),
+        labels: labels.clone(),
+        slots: args.slots,
+        before,
+    };
+    let Some((client, welcome)) = enter(args, &server, &home, &hello, &ending)? else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    compare_clocks(&welcome);
+    // Only now: until the server has heard of it, what the process before left is not forgotten.
+    let spool = Spool::create(home.path(), &boot).context("the spool cannot be written")?;
+    let link = Arc::new(Remote::new(client.clone(), &welcome));
+    let settings = Settings {
+        places: usize::try_from(args.slots)?,
+        labels: labels.clone(),
+        sandbox: embedded::sandbox(args.sandbox),
+        stop_grace: Duration::from_millis(welcome.stop_grace_ms),
+        self_stop: Duration::from_millis(welcome.self_stop_ms),
+        heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
+        spool: Some(Arc::new(spool)),
+        ..Settings::new(home.path().to_owned(), boot.clone())
+    };
+    let runner = Runner::start(settings, link.clone()).context("the runner cannot start")?;
+    say(&format!(
+        "berth runner {} works for {server}: {} steps at once, labels {}",
+        welcome.name,
+        args.slots,
+        labels.join(", ")
+    ))?;
+    let end = ending.wait(&runner, &client);
+    runner.stop();
+    match end {
+        End::InOrder => {
+            if let Err(error) = link.goodbye(&boot) {
+                tracing::warn!("the server does not hear that this runner ends: {error}");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        End::Dismissed => anyhow::bail!(
+            "the server does not know this runner any more: it was removed. To add it again, make a new token and \
+             start with --token"
+        ),
+    }
+}
+
+/// Registers where that is due, and says hello. Nothing: it was told to end meanwhile.
+fn enter(
+    args: &Args,
+    server: &str,
+    home: &Home,
+    hello: &Hello,
+    ending: &Ending,
+) -> anyhow::Result<Option<(Arc<Client>, Welcome)>> {
+    let known =
+        Credential::load(home.path()).context("the credential in the work directory cannot be read")?;
+    let was_known = known.is_some();
+    let credential = match (known, &args.token) {
+        (Some(known), _) => {
+            anyhow::ensure!(
+                known.server == server,
+                "{} belongs to runner {} of {}; give a work directory of its own to a runner of {server}",
+                home.path().display(),
+                known.name,
+                known.server
+            );
+            known
+        }
+        (None, Some(token)) => match register(args, server, home.path(), token, ending)? {
+            Some(credential) => credential,
+            None => return Ok(None),
+        },
+        (None, None) => anyhow::bail!(
+            "this runner is not registered yet: add one (POST /api/v1/organizations/ORG/runners, or in the dashboard) \
+             and start it with --token"
+        ),
+    };
+    let client = Arc::new(Client::new(server, credential.credential.reveal()));
+    let greeted = insist(ending, || match client.say("hello", hello, SAY_MAX) {
+        Err(Answered::Unknown(why)) => Ok(Err(why)),
+        heard => heard.map(Ok),
+    });
+    match (greeted?, &args.token) {
+        (None, _) => Ok(None),
+        (Some(Ok(welcome)), _) => Ok(Some((client, welcome))),
+        // It was removed, and added again.
+        (Some(Err(_)), Some(token)) if was_known => {
+            let Some(credential) = register(args, server, home.path(), token, ending)? else {
+                return Ok(None);
+            };
+            let client = Arc::new(Client::new(server, credential.credential.reveal()));
+            let welcome = insist(ending, || client.say("hello", hello, SAY_MAX));
+            Ok(welcome?.map(|welcome| (client, welcome)))
+        }
+        (Some(Err(why)), _) => anyhow::bail!(why),
+    }
+}
+
+fn register(
+    args: &Args,
+    server: &str,
+    work_dir: &Path,
+    token: &str,
+    ending: &Ending,
+) -> anyhow::Result<Option<Credential>> {
+    let client = Client::new(server, token);
+    let name = args.name.clone().or_else(own_name);
+    let said = Register { protocol: PROTOCOL, version: VERSION.to_owned(), name };
+    let Some(registered) = insist(ending, || client.say::<Registered>("register", &said, SAY_MAX))? else {
+        return Ok(None);
+    };
+    let Registered { runner_id, name, credential } = registered;
+    let credential = Credential { server: server.to_owned(), runner_id, name, credential };
+    credential.save(work_dir).context("the credential cannot be written")?;
+    Ok(Some(credential))
+}
+
+/// Until the server answers; a no is an answer.
+fn insist<T>(ending: &Ending, ask: impl Fn() -> Result<T, Answered>) -> anyhow::Result<Option<T>> {
+    let mut pause = PAUSE_MIN;
+    loop {
+        match ask() {
+            Ok(answer) => return Ok(Some(answer)),
+            Err(Answered::Unavailable(why)) => {
+                tracing::warn!("{why}; it is tried again in {} ms", pause.as_millis());
+            }
+            Err(no @ (Answered::Unknown(_) | Answered::Refused(_))) => return Err(no.into()),
+        }
+        if ending.within(pause) {
+            return Ok(None);
+        }
+        pause = (pause * 2).min(PAUSE_MAX);
+    }
+}
+
+fn address(url: &str, allow_plain_http: bool) -> anyhow::Result<String> {
+    let url = url.trim_end_matches('/');
+    let host = match url.split_once("://") {
+        Some(("https", host)) => return Ok(check_host(url, host)?.to_owned()),
+        Some(("http", host)) => host,
+        _ => anyhow::bail!("--server must be an address like https://berth.acme.test"),
+    };
+    let is_loopback = ["127.0.0.1", "localhost", "[::1]"]
+        .iter()
+        .any(|own| host.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with(':')));
+    anyhow::ensure!(
+        is_loopback || allow_plain_http,
+        "by plain http everybody on the way could read secrets and the credential of this runner: give an https \
+         address, or --allow-plain-http in a network that is trusted"
+    );
+    Ok(check_host(url, host)?.to_owned())
+}
+
+fn check_host<'a>(url: &'a str, host: &str) -> anyhow::Result<&'a str> {
+    let is_plain = !host.is_empty() && !host.contains(['@', '?', '#', ' ']);
+    anyhow::ensure!(is_plain, "--server must be an address like https://berth.acme.test");
+    Ok(url)
+}
+
+/// The machine's name, as far as it can be one of a runner.
+fn own_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let plain: String =
+        name.trim().to_lowercase().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+    let cut: String = plain.trim_matches('-').chars().take(NAME_CHARS_MAX).collect();
+    let cut = cut.trim_matches('-');
+    (!cut.is_empty()).then(|| cut.to_owned())
+}
+
+/// Nothing here is decided by a wall clock, but people compare times, and certificates have them.
+fn compare_clocks(welcome: &Welcome) {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let apart_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(welcome.now_ms / 1_000);
+    if apart_s.abs() > CLOCKS_APART_S_MAX {
+        let way = if apart_s > 0 { "ahead of" } else { "behind" };
+        tracing::warn!(
+            "the clock of this machine is {} minutes {way} the server's: set one of them, or times in logs will not \
+             fit together and certificates may be refused",
+            apart_s.abs() / 60
+        );
+    }
+}
+
+enum End {
+    /// Everything it ran is over.
+    InOrder,
+    /// The server has said that it does not know it.
+    Dismissed,
+}
+
+/// Being told to end, by a signal: once to finish what runs, twice to stop it.
+struct Ending {
+    signals: Arc<AtomicU32>,
+    /// Listens as long as it is there.
+    _runtime: Runtime,
+}
+
+impl Ending {
+    fn listen() -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let inside = runtime.enter();
+        let (mut terminate, mut interrupt) =
+            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        drop(inside);
+        let signals = Arc::new(AtomicU32::new(0));
+        let heard = signals.clone();
+        runtime.spawn(async move {
+            loop {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = interrupt.recv() => {}
+                }
+                heard.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        Ok(Self { signals, _runtime: runtime })
+    }
+
+    fn signals(&self) -> u32 {
+        self.signals.load(Ordering::Relaxed)
+    }
+
+    /// Waits; true when it is told to end meanwhile.
+    fn within(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        while self.signals() == 0 && Instant::now() < until {
+            std::thread::sleep(LOOK.min(pause));
+        }
+        self.signals() > 0
+    }
+
+    fn wait(&self, runner: &Runner, client: &Client) -> End {
+        let mut drains = false;
+        loop {
+            if client.is_dismissed() {
+                return End::Dismissed;
+            }
+            match self.signals() {
+                0 => {}
+                1 if !drains => {
+                    drains = true;
+                    runner.drain();
+                    tracing::info!(
+                        "takes nothing more and finishes what runs; another signal stops that, too"
+                    );
+                }
+                1 => {}
+                _ => return End::InOrder,
+            }
+            if drains && runner.is_drained() {
+                return End::InOrder;
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::address;
+
+    #[test]
+    fn secrets_do_not_travel_by_plain_http_unless_that_is_wanted() {
+        for good in
+            ["https://berth.acme.test", "https://x:8443/", "http://127.0.0.1:8080", "http://localhost:1"]
+        {
+            assert!(address(good, false).is_ok_and(|url| !url.ends_with('/')), "{good}");
+        }
+        for bad in ["http://berth.acme.test", "http://127.0.0.1.evil.test", "http://10.0.0.7:8080"] {
+            assert!(address(bad, false).is_err(), "{bad}");
+            assert!(address(bad, true).is_ok(), "{bad}");
+        }
+        for bad in ["", "berth.acme.test", "ftp://x", "https://", "https://a@x", "http://"] {
+            assert!(address(bad, true).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `berth secret`: values go in and never come out.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use berth_api::secret::{ScopeKind, ScopeNew, Secret, SecretNew, SecretPut};
+
+use crate::client::{Client, RECORDS_MAX, Remote, escaped};
+use crate::output::words::ago;
+use crate::output::{Output, note, or_dash};
+
+/// As the API has it.
+const VALUE_BYTES_MAX: u64 = 64 * 1024;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remote: Remote,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Keep a value; it is read from standard input or a file, never from the command line
+    Set {
+        name: String,
+        /// [default: standard input]
+        #[arg(long, value_name = "FILE")]
+        from_file: Option<PathBuf>,
+        /// For one pipeline alone
+        #[arg(long, short)]
+        pipeline: Option<String>,
+        /// For one stage or environment of it alone
+        #[arg(long, requires = "pipeline")]
+        stage: Option<String>,
+        #[arg(long)]
+        description: Option<String>,
+    },
+    /// Names, versions and who uses them
+    List,
+    /// Forget one
+    Rm {
+        /// Id or name
+        secret: String,
+        /// Also if pipelines use it
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let client = args.remote.client()?;
+    let out = args.remote.output();
+    match &args.command {
+        Command::Set { name, from_file, pipeline, stage, description } => {
+            let scope = pipeline.as_ref().map(|pipeline| ScopeNew {
+                kind: if stage.is_some() { ScopeKind::Stage } else { ScopeKind::Pipeline },
+                pipeline_id: Some(pipeline.clone()),
+                stage: stage.clone(),
+            });
+            let value = value(from_file.as_ref())?;
+            set(&client, &out, name, value, scope, description.clone())
+        }
+        Command::List => list(&client, &out),
+        Command::Rm { secret, force } => {
+            let gone = client.delete::<Secret>(&format!("/secrets/{}?force={force}", escaped(secret)))?;
+            out.told(&gone.raw, || format!("{} is forgotten.", gone.data.name))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// One line end at the end is the file's, not the value's.
+fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
+    let mut value = String::new();
+    match file {
+        Some(file) => {
+            let opened =
+                std::fs::File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+            opened.take(VALUE_BYTES_MAX + 2).read_to_string(&mut value)?;
+        }
+        None => {
+            if std::io::stdin().is_terminal() {
+                note("Type the value, then a line end and Ctrl-D:");
+            }
+            std::io::stdin().lock().take(VALUE_BYTES_MAX + 2).read_to_string(&mut value)?;
+        }
+    }
+    let trimmed = value.strip_suffix('\n').map(|it| it.strip_suffix('\r').unwrap_or(it));
+    Ok(trimmed.unwrap_or(&value).to_owned())
+}
+
+/// Made, or given a new value where there is one of this name.
+fn set(
+    client: &Client,
+    out: &Output,
+    name: &str,
+    value: String,
+    scope: Option<ScopeNew>,
+    description: Option<String>,
+) -> anyhow::Result<ExitCode> {
+    let all: Vec<Secret> = client.list("/secrets", RECORDS_MAX)?.data;
+    let same = |it: &&Secret| it.name == name && is_same(client, it, scope.as_ref());
+    let saved = match all.iter().find(same) {
+        Some(known) => {
+            let description = description.or_else(|| known.description.clone());
+            client.put::<Secret>(
+                &format!("/secrets/{}", escaped(&known.id)),
+                &SecretPut { value, description },
+            )?
+        }
+        None => client.post("/secrets", &SecretNew { name: name.to_owned(), value, description, scope })?,
+    };
+    out.told(&saved.raw, || format!("{} is kept, version {}.", saved.data.name, saved.data.version))?;
+    for warning in &saved.data.warnings {
+        note(&format!("note: {}", warning.detail));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn is_same(client: &Client, it: &Secret, wanted: Option<&ScopeNew>) -> bool {
+    let Some(wanted) = wanted else { return it.scope.kind == ScopeKind::Organization };
+    if it.scope.kind != wanted.kind || it.scope.stage != wanted.stage {
+        return false;
+    }
+    let (Some(has), Some(asked)) = (&it.scope.pipeline_id, &wanted.pipeline_id) else { return false };
+    if has == asked {
+        return true;
+    }
+    let found = client.get::<berth_api::pipeline::Pipeline>(&format!("/pipelines/{}", escaped(asked)));
+    found.is_ok_and(|found| found.data.id == *has)
+}
+
+fn list(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
+    let found = client.list::<Secret>("/secrets", RECORDS_MAX)?;
+    let row = |it: &Secret| {
+        let scope = match (&it.scope.pipeline_id, &it.scope.stage) {
+            (Some(pipeline), Some(stage)) => format!("{pipeline}/{stage}"),
+            (Some(pipeline), None) => pipeline.clone(),
+            _ => "organization".to_owned(),
+        };
+        let users: Vec<_> = it.used_by.iter().map(|user| user.slug.as_str()).collect();
+        vec![
+            it.name.clone(),
+            scope,
+            it.version.to_string(),
+            ago(&it.updated_at),
+            or_dash(Some(&users.join(", "))),
+            it.id.clone(),
+        ]
+    };
+    let rows = found.data.iter().map(row).collect();
+    let heading = ["name", "for", "version", "changed", "used by", "id"];
+    out.table(&found.raw, &heading, rows, "No secrets yet. `berth secret set NAME` keeps one.")?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,133 @@
+//! A deployment as it goes on, up to its end.
+
+use std::process::ExitCode;
+
+use berth_api::deployment::{Deployment, DeploymentStatus, Stage, StageStatus, Step, StepStatus};
+
+use crate::client::{Client, escaped, exit_code};
+use crate::output::words::{ago, between, clock};
+use crate::output::{Live, Output, bold, coloured, dim, harmless, say, word};
+
+pub(crate) fn path(id: &str) -> String {
+    format!("/deployments/{}", escaped(id))
+}
+
+/// Draws it until it has ended; the exit code says how.
+pub(crate) fn to_the_end(client: &Client, out: &Output, id: &str) -> anyhow::Result<ExitCode> {
+    let ended = until_over(client, id)?;
+    out.told(&ended.raw, || line(client, &ended.data))?;
+    Ok(verdict(ended.data.status))
+}
+
+/// Waits for its end, with what goes on drawn for whoever looks.
+pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::client::Reply<Deployment>> {
+    let path = path(id);
+    let mut live = Live::new();
+    let mut seen = client.get::<Deployment>(&path)?;
+    while seen.data.finished_at.is_none() {
+        live.show(&tree(&seen.data));
+        let etag = seen.etag.clone().unwrap_or_default();
+        if let Some(news) = client.changed(&path, &etag)? {
+            seen = news;
+        }
+    }
+    live.clear();
+    if !live_is_enough(seen.data.status) {
+        live.show(&tree(&seen.data));
+    }
+    Ok(seen)
+}
+
+/// What failed is worth seeing again.
+fn live_is_enough(status: DeploymentStatus) -> bool {
+    status == DeploymentStatus::Succeeded
+}
+
+pub(crate) fn verdict(status: DeploymentStatus) -> ExitCode {
+    match status {
+        DeploymentStatus::Failed | DeploymentStatus::Cancelled | DeploymentStatus::Superseded => {
+            ExitCode::from(exit_code::FAILED)
+        }
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// One line and its address.
+pub(crate) fn line(client: &Client, it: &Deployment) -> String {
+    let page = dim(&client.page(&path(&it.id)));
+    let took = between(it.started_at.as_deref(), it.finished_at.as_deref());
+    let took =
+        took.filter(|_| it.finished_at.is_some()).map_or_else(String::new, |took| format!(" in {took}"));
+    format!("{} {}{took}\n{page}", title(it), coloured(&word(it.status)))
+}
+
+fn title(it: &Deployment) -> String {
+    let place = it.env_name.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
+    bold(&format!("Deployment #{} of {}{place}", it.number, harmless(&it.commit_id)))
+}
+
+/// Everything there is to see of it.
+pub(crate) fn tree(it: &Deployment) -> String {
+    let mut lines = vec![format!(
+        "{} {}  by {}, {}",
+        title(it),
+        coloured(&word(it.status)),
+        harmless(&it.actor.name),
+        ago(&it.created_at)
+    )];
+    let detail = it.detail.as_deref().or(it.cause.as_deref());
+    lines.extend(detail.map(|detail| format!("  {}", harmless(detail))));
+    for blocked in &it.blocked_by {
+        let clears =
+            blocked.clears_at.as_ref().map_or_else(String::new, |at| format!(" (until {})", clock(at)));
+        lines.push(format!("  {} {}{clears}", coloured("waiting"), harmless(&blocked.detail)));
+    }
+    for stage in &it.stages {
+        lines.push(stage_line(stage));
+        lines.extend(stage.steps.iter().flatten().map(step_line));
+    }
+    lines.join("\n")
+}
+
+fn stage_line(stage: &Stage) -> String {
+    let mark = match stage.status {
+        StageStatus::Succeeded => "✓",
+        StageStatus::Failed => "✗",
+        StageStatus::Running | StageStatus::Cancelling => "●",
+        StageStatus::Waiting => "◌",
+        StageStatus::Pending | StageStatus::Queued | StageStatus::Cancelled | StageStatus::Skipped => "·",
+    };
+    let mut line = format!("  {mark} {:<24} {}", harmless(&stage.name), coloured(&word(stage.status)));
+    if stage.finished_at.is_some()
+        && let Some(took) = between(stage.started_at.as_deref(), stage.finished_at.as_deref())
+    {
+        line.push_str(&format!(" {}", dim(&took)));
+    }
+    line
+}
+
+fn step_line(step: &Step) -> String {
+    let mut line = format!("      {:<22} {}", harmless(&step.name), coloured(&word(step.status)));
+    if step.finished_at.is_some()
+        && let Some(took) = between(step.started_at.as_deref(), step.finished_at.as_deref())
+    {
+        line.push_str(&format!(" {}", dim(&took)));
+    }
+    if matches!(step.status, StepStatus::Failed | StepStatus::Waiting)
+        && let Some(detail) = step.detail.as_deref().or(step.cause.as_deref())
+    {
+        line.push_str(&format!(" {}", harmless(detail)));
+    }
+    line
+}
+
+/// As it is now, and no more.
+pub(crate) fn show(client: &Client, out: &Output, id: &str) -> anyhow::Result<ExitCode> {
+    let found = client.get::<Deployment>(&path(id))?;
+    if out.json {
+        say(&found.raw.to_string())?;
+    } else {
+        say(&format!("{}\n{}", tree(&found.data), dim(&client.page(&path(&found.data.id)))))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

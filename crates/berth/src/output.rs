@@ -1,0 +1,119 @@
+//! What people and programs see: colour and tables on a terminal, plain lines in a pipe, JSON when asked for.
+
+mod live;
+pub(crate) mod words;
+
+use std::io::IsTerminal as _;
+
+use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde_json::Value;
+
+pub(crate) use live::Live;
+
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    pub(crate) is_terminal: bool,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, is_terminal: !json && std::io::stdout().is_terminal() }
+    }
+
+    /// The server's own answer, or a sentence about it.
+    pub(crate) fn told(&self, raw: &Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
+        if self.json { say(&raw.to_string()) } else { say(&text()) }
+    }
+
+    /// A table for people; in a pipe one line per row, with tabs between the cells and without a heading.
+    pub(crate) fn table(
+        &self,
+        raw: &Value,
+        heading: &[&str],
+        rows: Vec<Vec<String>>,
+        empty: &str,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            return say(&raw.to_string());
+        }
+        if !self.is_terminal {
+            return rows.iter().try_for_each(|row| say(&row.join("\t")));
+        }
+        if rows.is_empty() {
+            return say(empty);
+        }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+        if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout())
+            && size.ws_col > 0
+        {
+            table.set_width(size.ws_col);
+        }
+        table.set_header(heading.iter().map(|cell| styled(&cell.to_uppercase(), Style::new().dimmed())));
+        for row in rows {
+            table.add_row(row.iter().map(|cell| coloured(cell)));
+        }
+        for column in table.column_iter_mut() {
+            column.set_padding((0, 2));
+        }
+        say(&table.trim_fmt())
+    }
+}
+
+/// Prints to standard output; a reader that has gone away is an error, not a panic.
+pub(crate) fn say(text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    writeln!(anstream::stdout().lock(), "{text}").context("cannot print")
+}
+
+/// For what is not the answer itself: progress, and what to do next.
+pub(crate) fn note(text: &str) {
+    anstream::eprintln!("{text}");
+}
+
+fn styled(text: &str, style: Style) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// Words that say how something stands have a colour; others stay as they are.
+pub(crate) fn coloured(word: &str) -> String {
+    let colour = match word {
+        "succeeded" | "free" | "active" | "ready" | "approved" | "online" => AnsiColor::Green,
+        "failed" | "rejected" | "needs a look" | "overridden" | "lost" => AnsiColor::Red,
+        "running" | "building" | "cancelling" => AnsiColor::Blue,
+        "waiting" | "pending" | "paused" | "handing over" | "unknown" => AnsiColor::Yellow,
+        "queued" | "skipped" | "cancelled" | "released" | "expired" | "-" => {
+            return styled(word, Style::new().dimmed());
+        }
+        _ => return word.to_owned(),
+    };
+    styled(word, Style::new().fg_color(Some(colour.into())))
+}
+
+pub(crate) fn bold(text: &str) -> String {
+    styled(text, Style::new().bold())
+}
+
+pub(crate) fn dim(text: &str) -> String {
+    styled(text, Style::new().dimmed())
+}
+
+/// A value of the API as its word.
+pub(crate) fn word(value: impl serde::Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        _ => "-".to_owned(),
+    }
+}
+
+/// For a cell that may have nothing in it.
+pub(crate) fn or_dash(text: Option<&str>) -> String {
+    text.filter(|it| !it.is_empty()).unwrap_or("-").to_owned()
+}
+
+/// Text of others is shown, not obeyed: what steers a terminal is left out.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}

@@ -1,0 +1,48 @@
+//! A few lines that are drawn again in place while something goes on; in a pipe only what is new is printed.
+
+use std::io::{IsTerminal as _, Write as _};
+
+pub(crate) struct Live {
+    is_terminal: bool,
+    drawn: String,
+}
+
+impl Live {
+    /// On standard error, which is free for this while the answer goes to standard output.
+    pub(crate) fn new() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), drawn: String::new() }
+    }
+
+    pub(crate) fn show(&mut self, text: &str) {
+        if text == self.drawn {
+            return;
+        }
+        let mut out = anstream::stderr().lock();
+        // Nobody to draw for is no reason to stop.
+        if self.is_terminal {
+            self.wipe(&mut out);
+            writeln!(out, "{text}").ok();
+        } else {
+            let known: Vec<&str> = self.drawn.lines().collect();
+            for line in text.lines().filter(|line| !known.contains(line)) {
+                writeln!(out, "{line}").ok();
+            }
+        }
+        self.drawn = text.to_owned();
+    }
+
+    /// Takes away what was drawn: something final follows.
+    pub(crate) fn clear(&mut self) {
+        if self.is_terminal {
+            self.wipe(&mut anstream::stderr().lock());
+        }
+        self.drawn.clear();
+    }
+
+    fn wipe(&self, out: &mut impl std::io::Write) {
+        let lines = self.drawn.lines().count();
+        if lines > 0 {
+            write!(out, "\x1b[{lines}A\x1b[J").ok();
+        }
+    }
+}

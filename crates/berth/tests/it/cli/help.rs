@@ -1,0 +1,46 @@
+//! Every command explains itself, and its page in the documentation is what it says.
+
+use expect_test::expect_file;
+
+use crate::harness::run;
+
+/// Levels of commands.
+const DEPTH_MAX: usize = 3;
+
+#[test]
+fn the_page_of_the_command_line_is_what_the_program_says() {
+    let mut page = String::from(
+        "# Every command\n\n\
+         What `berth --help` says, of all commands. The guide is [cli.md](cli.md).\n",
+    );
+    describe(&[], &mut page);
+    expect_file!["../../../../../docs/cli-reference.md"].assert_eq(&page);
+}
+
+fn describe(words: &[&str], page: &mut String) {
+    assert!(words.len() <= DEPTH_MAX);
+    let help = run(&[words, &["--help"]].concat());
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{words:?}");
+    let name = ["berth"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
+    let text: Vec<&str> = help.stdout.trim_end().lines().map(str::trim_end).collect();
+    page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", text.join("\n")));
+    let listed = help.stdout.split_once("Commands:\n").map_or("", |(_, rest)| rest);
+    for line in listed.lines().take_while(|line| line.starts_with("  ")) {
+        let command = line.split_whitespace().next().expect("a command");
+        describe(&[words, &[command]].concat(), page);
+    }
+}
+
+#[test]
+fn completions_and_manual_pages_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let told = run(&["completion", shell]);
+        assert_eq!(told.code, Some(0));
+        assert!(told.stdout.contains("take-over"), "{shell}");
+    }
+    let dir = tempfile::tempdir().expect("a directory");
+    let made = run(&["man", dir.path().to_str().expect("a path")]);
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let page = std::fs::read_to_string(dir.path().join("berth-env-claim.1")).expect("a page");
+    assert!(page.contains("Wait in line"), "{page}");
+}

@@ -1,0 +1,137 @@
+//! `berth env claim … -- command`: the lock is held while the command runs, and let go whatever happens.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use super::{Desk, PATIENCE};
+use crate::harness::{Process, Server, berth, until};
+
+const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
+/// Says that it began, and goes on until it is stopped.
+const WAITS: &str = "trap 'echo stopped; exit 3' TERM; echo began; while :; do sleep 0.05; done";
+
+impl Desk {
+    fn environment(&self) -> Value {
+        self.server.api.get(ENVIRONMENT).json()["data"].clone()
+    }
+
+    fn is_free(&self) -> bool {
+        self.environment()["lock"].is_null()
+    }
+
+    fn hold(&self, more: &[&str], script: &str) -> Process {
+        let words = [&["env", "claim", "qa-1"], more, &["--", "sh", "-c", script]].concat();
+        Process::start(&mut self.command(&words))
+    }
+
+    fn holding(&self) -> Process {
+        let mut process = self.hold(&[], WAITS);
+        assert_eq!(process.first_line(), "began");
+        process
+    }
+}
+
+#[test]
+fn the_command_runs_in_its_environment_and_its_exit_code_is_ours() {
+    let desk = Desk::new();
+    let script = "echo $BERTH_ENVIRONMENT $BERTH_FENCE; exit 7";
+    let ran = desk.hold(&["--commit", "v1"], script).wait(PATIENCE);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(7), "qa-1 1\n"), "{ran:?}");
+    assert!(desk.is_free());
+    assert_eq!(desk.environment()["deployedCommitId"], "v1");
+}
+
+#[test]
+fn a_failed_deployment_starts_no_command() {
+    let desk = Desk::new();
+    let ran = desk.hold(&["--commit", "bad"], "echo began").wait(PATIENCE);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
+    assert!(ran.stderr.contains("the command was not started"), "{ran:?}");
+    assert!(desk.is_free());
+}
+
+#[test]
+fn a_crash_of_the_command_and_a_missing_program_leave_no_lock() {
+    let desk = Desk::new();
+    let ran = desk.hold(&[], "kill -9 $$").wait(PATIENCE);
+    assert_eq!(ran.code, Some(137), "{ran:?}");
+    assert!(desk.is_free());
+    let ran = desk.run("env claim qa-1 -- /nowhere/nothing");
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("cannot start /nowhere/nothing"), "{ran:?}");
+    assert!(desk.is_free());
+}
+
+#[test]
+fn whoever_is_told_to_stop_tells_the_command_and_releases() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let desk = Desk::new();
+        let script = "trap 'exit 3' TERM INT; echo began; while :; do sleep 0.05; done";
+        let mut process = desk.hold(&[], script);
+        assert_eq!(process.first_line(), "began");
+        process.signal(signal);
+        let ran = process.wait(PATIENCE);
+        assert_eq!(ran.code, Some(3), "{ran:?}");
+        assert!(desk.is_free());
+    }
+}
+
+#[test]
+fn a_takeover_stops_the_command() {
+    let desk = Desk::new();
+    let process = desk.holding();
+    let taken = desk.run("env take-over qa-1 --why hotfix");
+    assert_eq!(taken.code, Some(0), "{taken:?}");
+    let ran = process.wait(PATIENCE);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "began\nstopped\n"), "{ran:?}");
+    assert!(ran.stderr.contains("qa-1 was taken over by ada: hotfix"), "{ran:?}");
+    assert_eq!(desk.environment()["lock"]["fence"], 2, "the new hold is not released");
+}
+
+#[test]
+fn those_in_line_get_their_turn_and_leave_it_when_interrupted() {
+    let desk = Desk::new();
+    assert_eq!(desk.run("env claim qa-1").code, Some(0));
+    let waiting = desk.hold(&["--queue"], "echo my turn");
+    let gives_up = desk.hold(&["--queue"], "echo never");
+    let queue = || desk.server.api.get(&format!("{ENVIRONMENT}/queue")).json()["data"].clone();
+    until(PATIENCE, "two in line", || (queue().as_array()?.len() == 2).then_some(()));
+    until(PATIENCE, "place in line", || gives_up.stderr().contains("in line").then_some(()));
+    gives_up.signal(Signal::INT);
+    let gone = gives_up.wait(PATIENCE);
+    assert_eq!((gone.code, gone.stdout.as_str()), (Some(130), ""), "{gone:?}");
+    assert_eq!(queue().as_array().map(Vec::len), Some(1));
+    assert_eq!(desk.run("env release qa-1").code, Some(0));
+    let ran = waiting.wait(PATIENCE);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "my turn\n"), "{ran:?}");
+    assert!(desk.is_free());
+}
+
+#[test]
+fn the_hold_outlives_a_restart_of_the_server_and_ends_by_itself_if_we_are_killed() {
+    let mut desk = Desk::new();
+    let mut process = desk.hold(&[], "echo $$; exec sleep 600");
+    let command_id = process.first_line();
+    let address = desk.server.address;
+    let mut command = berth(&["serve", "--listen", &address.to_string(), "--data-dir"]);
+    command.arg(desk.home.path());
+    let token = desk.home.token.clone();
+    let before = desk.environment();
+    desk.server.process.kill();
+    desk.server = Server::start(&mut command, &token);
+    let ttl = |it: &Value| it["lock"]["expiresAt"].as_str().expect("an end").to_owned();
+    let after = until(PATIENCE, "longer hold", || {
+        let seen = desk.environment();
+        (ttl(&seen) > ttl(&before)).then_some(seen)
+    });
+    assert_eq!(after["lock"]["sessionId"], before["lock"]["sessionId"]);
+    process.kill();
+    // What it ran is not ours any more: nobody else would end it.
+    let id = Pid::from_raw(command_id.parse().expect("a number")).expect("a process");
+    kill_process(id, Signal::KILL).expect("it goes on");
+    let session = format!("{ENVIRONMENT}/sessions/{}", after["lock"]["sessionId"].as_str().expect("an id"));
+    let seen = desk.server.api.get(&session).json()["data"].clone();
+    let ends: jiff::Timestamp = ttl(&desk.environment()).parse().expect("a time");
+    assert_eq!(seen["status"], json!("active"));
+    assert!(ends.duration_since(jiff::Timestamp::now()) <= jiff::SignedDuration::from_secs(60));
+}

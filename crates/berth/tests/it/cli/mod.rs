@@ -1,0 +1,129 @@
+//! The command line against a real server: what people read, what programs read, and the exit codes.
+
+mod help;
+mod hold;
+mod talk;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::harness::{Home, Process, Ran, Server, berth};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: staging }, { name: prod, requires: { approvals: 1 } }]
+  ephemeral_environments:
+    qa-1: { ttl: 2h }
+    qa-2: {}
+  steps:
+    - name: Deploy
+      id: deploy
+      type: script
+      params: { run: 'echo deploying $BERTH_COMMIT; test $BERTH_COMMIT != bad' }
+";
+
+/// A server with the pipeline `shop`, and somebody at a terminal.
+pub(crate) struct Desk {
+    home: Home,
+    server: Server,
+    config: TempDir,
+}
+
+impl Desk {
+    pub(crate) fn new() -> Self {
+        let home = Home::new();
+        let server = home.serve();
+        let desk = Self { home, server, config: tempfile::tempdir().expect("a directory") };
+        std::fs::write(desk.config.path().join("shop.yaml"), DEFINITION).expect("a file");
+        let applied = desk.run("pipeline apply shop.yaml");
+        assert_eq!(applied.code, Some(0), "{applied:?}");
+        desk
+    }
+
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
+        let mut command = berth(words);
+        command.current_dir(self.config.path()).env("XDG_CONFIG_HOME", self.config.path());
+        command.env("BERTH_SERVER", format!("http://{}", self.server.address));
+        command.env("BERTH_TOKEN", &self.home.token).env("TZ", "UTC");
+        command
+    }
+
+    pub(crate) fn run(&self, words: &str) -> Ran {
+        self.run_words(&words.split(' ').collect::<Vec<_>>())
+    }
+
+    pub(crate) fn run_words(&self, words: &[&str]) -> Ran {
+        Process::start(&mut self.command(words)).wait(PATIENCE)
+    }
+
+    /// With something on standard input.
+    pub(crate) fn feed(&self, words: &str, input: &str) -> Ran {
+        let mut command = self.command(&words.split(' ').collect::<Vec<_>>());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("it is read");
+        let ran = child.wait_with_output().expect("it ends");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Ran { code: ran.status.code(), stdout: text(ran.stdout), stderr: text(ran.stderr) }
+    }
+
+    /// What was said, with what differs each time made equal.
+    pub(crate) fn plain(&self, text: &str) -> String {
+        let text = text.replace(&self.server.address.to_string(), "SERVER");
+        let words = text.split_inclusive([' ', '\t', '\n', '/', '?', '=', '"', ',', ':']).map(plain_word);
+        times(&words.collect::<String>())
+    }
+}
+
+/// Ids end in 26 letters and digits.
+fn plain_word(word: &str) -> String {
+    let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
+    match word[..end].split_once('_') {
+        Some((kind, rest)) if rest.len() == 26 && rest.bytes().all(|b| b.is_ascii_alphanumeric()) => {
+            format!("{kind}_…{}", &word[end..])
+        }
+        _ => word.to_owned(),
+    }
+}
+
+/// "14:02", "0.3 s" and moments of the API are another each time.
+fn times(text: &str) -> String {
+    let lines =
+        text.lines().map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let is_seconds =
+                |at: usize| words.get(at + 1).is_some_and(|next| next.split('\t').next() == Some("s"));
+            let word =
+                |(at, word): (usize, &&str)| match word.rsplit_once('\t').unwrap_or(("", word)) {
+                    (before, number) if is_seconds(at) && number.parse::<f64>().is_ok() => {
+                        if before.is_empty() { "N".to_owned() } else { format!("{before}\tN") }
+                    }
+                    _ => word.split('\t').map(clock).collect::<Vec<_>>().join("\t"),
+                };
+            words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
+        });
+    lines.collect::<Vec<_>>().join("\n").replace("N s ago", "just now")
+}
+
+fn clock(word: &str) -> String {
+    let is_like = |text: &str, pattern: &str| {
+        text.len() == pattern.len()
+            && text.bytes().zip(pattern.bytes()).all(|(byte, like)| match like {
+                b'0' => byte.is_ascii_digit(),
+                like => byte == like,
+            })
+    };
+    let is_moment = word.get(..20).is_some_and(|start| is_like(start, "0000-00-00T00:00:00."));
+    match word {
+        word if is_like(word, "00:00") => "HH:MM".to_owned(),
+        _ if is_moment => {
+            format!("MOMENT{}", word.trim_start_matches(|c: char| c != 'Z').trim_start_matches('Z'))
+        }
+        word => word.to_owned(),
+    }
+}

@@ -1,0 +1,221 @@
+//! Steps on another machine: a server that runs none, and `berth runner` beside it, both real and both killed.
+
+mod strangers;
+mod yard;
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::harness::{Home, until};
+use yard::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
+
+fn git(dir: &Path, args: &[&str]) {
+    let who = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
+    let done = Command::new("git").current_dir(dir).args(who).args(args).output().expect("git runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+const BUILD: &str = r#"version: 1
+pipeline:
+  name: Web
+  stages: [{ name: staging }]
+  steps:
+    - name: Make
+      type: script
+      runs_on: [gpu]
+      env: { T: "${{ secrets.TOKEN }}" }
+      outputs: [who]
+      artifacts: { site: { path: dist/ } }
+      params:
+        run: |
+          cat link
+          echo "secret is $T"
+          mkdir -p dist/sub; echo page > dist/sub/index.html; ln -s sub/index.html dist/i
+          echo "who=$(cat hello.txt | tr ' ' '-')" >> "$BERTH_OUTPUT"
+    - name: Use
+      type: script
+      needs_artifacts: [site]
+      env: { WHO: "${{ steps.make.who }}" }
+      params: { run: 'cat dist/i; test -x run.sh; echo "made by $WHO"' }
+"#;
+
+#[test]
+fn a_deployment_runs_on_another_machine_with_source_secret_output_and_artifact() {
+    let yard = Yard::open();
+    let source = yard.path("source");
+    std::fs::create_dir_all(source.join(".berth/web")).expect("a directory");
+    for (name, text) in
+        [(".berth/web/pipeline.yaml", BUILD), ("hello.txt", "hello there"), ("run.sh", "#!/bin/sh\n")]
+    {
+        std::fs::write(source.join(name), text).expect("written");
+    }
+    std::fs::set_permissions(source.join("run.sh"), std::fs::Permissions::from_mode(0o755))
+        .expect("executable");
+    std::os::unix::fs::symlink("hello.txt", source.join("link")).expect("a link");
+    git(&source, &["init", "-q", "-b", "main"]);
+    git(&source, &["add", "."]);
+    git(&source, &["commit", "-q", "-m", "one"]);
+    let secret = json!({"name": "TOKEN", "value": "s3cret-value-42"});
+    assert_eq!(yard.api().post(&format!("{ORG}/secrets"), &secret).status, 201);
+    let made = yard.api().post(&format!("{ORG}/repositories"), &json!({ "url": source }));
+    assert_eq!(made.status, 201, "{}", made.text());
+    until(PATIENCE, "pipeline", || {
+        (yard.api().get(&format!("{ORG}/pipelines/web")).status == 200).then_some(())
+    });
+    let started = yard.api().post(&format!("{ORG}/pipelines/web/deployments"), &json!({"ref": "main"}));
+    assert_eq!(started.status, 202, "{}", started.text());
+    // Its first commit may have started one, too, which is first then.
+    let waits = until(PATIENCE, "word of a missing runner", || {
+        let list = yard.api().get(&format!("{ORG}/deployments")).json();
+        let ids = list["data"].as_array().expect("a list").iter().map(|it| text(&it["id"]));
+        ids.map(|id| yard.deployment(&id)).find(|it| it["blockedBy"][0]["kind"] == "no_runner")
+    });
+    let id = text(&waits["id"]);
+    assert_eq!(waits["blockedBy"][0]["detail"], "no runner with labels gpu is online for step \"make\"");
+
+    let runner = yard.runner("far", &["--labels", "gpu,big"]);
+    let done =
+        yard.until(&id, "end", |it| ["succeeded", "failed"].contains(&it["status"].as_str().unwrap_or("")));
+    assert_eq!(done["status"], "succeeded", "{done}\n{}", runner.stderr());
+    assert_eq!(first_step(&done)["outputs"]["who"], "hello-there");
+    assert_eq!(yard.log(&id, "make"), "hello theresecret is ***\n");
+    assert_eq!(yard.log(&id, "use"), "page\nmade by hello-there\n");
+    let shown = yard.api().get(&format!("{ORG}/runners/far")).json()["data"].clone();
+    assert_eq!((&shown["state"], &shown["isEmbedded"]), (&json!("online"), &json!(false)));
+    assert!(
+        ["gpu", "big", "linux"]
+            .iter()
+            .all(|label| shown["labels"].as_array().expect("labels").contains(&json!(label)))
+    );
+    let kept = std::fs::metadata(yard.path("far").join("credential.json")).expect("the credential");
+    assert_eq!(kept.permissions().mode() & 0o777, 0o600);
+    assert!(!runner.stderr().contains("s3cret-value-42"));
+    assert!(!yard.server.process.stderr().contains("s3cret-value-42"));
+}
+
+#[test]
+fn e2_a_killed_runner_is_lost_and_on_lost_decides() {
+    let yard = Yard::open();
+    yard.pipeline(&yard.endless(""));
+    let mut runner = yard.runner("far", &[]);
+    let id = yard.start();
+    let process = yard.pid();
+    runner.kill();
+    let killed = Instant::now();
+    let lost = yard.until(&id, "unknown outcome", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
+    assert!(killed.elapsed() + Duration::from_secs(2) > LOST, "after {:?}", killed.elapsed());
+    assert_eq!(first_step(&lost)["attempts"][0]["status"], "unknown");
+    assert_eq!(yard.state("far"), "lost");
+    // Nothing adopts what it left, and it is gone before the next question for work.
+    assert!(is_alive(&process));
+    let _again = yard.again("far");
+    assert!(!is_alive(&process));
+    assert_eq!(yard.state("far"), "online");
+}
+
+#[test]
+fn the_same_runner_back_ends_its_old_leases_at_once() {
+    let home = Home::new();
+    let mut command = home.serve_command();
+    // With the usual patience: 45 seconds.
+    let yard = Yard::with(home, command.arg("--no-runner"));
+    yard.pipeline(&yard.endless(", on_lost: fail"));
+    let mut runner = yard.runner("far", &[]);
+    let id = yard.start();
+    let process = yard.pid();
+    runner.kill();
+    let began = Instant::now();
+    let _again = yard.again("far");
+    assert!(!is_alive(&process), "what it left is ended before it is told");
+    let done = yard.until(&id, "failure", |it| it["status"] == "failed");
+    assert_eq!(first_step(&done)["attempts"][0]["status"], "unknown", "{done}");
+    assert!(began.elapsed() < Duration::from_secs(20), "after {:?}", began.elapsed());
+}
+
+#[test]
+fn l12_a_runner_that_is_cut_off_stops_its_steps_before_it_is_called_lost() {
+    let yard = Yard::open();
+    yard.pipeline(&yard.endless(""));
+    let runner = yard.runner("far", &[]);
+    let id = yard.start();
+    let process = yard.pid();
+    yard.server.process.signal(Signal::STOP);
+    let cut = Instant::now();
+    until(LOST, "end of the step", || (!is_alive(&process)).then_some(()));
+    let took = cut.elapsed();
+    yard.server.process.signal(Signal::CONT);
+    assert!(took > Duration::from_secs(1) && took < LOST, "{took:?}\n{}", runner.stderr());
+    let told = yard.until(&id, "word of it", |it| it["blockedBy"][0]["kind"] == "unknown_outcome");
+    assert_eq!(first_step(&told)["attempts"][0]["status"], "interrupted");
+    assert!(yard.log(&id, "long").ends_with("[berth] stopped: the server did not answer for too long\n"));
+}
+
+#[test]
+fn p4_a_takeover_stops_a_step_on_another_machine() {
+    let yard = Yard::open();
+    yard.pipeline(&yard.endless(""));
+    let _runner = yard.runner("far", &[]);
+    let sessions = format!("{ORG}/pipelines/shop/ephemeral-environments/qa-1/sessions");
+    let held = yard.api().post(&sessions, &json!({"commitId": "4f2a1c9"}));
+    assert_eq!(held.status, 201, "{}", held.text());
+    let process = yard.pid();
+    let path = format!("{ORG}/pipelines/shop/ephemeral-environments/qa-1/force-claim");
+    let taken = yard.api().post(&path, &json!({"reason": "hotfix"}));
+    assert_eq!(taken.status, 201, "{}", taken.text());
+    let session = text(&taken.json()["data"]["sessionId"]);
+    let took = Instant::now();
+    let drained = until(PATIENCE, "drain", || {
+        let now = yard.api().get(&format!("{sessions}/{session}")).json()["data"].clone();
+        now["drain"]["completedAt"].is_string().then_some(now)
+    });
+    assert!(!is_alive(&process), "{drained}");
+    // It was told to; nobody had to be called lost.
+    assert!(took.elapsed() < LOST, "{:?}", took.elapsed());
+    let id = text(&held.json()["data"]["deploymentId"]);
+    let stopped = yard.until(&id, "end", |it| it["status"] == "cancelled");
+    assert_eq!(first_step(&stopped)["attempts"][0]["status"], "cancelled", "{stopped}");
+}
+
+#[test]
+fn a_runner_that_is_asked_to_end_finishes_what_it_runs_and_takes_nothing_more() {
+    let yard = Yard::open();
+    let go = yard.path("go");
+    yard.pipeline(&format!(
+        "    - {{ name: One, type: script, params: {{ run: 'echo begins; until test -e {}; do sleep 0.02; done' }} }}\n    - {{ name: Two, type: dummy }}\n",
+        go.display()
+    ));
+    let runner = yard.runner("far", &[]);
+    let id = yard.start();
+    yard.until(&id, "beginning", |it| first_step(it)["status"] == "running");
+    runner.signal(Signal::TERM);
+    until(PATIENCE, "sign of draining", || (yard.state("far") == "draining").then_some(()));
+    std::fs::write(&go, "").expect("written");
+    let ran = runner.wait(PATIENCE);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let left = yard.until(&id, "word of a missing runner", |it| it["blockedBy"][0]["kind"] == "no_runner");
+    assert_eq!(first_step(&left)["status"], "succeeded");
+    assert_eq!(left["stages"][0]["steps"][1]["status"], "ready");
+    assert_eq!(yard.state("far"), "offline");
+    let _again = yard.again("far");
+    yard.until(&id, "end", |it| it["status"] == "succeeded");
+}
+
+#[test]
+fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
+    let yard = Yard::open();
+    yard.pipeline(&yard.endless(""));
+    let runner = yard.runner("far", &[]);
+    yard.start();
+    let process = yard.pid();
+    let removed = yard.api().ask(&yard.api().request("DELETE", &format!("{ORG}/runners/far")));
+    assert_eq!(removed.status, 200, "{}", removed.text());
+    let ran = runner.wait(PATIENCE);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("it was removed"), "{}", ran.stderr);
+    assert!(!is_alive(&process));
+}

@@ -1,0 +1,172 @@
+//! Requests to the server, and what their answers mean.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use berth_api::runner::LinkError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use ureq::{Agent, Body, http};
+
+/// Of an answer in JSON: assignments have secrets and params in them.
+const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+/// The server closes a connection that has been quiet for ten seconds.
+const IDLE_MAX: Duration = Duration::from_secs(5);
+
+pub struct Client {
+    agent: Agent,
+    /// Without a slash at the end.
+    server: String,
+    bearer: String,
+    is_dismissed: AtomicBool,
+}
+
+/// An answer that is not what was hoped for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered {
+    /// The server is not there, or cannot answer now.
+    Unavailable(String),
+    /// It does not know who this is; the text is for people.
+    Unknown(String),
+    /// It has understood and says no; the text is for people.
+    Refused(String),
+}
+
+impl std::fmt::Display for Answered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Answered::Unavailable(text) | Answered::Unknown(text) | Answered::Refused(text) => {
+                f.write_str(text)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Answered {}
+
+impl From<Answered> for LinkError {
+    fn from(answered: Answered) -> Self {
+        match answered {
+            Answered::Unavailable(text) => LinkError::Unavailable(text),
+            // Trying again would not help: the runner ends.
+            Answered::Unknown(text) | Answered::Refused(text) => LinkError::Refused(text),
+        }
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Data<T> {
+    data: T,
+}
+
+impl Client {
+    /// `bearer` is the credential, or the token of a runner that registers.
+    pub fn new(server: &str, bearer: &str) -> Self {
+        let config = crate::http::config().timeout_connect(Some(CONNECT_MAX)).max_idle_age(IDLE_MAX).build();
+        Self {
+            agent: Agent::new_with_config(config),
+            server: server.trim_end_matches('/').to_owned(),
+            bearer: bearer.to_owned(),
+            is_dismissed: AtomicBool::new(false),
+        }
+    }
+
+    /// The server has said that it does not know this runner.
+    pub fn is_dismissed(&self) -> bool {
+        self.is_dismissed.load(Ordering::Relaxed)
+    }
+
+    /// Says something and reads the answer; all of it within `limit`.
+    pub fn say<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        said: &impl Serialize,
+        limit: Duration,
+    ) -> Result<T, Answered> {
+        let body = serde_json::to_vec(said).map_err(|error| Answered::Refused(error.to_string()))?;
+        let request = self.post(what, "application/json").config().timeout_global(Some(limit)).build();
+        self.read(request.send(&body[..]))
+    }
+
+    pub(super) fn send_bytes<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        bytes: &[u8],
+        limit: Duration,
+    ) -> Result<T, Answered> {
+        let request = self.post(what, "application/octet-stream");
+        self.read(request.config().timeout_global(Some(limit)).build().send(bytes))
+    }
+
+    pub(super) fn send_file<T: DeserializeOwned>(
+        &self,
+        what: &str,
+        file: &File,
+        limit: Duration,
+    ) -> Result<T, Answered> {
+        let request = self.post(what, "application/zstd");
+        self.read(request.config().timeout_global(Some(limit)).build().send(file))
+    }
+
+    pub(super) fn fetch(&self, what: &str, limit: Duration) -> Result<impl Read + use<>, Answered> {
+        let request =
+            self.agent.get(self.at(what)).header("authorization", format!("Bearer {}", self.bearer));
+        let answer = request.config().timeout_global(Some(limit)).build().call();
+        Ok(self.good(answer)?.into_body().into_reader())
+    }
+
+    fn post(&self, what: &str, media_type: &str) -> ureq::RequestBuilder<ureq::typestate::WithBody> {
+        let request = self.agent.post(self.at(what)).header("content-type", media_type);
+        request.header("authorization", format!("Bearer {}", self.bearer))
+    }
+
+    fn at(&self, what: &str) -> String {
+        format!("{}/api/v1/runner/{what}", self.server)
+    }
+
+    fn read<T: DeserializeOwned>(
+        &self,
+        answer: Result<http::Response<Body>, ureq::Error>,
+    ) -> Result<T, Answered> {
+        let mut answer = self.good(answer)?;
+        let bytes = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
+        let bytes = bytes.map_err(|error| Answered::Unavailable(format!("the answer broke off: {error}")))?;
+        let read: Data<T> = serde_json::from_slice(&bytes)
+            .map_err(|error| Answered::Unavailable(format!("the answer cannot be read: {error}")))?;
+        Ok(read.data)
+    }
+
+    fn good(
+        &self,
+        answer: Result<http::Response<Body>, ureq::Error>,
+    ) -> Result<http::Response<Body>, Answered> {
+        let mut answer = answer
+            .map_err(|error| Answered::Unavailable(format!("{} cannot be reached: {error}", self.server)))?;
+        let status = answer.status().as_u16();
+        if status == 200 {
+            return Ok(answer);
+        }
+        let problem =
+            answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec().unwrap_or_default();
+        let problem: serde_json::Value = serde_json::from_slice(&problem).unwrap_or_default();
+        let detail = problem["detail"].as_str();
+        // Somebody else than a server of ours answers, such as a proxy in front of it.
+        let Some(detail) = detail else {
+            return Err(Answered::Unavailable(format!(
+                "{} answers {status}, and not as Berth does",
+                self.server
+            )));
+        };
+        Err(match status {
+            401 => {
+                self.is_dismissed.store(true, Ordering::Relaxed);
+                Answered::Unknown(detail.to_owned())
+            }
+            408 | 429 | 500..=599 => Answered::Unavailable(format!("the server answers {status}: {detail}")),
+            _ => Answered::Refused(detail.to_owned()),
+        })
+    }
+}

@@ -1,0 +1,40 @@
+//! The work directory of a runner on another machine: taken for one process, and free of what an earlier one left.
+
+use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::left_over::kill_left_over;
+use crate::settings::StartError;
+
+pub struct Home {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Home {
+    /// Nothing of an earlier process runs any more when this returns.
+    pub fn open(path: &Path) -> Result<Self, StartError> {
+        let failed = |source| StartError::WorkDir { path: path.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed)?;
+        let found = path.canonicalize().map_err(failed)?;
+        std::fs::set_permissions(&found, Permissions::from_mode(0o700)).map_err(failed)?;
+        let lock = found.join("home.lock");
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock);
+        let lock = lock.map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(StartError::InUse(found)),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        let left = kill_left_over(&found).map_err(failed)?;
+        if left.processes > 0 || left.attempts > 0 {
+            tracing::info!(left.processes, left.attempts, "ended what an earlier process left");
+        }
+        Ok(Self { path: found, _lock: lock })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

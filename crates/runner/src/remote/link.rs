@@ -1,0 +1,98 @@
+//! The [`Link`] of a runner whose server is elsewhere: each call is a request.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::remote::{
+    AcquireAsked, Acquired, ArtifactKept, Farewell, Goodbye, HeartbeatHeard, HeartbeatSent, LogTaken, Welcome,
+};
+use berth_api::runner::{
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told,
+};
+
+use super::archive;
+use super::client::Client;
+
+/// How long the way there and back may take, besides what the server waits by itself.
+const ON_THE_WAY_MAX: Duration = Duration::from_secs(5);
+const REPORT_MAX: Duration = Duration::from_secs(30);
+const LOG_MAX: Duration = Duration::from_secs(10);
+const TRANSFER_MAX: Duration = Duration::from_secs(900);
+
+pub struct Remote {
+    client: Arc<Client>,
+    on_the_way: Duration,
+}
+
+impl Remote {
+    pub fn new(client: Arc<Client>, welcome: &Welcome) -> Self {
+        // An answer that comes too late is no better than none.
+        let on_the_way = ON_THE_WAY_MAX.min(Duration::from_millis(welcome.self_stop_ms) / 4);
+        Self { client, on_the_way }
+    }
+
+    /// Nothing runs any more, and nothing will.
+    pub fn goodbye(&self, boot: &str) -> Result<(), LinkError> {
+        let said = Goodbye { boot: boot.to_owned() };
+        let done: Farewell = self.client.say("goodbye", &said, ON_THE_WAY_MAX)?;
+        let Farewell {} = done;
+        Ok(())
+    }
+}
+
+impl Link for Remote {
+    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
+        let said = AcquireAsked { asked: asked.clone(), wait_ms: millis(wait) };
+        let heard: Acquired = self.client.say("acquire", &said, wait + ON_THE_WAY_MAX)?;
+        Ok(heard.assignments)
+    }
+
+    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
+        let said = HeartbeatSent { beat: beat.clone(), wait_ms: millis(wait) };
+        let heard: HeartbeatHeard = self.client.say("heartbeat", &said, wait + self.on_the_way)?;
+        Ok(heard.told)
+    }
+
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+        let what = format!("log?attempt={}&offset={offset}", attempt.nonce);
+        let heard: LogTaken = self.client.send_bytes(&what, bytes, LOG_MAX)?;
+        Ok(heard.order)
+    }
+
+    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
+        Ok(self.client.say("report", report, REPORT_MAX)?)
+    }
+
+    fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError> {
+        let packed = self.client.fetch(&format!("source?attempt={}", attempt.nonce), TRANSFER_MAX)?;
+        archive::unpack(packed, into)
+    }
+
+    fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {
+        let what = format!("artifact?attempt={}&name={name}", attempt.nonce);
+        archive::unpack(self.client.fetch(&what, TRANSFER_MAX)?, into)
+    }
+
+    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError> {
+        let what = format!("registry?attempt={}&digest={digest}", attempt.nonce);
+        archive::unpack(self.client.fetch(&what, TRANSFER_MAX)?, into)
+    }
+
+    fn keep_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        workspace: &Path,
+        path: &str,
+    ) -> Result<String, LinkError> {
+        let packed = archive::pack(workspace, path)?;
+        let what = format!("artifact?attempt={}&name={name}", attempt.nonce);
+        let kept: ArtifactKept = self.client.send_file(&what, &packed, TRANSFER_MAX)?;
+        Ok(kept.digest)
+    }
+}
+
+fn millis(length: Duration) -> u64 {
+    u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,158 @@
+//! Runners on other machines: how one becomes known, and how it is recognised.
+
+use berth_api::problem::Code;
+use berth_api::remote as wire;
+use berth_api::runner::SecretText;
+use berth_core::event::EventKind;
+use berth_core::name::Slug;
+use berth_core::pipeline::grammar::Label;
+use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
+use berth_store::Context;
+use berth_store::records::runner;
+
+use super::runners::{about, check_free};
+use super::{Answer, App};
+use crate::credential::token::{TokenKind, hash, is_well_formed, make};
+use crate::engine::{Far, Left, RunnerCaller};
+use crate::error::AppError;
+
+const PROGRAM_CHARS_MAX: usize = 64;
+
+impl App {
+    /// Whose credential this is.
+    pub(crate) async fn by_credential(&self, text: &str) -> Result<RunnerCaller, AppError> {
+        let unknown = || {
+            AppError::unauthenticated(
+                "this is no runner's credential, or the runner was removed; register it again with a new token",
+            )
+        };
+        if !is_well_formed(TokenKind::Runner, text) {
+            return Err(unknown());
+        }
+        let hashed = hash(text);
+        let found = self.store.read(None, move |db| runner::by_credential(db, &hashed)).await?;
+        found.map(|(org, runner)| RunnerCaller { org, runner }).ok_or_else(unknown)
+    }
+
+    /// Whose token this is, if it can still be used.
+    pub(crate) async fn new_runner(&self, text: &str) -> Result<RunnerCaller, AppError> {
+        let hashed = hash(text);
+        let found = match is_well_formed(TokenKind::Runner, text) {
+            false => None,
+            true => {
+                let read = self.store.read(None, move |db| {
+                    Ok::<_, AppError>(runner::by_token(db, &hashed)?.map(|found| (found, db.now())))
+                });
+                read.await?
+            }
+        };
+        let Some(((org, runner), now)) = found else {
+            return Err(AppError::unauthenticated(
+                "this is no registration token, or its runner was removed; add the runner again",
+            ));
+        };
+        if runner.seen_at.is_some() {
+            return Err(AppError::unauthenticated(
+                "this registration token was used already, and each can be used once; add another runner",
+            ));
+        }
+        if runner.token_expires_at <= now {
+            return Err(AppError::unauthenticated(
+                "this registration token is older than an hour and has expired; add the runner again",
+            ));
+        }
+        Ok(RunnerCaller { org, runner })
+    }
+
+    /// The token becomes a credential.
+    pub(crate) async fn register_runner(
+        &self,
+        who: RunnerCaller,
+        said: wire::Register,
+    ) -> Result<Answer<wire::Registered>, AppError> {
+        check_protocol(said.protocol, &said.version)?;
+        let name = match (&who.runner.name, said.name.as_deref()) {
+            (Some(chosen), _) => chosen.clone(),
+            (None, Some(wanted)) => {
+                Slug::parse(wanted).map_err(|error| AppError::invalid_member("/name", error.to_string()))?
+            }
+            (None, None) => {
+                return Err(AppError::invalid_member("/name", "is missing: say what it is called"));
+            }
+        };
+        let credential = make(TokenKind::Runner);
+        let hashed = hash(credential.reveal());
+        let id = who.runner.id;
+        let named = self.store.transact(Context::system(Some(who.org)), move |tx| {
+            check_free(tx, &name, Some(id))?;
+            if !runner::register(tx, id, &name, &hashed)? {
+                return Err(AppError::unauthenticated("this registration token was used up just now"));
+            }
+            let now = Runner { name: Some(name.clone()), ..who.runner };
+            tx.record(about(EventKind::RunnerRegistered, &now))?;
+            Ok::<_, AppError>(name)
+        });
+        Ok(Answer::ok(wire::Registered {
+            runner_id: id.to_string(),
+            name: named.await?.to_string(),
+            credential: SecretText::new(credential.reveal().to_owned()),
+        }))
+    }
+
+    /// The first word of a process of a runner.
+    pub(crate) async fn runner_hello(&self, far: &Far, said: wire::Hello) -> Result<wire::Welcome, AppError> {
+        check_protocol(said.protocol, &said.version)?;
+        let labels = labels(&said.labels)?;
+        if !(1..=SLOTS_MAX).contains(&said.slots) {
+            return Err(AppError::invalid_member("/slots", format!("must be from 1 to {SLOTS_MAX}")));
+        }
+        let program: String =
+            said.version.chars().take(PROGRAM_CHARS_MAX).filter(|c| !c.is_control()).collect();
+        let hello = runner::Hello { labels, slots: said.slots, program, boot: said.boot };
+        far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
+        // Somebody may wait for what it can do.
+        self.nudge();
+        let now = self.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
+        let times = self.config.runner_times;
+        let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        Ok(wire::Welcome {
+            runner_id: far.who.runner.id.to_string(),
+            name: far.who.runner.name.as_ref().map(ToString::to_string).unwrap_or_default(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            now_ms: now.as_micros() / 1_000,
+            self_stop_ms: ms(times.self_stop),
+            stop_grace_ms: ms(times.stop_grace),
+            heartbeat_ms: ms(times.heartbeat),
+        })
+    }
+}
+
+fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
+    if spoken == PROTOCOL {
+        return Ok(());
+    }
+    let own = env!("CARGO_PKG_VERSION");
+    let version: String = version.chars().take(PROGRAM_CHARS_MAX).collect();
+    let text = format!(
+        "this runner ({version}) speaks version {spoken} of the protocol, and this server ({own}) version {PROTOCOL}; \
+         install the same version of berth on both"
+    );
+    Err(AppError::new(Code::InvalidState, text))
+}
+
+fn labels(said: &[String]) -> Result<Vec<Label>, AppError> {
+    let bad = |text: String| AppError::invalid_member("/labels", text);
+    if said.len() > LABELS_MAX {
+        return Err(bad(format!("a runner has at most {LABELS_MAX} labels")));
+    }
+    let mut labels = Vec::with_capacity(said.len());
+    for text in said {
+        if text == LOCAL_LABEL {
+            return Err(bad(format!("the label {LOCAL_LABEL} belongs to the runner inside the server")));
+        }
+        labels.push(Label::parse(text).map_err(|error| bad(error.to_string()))?);
+    }
+    labels.sort_unstable();
+    labels.dedup();
+    Ok(labels)
+}

@@ -1,0 +1,169 @@
+//! A net below the masking that runners do: what they send is looked through again. A log keeps its length here, so
+//! that its offsets stay those of the runner.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use berth_api::runner::{Assignment, Outcome, SecretText};
+use berth_core::mask::Masker;
+
+/// Attempts whose values are known; beyond it all are forgotten and looked up again.
+const KNOWN_MAX: usize = 4_096;
+/// So much of what came before is remembered, for values that are cut in two.
+const TAIL_BYTES_MAX: usize = 1_024;
+
+/// By nonce.
+#[derive(Default)]
+pub(super) struct Nets {
+    known: Mutex<HashMap<String, Net>>,
+}
+
+struct Net {
+    masker: Masker,
+    /// The last bytes before `offset`.
+    tail: Vec<u8>,
+    offset: u64,
+}
+
+impl Nets {
+    pub(super) fn know(&self, it: &Assignment) {
+        let values = it.masked.iter().chain(it.secret_files.values());
+        let values: Vec<&str> = values.map(SecretText::reveal).collect();
+        let mut known = self.known();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        let net = Net { masker: Masker::new(&values), tail: Vec::new(), offset: 0 };
+        known.insert(it.attempt.nonce.clone(), net);
+    }
+
+    pub(super) fn knows(&self, nonce: &str) -> bool {
+        self.known().contains_key(nonce)
+    }
+
+    pub(super) fn forget(&self, nonce: &str) {
+        self.known().remove(nonce);
+    }
+
+    /// Covers what a runner let through; whether there was anything.
+    pub(super) fn cover(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
+        let mut known = self.known();
+        let Some(net) = known.get_mut(nonce) else { return false };
+        if net.offset != offset {
+            net.tail.clear();
+        }
+        let before = net.tail.len();
+        let mut whole = std::mem::take(&mut net.tail);
+        whole.extend_from_slice(bytes);
+        let found = net.masker.cover(&mut whole);
+        let is_new = found && whole[before..] != *bytes;
+        bytes.copy_from_slice(&whole[before..]);
+        let keep = whole.len().min(TAIL_BYTES_MAX);
+        net.tail = whole.split_off(whole.len() - keep);
+        net.offset = offset + bytes.len() as u64;
+        is_new
+    }
+
+    /// What is said about an end goes to people, too.
+    pub(super) fn masked(&self, nonce: &str, outcome: Outcome) -> Outcome {
+        let known = self.known();
+        let Some(Net { masker, .. }) = known.get(nonce) else { return outcome };
+        match outcome {
+            Outcome::Succeeded { mut outputs, artifacts } => {
+                outputs.values_mut().for_each(|value| *value = masker.mask(value));
+                Outcome::Succeeded { outputs, artifacts }
+            }
+            Outcome::Failed { cause, detail, exit_code } => {
+                Outcome::Failed { cause, detail: masker.mask(&detail), exit_code }
+            }
+            Outcome::NeverStarted { detail } => Outcome::NeverStarted { detail: masker.mask(&detail) },
+            Outcome::Unanswered { detail } => Outcome::Unanswered { detail: masker.mask(&detail) },
+            Outcome::ApprovalRequired { context } => {
+                Outcome::ApprovalRequired { context: context.map(|text| masker.mask(&text)) }
+            }
+            other @ (Outcome::Stopped | Outcome::Interrupted | Outcome::Waiting { .. }) => other,
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Net>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use berth_api::runner::AttemptRef;
+    use serde_json::Map;
+
+    use super::*;
+
+    fn nets(secret: &str) -> Nets {
+        let word = String::new;
+        let attempt = AttemptRef {
+            organization_id: word(),
+            deployment_id: word(),
+            step_id: word(),
+            number: 1,
+            nonce: "n".into(),
+        };
+        let nets = Nets::default();
+        nets.know(&Assignment {
+            attempt,
+            step: word(),
+            step_name: word(),
+            kind: word(),
+            custom: None,
+            params: Map::new(),
+            env: BTreeMap::new(),
+            secret_files: BTreeMap::new(),
+            masked: vec![SecretText::new(secret.to_owned())],
+            facts: BTreeMap::new(),
+            outputs: Vec::new(),
+            artifacts: BTreeMap::new(),
+            needs_artifacts: Vec::new(),
+            has_source: false,
+            timeout_s: 1,
+            granted_ms_ago: 0,
+        });
+        nets
+    }
+
+    fn covered(nets: &Nets, pieces: &[&str]) -> String {
+        let (mut out, mut offset) = (String::new(), 0);
+        for piece in pieces {
+            let mut bytes = piece.as_bytes().to_vec();
+            nets.cover("n", offset, &mut bytes);
+            assert_eq!(bytes.len(), piece.len(), "nothing moves");
+            offset += piece.len() as u64;
+            out += &String::from_utf8(bytes).unwrap();
+        }
+        out
+    }
+
+    #[test]
+    fn se05_what_a_runner_forgot_to_mask_is_covered_and_nothing_moves() {
+        assert_eq!(
+            covered(&nets("hunter2-hunter2"), &["it is hunter2-hunter2.\n"]),
+            "it is ***************.\n"
+        );
+        assert_eq!(covered(&nets("hunter2-hunter2"), &["it is ***.\n"]), "it is ***.\n");
+        // What came before is written already; the rest of the value is not shown.
+        assert_eq!(covered(&nets("hunter2-hunter2"), &["is hunter2-h", "unter2!"]), "is hunter2-h******!");
+    }
+
+    #[test]
+    fn se05_outputs_and_words_about_an_end_are_masked() {
+        let nets = nets("hunter2-hunter2");
+        let outputs = BTreeMap::from([("a".to_owned(), "x hunter2-hunter2".to_owned())]);
+        let Outcome::Succeeded { outputs, .. } =
+            nets.masked("n", Outcome::Succeeded { outputs, artifacts: BTreeMap::new() })
+        else {
+            panic!("another outcome");
+        };
+        assert_eq!(outputs["a"], "x ***");
+        let never = nets.masked("n", Outcome::NeverStarted { detail: "no hunter2-hunter2".into() });
+        assert_eq!(never, Outcome::NeverStarted { detail: "no ***".into() });
+    }
+}

@@ -1,0 +1,358 @@
+//! The way to the server for runners on other machines. Who one is comes from its credential, and which attempts are its
+//! own from the rows: of what it sends, nothing but the rest of a nonce is believed.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::remote::{AcquireAsked, HeartbeatSent};
+use berth_api::runner::{Assignment, LinkError, Order, Outcome, Report, Reported, Told};
+use berth_core::id::OrgId;
+use berth_core::run::Outcome as Ended;
+use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
+use berth_store::query::runs;
+use berth_store::records::runner;
+use berth_store::{Context, StoreError};
+use tokio::time::Instant;
+
+use super::calls::{self, ORDERS_PAUSE};
+use super::grant::{Asking, grant_of};
+use super::lost::LIVE_MAX;
+use super::report::{Named, Next, renew};
+use crate::app::App;
+use crate::artifacts::ArtifactError;
+use crate::error::AppError;
+
+/// How long one question for work may wait for an answer.
+const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
+/// A sign of life is written down at most so often.
+const SEEN_EVERY_S: i64 = 3;
+/// What a runner makes up: a nonce, or a name for its process.
+const WORD_CHARS_MAX: usize = 64;
+
+/// A runner that has shown its credential.
+#[derive(Clone)]
+pub(crate) struct RunnerCaller {
+    pub(crate) org: OrgId,
+    pub(crate) runner: Runner,
+}
+
+/// One request of one runner.
+pub(crate) struct Far {
+    pub(crate) app: Arc<App>,
+    pub(crate) who: RunnerCaller,
+}
+
+/// What the process before left: nothing of it runs any more.
+pub(crate) struct Left {
+    pub(crate) boot: String,
+    pub(crate) begun: Vec<String>,
+}
+
+impl Far {
+    pub(crate) async fn acquire(self, sent: AcquireAsked) -> Result<Vec<Assignment>, AppError> {
+        let runner = self.mark_of(&sent.asked.boot)?;
+        let deadline = Instant::now() + Duration::from_millis(sent.wait_ms).min(ACQUIRE_WAIT_MAX);
+        let slots = usize::try_from(self.who.runner.slots).unwrap_or(0);
+        if sent.asked.nonces.len() > slots {
+            return Err(refused(format!("this runner has {slots} places, and asks for more")));
+        }
+        let nonces = sent.asked.nonces.iter().map(|nonce| self.own(nonce)).collect::<Result<Vec<_>, _>>()?;
+        let labels: Vec<String> = self.who.runner.labels.iter().map(ToString::to_string).collect();
+        self.seen(false).await?;
+        loop {
+            let heard = self.app.engine.bell.rings();
+            let (org, id, runner) = (self.who.org, self.who.runner.id, runner.clone());
+            let (nonces, labels) = (nonces.clone(), labels.clone());
+            let (found, pause) = self
+                .blocking(move |app| {
+                    // While it waited it may have been removed, started again, or asked to end.
+                    let now = app.store.read_blocking(Some(org), move |db| runner::by_id(db, id))?;
+                    let takes = |it: &Runner| !it.is_draining && it.mark().as_ref() == Some(&runner);
+                    if !now.as_ref().is_some_and(takes) {
+                        return Ok((Some(Vec::new()), Duration::ZERO));
+                    }
+                    let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels };
+                    let found = calls::look(app, &asking)?;
+                    Ok::<_, AppError>((found, calls::next_look(app)))
+                })
+                .await??;
+            if let Some(work) = found {
+                work.iter().for_each(|it| self.app.engine.nets.know(it));
+                return Ok(work);
+            }
+            if !self.listen(heard, deadline.min(Instant::now() + pause)).await || Instant::now() >= deadline {
+                return Ok(Vec::new());
+            }
+        }
+    }
+
+    pub(crate) async fn heartbeat(self, sent: HeartbeatSent) -> Result<Vec<Told>, AppError> {
+        let runner = self.mark_of(&sent.beat.boot)?;
+        let wait = Duration::from_millis(sent.wait_ms).min(self.app.config.runner_times.heartbeat);
+        let deadline = Instant::now() + wait;
+        if sent.beat.attempts.len() > usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX) {
+            return Err(refused("a heartbeat names too many attempts".into()));
+        }
+        self.seen(sent.beat.is_draining).await?;
+        let (org, id) = (self.who.org, self.who.runner.id);
+        let nonces: Vec<String> = sent.beat.attempts.into_iter().map(|it| it.nonce).collect();
+        let (own, strange) = self
+            .blocking(move |app| {
+                let mut own = Vec::new();
+                let mut strange = Vec::new();
+                for nonce in nonces {
+                    match find(app, org, id, &nonce)? {
+                        Some(found) => own.push(found),
+                        None => strange.push(Told { nonce, order: Order::Stale, reason: None }),
+                    }
+                }
+                renew(app, &own)?;
+                Ok::<_, AppError>((own, strange))
+            })
+            .await??;
+        loop {
+            let heard = self.app.engine.bell.rings();
+            let (runner, named) = (runner.clone(), own.clone());
+            let mut told = self.blocking(move |app| calls::orders(app, &runner, &named)).await??;
+            told.extend(strange.iter().cloned());
+            let is_urgent = told.iter().any(|it| it.order != Order::Continue);
+            if is_urgent || Instant::now() >= deadline {
+                return Ok(told);
+            }
+            tokio::time::sleep(ORDERS_PAUSE).await;
+            if !self.listen(heard, deadline).await {
+                return Ok(told);
+            }
+        }
+    }
+
+    /// The rest of its log is covered where the runner forgot to mask something.
+    pub(crate) async fn append_log(
+        self,
+        nonce: String,
+        offset: u64,
+        mut bytes: Vec<u8>,
+    ) -> Result<Order, AppError> {
+        let Some(it) = self.attempt(&nonce).await? else { return Ok(Order::Stale) };
+        self.know(&it).await?;
+        if self.app.engine.nets.cover(&nonce, offset, &mut bytes) {
+            tracing::warn!(runner = %self.who.runner.id, deployment = %it.deployment, "a runner did not mask a secret");
+        }
+        let done = self.blocking(move |app| calls::append(app, &it, offset, &bytes)).await?;
+        done.map_err(answered)
+    }
+
+    pub(crate) async fn report(self, mut report: Report) -> Result<Reported, AppError> {
+        let runner = self.mark_of(&report.boot)?;
+        let nonce = report.attempt.nonce.clone();
+        let Some(it) = self.attempt(&nonce).await? else {
+            return Ok(Reported { order: Order::Stale, next: None });
+        };
+        self.know(&it).await?;
+        let ends = !matches!(report.outcome, Outcome::Waiting { .. } | Outcome::ApprovalRequired { .. });
+        report.outcome = self.app.engine.nets.masked(&nonce, report.outcome);
+        let labels = self.who.runner.labels.iter().map(ToString::to_string).collect();
+        let next = report.next_nonce.as_deref().map(|nonce| self.own(nonce)).transpose()?;
+        let next = next.map(|nonce| Next { nonce, runner, labels });
+        let done = self.blocking(move |app| calls::report(app, it, &report, next)).await?;
+        let done = done.map_err(answered)?;
+        if ends {
+            self.app.engine.nets.forget(&nonce);
+        }
+        done.next.iter().for_each(|it| self.app.engine.nets.know(it));
+        Ok(done)
+    }
+
+    /// The pinned commit as a compressed archive.
+    pub(crate) async fn source(self, nonce: &str) -> Result<File, AppError> {
+        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let app = self.app.clone();
+        let packed = self.app.transfers.run(move || {
+            let dir = app.artifacts.scratch().map_err(unpackable)?;
+            calls::checkout(&app, &it, dir.path())?;
+            crate::artifacts::pack_source(dir.path()).map_err(unpackable)
+        });
+        packed.await?.map_err(answered)
+    }
+
+    /// What an earlier step has kept, as it lies here.
+    pub(crate) async fn artifact(self, nonce: &str, name: String) -> Result<File, AppError> {
+        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let found = self.blocking(move |app| {
+            let digest = calls::artifact_of(app, &it, &name)?;
+            app.artifacts.packed(it.org, &digest).map_err(unpackable)
+        });
+        found.await?.map_err(answered)
+    }
+
+    pub(crate) async fn registry(self, nonce: &str, digest: String) -> Result<File, AppError> {
+        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let found = self.blocking(move |app| {
+            calls::registry_of(app, &it, &digest)?;
+            app.artifacts.packed(it.org, &digest).map_err(unpackable)
+        });
+        found.await?.map_err(answered)
+    }
+
+    /// Before anything large is received for it.
+    pub(crate) async fn check_attempt(&self, nonce: &str) -> Result<(), AppError> {
+        self.attempt(nonce).await?.map(drop).ok_or_else(unknown)
+    }
+
+    /// Keeps what came packed. Where it lies in the archive the plan says, and not the runner.
+    pub(crate) async fn keep_artifact(
+        self,
+        nonce: &str,
+        name: String,
+        packed: File,
+    ) -> Result<String, AppError> {
+        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let app = self.app.clone();
+        let kept = self.app.transfers.run(move || {
+            let path = calls::artifact_path(&app, &it, &name)?;
+            app.artifacts.receive(it.org, &packed, &path).map_err(unpackable)
+        });
+        Ok(kept.await?.map_err(answered)?.digest)
+    }
+
+    /// A process of this runner has begun: what the one before it held is over.
+    pub(crate) async fn hello(&self, said: runner::Hello, left: Option<Left>) -> Result<(), AppError> {
+        check_word(&said.boot)?;
+        let (org, id, boot) = (self.who.org, self.who.runner.id, said.boot.clone());
+        let context = Context::system(Some(org));
+        self.app.store.transact(context, move |tx| runner::hello(tx, id, &said)).await?;
+        let Some(left) = left.filter(|left| left.boot != boot) else { return Ok(()) };
+        let before = mark(id, &left.boot);
+        let live = self.app.store.read(None, move |db| runs::live_of(db, &before, LIVE_MAX)).await?;
+        for it in live {
+            // It writes down what it begins before it does: the rest never began.
+            let outcome = match left.begun.contains(&it.nonce) {
+                true => Ended::Lost,
+                false => Ended::NeverStarted { detail: "its runner ended before it began".into() },
+            };
+            tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "a runner has come back");
+            super::lost::report_ended(&self.app, it, outcome).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn goodbye(&self, boot: String) -> Result<(), AppError> {
+        self.mark_of(&boot)?;
+        let id = self.who.runner.id;
+        let context = Context::system(Some(self.who.org));
+        Ok(self.app.store.transact(context, move |tx| runner::left(tx, id, &boot)).await?)
+    }
+
+    /// How its attempts are marked. A process that was replaced by another is told so.
+    fn mark_of(&self, boot: &str) -> Result<String, AppError> {
+        match self.who.runner.mark() {
+            Some(mark) if self.who.runner.boot.as_deref() == Some(boot) => Ok(mark),
+            _ => Err(refused(
+                "another process speaks for this runner, or it has not said hello; start it again".into(),
+            )),
+        }
+    }
+
+    /// A nonce with the runner's own name in it: whatever it sends, it cannot be another one's.
+    fn own(&self, nonce: &str) -> Result<String, AppError> {
+        check_word(nonce)?;
+        Ok(mark(self.who.runner.id, nonce))
+    }
+
+    async fn attempt(&self, nonce: &str) -> Result<Option<Named>, AppError> {
+        let (org, id, nonce) = (self.who.org, self.who.runner.id, nonce.to_owned());
+        self.blocking(move |app| find(app, org, id, &nonce)).await?
+    }
+
+    /// After a restart of the server the values of an attempt are read again.
+    async fn know(&self, it: &Named) -> Result<(), AppError> {
+        if self.app.engine.nets.knows(&it.nonce) {
+            return Ok(());
+        }
+        let (it, runner) = (it.clone(), self.who.runner.mark().unwrap_or_default());
+        let again = self.blocking(move |app| {
+            let (of, nonces) = (runner.clone(), [it.nonce]);
+            let live = app.store.read_blocking(None, move |db| runs::live_of(db, &of, LIVE_MAX))?;
+            // Of one that is over nothing is granted again.
+            if !live.iter().any(|live| live.nonce == nonces[0]) {
+                return Ok(());
+            }
+            let asking = Asking { runner: &runner, org: Some(it.org), nonces: &nonces, labels: &[] };
+            let given = grant_of(app, it.org, it.deployment, &asking)?;
+            let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
+            same.for_each(|it| super::assign::assign(it).iter().for_each(|it| app.engine.nets.know(it)));
+            Ok::<_, AppError>(())
+        });
+        again.await?
+    }
+
+    async fn seen(&self, is_draining: bool) -> Result<(), AppError> {
+        let (it, boot) = (&self.who.runner, self.who.runner.boot.clone().unwrap_or_default());
+        let (id, before) = (it.id, (it.seen_at, it.is_draining));
+        let org = Some(self.who.org);
+        let now = self.app.store.read(org, |db| Ok::<_, StoreError>(db.now())).await?;
+        let is_fresh = before.0.is_some_and(|seen| now.seconds_since(seen) < SEEN_EVERY_S);
+        if is_fresh && before.1 == is_draining {
+            return Ok(());
+        }
+        let seen = move |tx: &mut berth_store::Tx<'_>| runner::seen(tx, id, &boot, now, is_draining);
+        Ok(self.app.store.transact(Context::system(org), seen).await?)
+    }
+
+    /// Until the bell rings, or until then. False: the server stops.
+    async fn listen(&self, heard: u64, until: Instant) -> bool {
+        let rung = tokio::time::timeout_at(until, self.app.engine.bell.rung(heard));
+        self.app.shutdown.run_until_cancelled(rung).await.is_some()
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&App) -> T + Send + 'static,
+    ) -> Result<T, AppError> {
+        let app = self.app.clone();
+        tokio::task::spawn_blocking(move || work(&app)).await.map_err(|_| AppError::bug("a call panicked"))
+    }
+}
+
+/// An attempt of this runner.
+fn find(app: &App, org: OrgId, id: berth_core::id::RunnerId, nonce: &str) -> Result<Option<Named>, AppError> {
+    if marked(nonce) != Some(id) {
+        return Ok(None);
+    }
+    let nonce = nonce.to_owned();
+    let found = app.store.read_blocking(Some(org), move |db| runs::by_nonce(db, &nonce))?;
+    Ok(found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from))
+}
+
+fn check_word(text: &str) -> Result<(), AppError> {
+    let is_plain =
+        (1..=WORD_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_plain { Ok(()) } else { Err(refused("a nonce or boot id has 1 to 64 letters and digits".into())) }
+}
+
+fn refused(text: String) -> AppError {
+    AppError::new(berth_api::problem::Code::InvalidState, text)
+}
+
+fn unknown() -> AppError {
+    refused("there is no such attempt".into())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unpackable(error: ArtifactError) -> LinkError {
+    match error {
+        ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(error.to_string()),
+        _ => LinkError::Refused(error.to_string()),
+    }
+}
+
+fn answered(error: LinkError) -> AppError {
+    match error {
+        LinkError::Refused(text) => refused(text),
+        LinkError::Unavailable(text) => {
+            tracing::warn!(text, "a runner cannot be answered");
+            AppError::busy("the server cannot answer this right now; please try again")
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! The documentation, inside the binary: what is true of this version.
+
+use axum::response::{Html, IntoResponse as _, Response};
+use http::header;
+
+/// A file of `docs/` as `build/docs.rs` made it.
+struct Page {
+    path: &'static str,
+    title: &'static str,
+    body: &'static str,
+}
+
+static PAGES: &[Page] = include!(concat!(env!("OUT_DIR"), "/docs_pages.rs"));
+static IMAGES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/docs_images.rs"));
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;--line:#d8dee4;--soft:#f4f6f8;--link:#0b6bcb;--dim:#57606a}\
+@media(prefers-color-scheme:dark){:root{--line:#333b44;--soft:#20262d;--link:#69b1ff;--dim:#9aa5b1;background:#14181d;color:#e6e9ec}}\
+body{font:16px/1.6 system-ui,sans-serif;max-width:52rem;margin:0 auto;padding:1rem 1.25rem 4rem}\
+header{display:flex;gap:1.25rem;padding:.5rem 0 1rem;border-bottom:1px solid var(--line);margin-bottom:1.5rem}\
+header a{color:inherit;text-decoration:none}header a:first-child{font-weight:700}\
+a{color:var(--link)}h1{line-height:1.2}h2{margin-top:2.2rem;padding-bottom:.2rem;border-bottom:1px solid var(--line)}\
+pre{background:var(--soft);padding:.8rem 1rem;border-radius:.4rem;overflow-x:auto;font-size:.86rem;line-height:1.5}\
+code{font-family:ui-monospace,SFMono-Regular,Menlo,monospace}:not(pre)>code{background:var(--soft);padding:.1em .3em;border-radius:.25rem;font-size:.9em}\
+table{border-collapse:collapse;display:block;overflow-x:auto}td,th{border-bottom:1px solid var(--line);padding:.4rem .8rem .4rem 0;text-align:left;vertical-align:top}\
+thead:not(:has(th:not(:empty))){display:none}img{max-width:100%;border:1px solid var(--line);border-radius:.4rem}";
+
+/// A page or an image of the documentation; `None`: there is none here.
+pub(super) fn answer(path: &str) -> Option<Response> {
+    if let Some((_, bytes)) = IMAGES.iter().find(|(name, _)| *name == path) {
+        return Some(([(header::CONTENT_TYPE, "image/png")], *bytes).into_response());
+    }
+    let page = PAGES.iter().find(|page| page.path == path)?;
+    Some(framed(page.title, page.body).into_response())
+}
+
+/// A page as all of them look.
+pub(super) fn framed(title: &str, body: &str) -> Html<String> {
+    Html(format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} · Berth</title>\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><style>{STYLE}</style></head>\
+         <body><header><a href=\"/\">Berth</a><a href=\"/docs\">Documentation</a><a href=\"/docs/errors\">Errors</a>\
+         <a href=\"/api/v1/openapi.json\">OpenAPI</a></header><main>{body}</main></body></html>\n"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_link_inside_the_documentation_leads_somewhere() {
+        let is_there = |link: &str| {
+            let path = link.split('#').next().unwrap_or_default();
+            path == "/docs/errors" || answer(path).is_some()
+        };
+        let mut dead = Vec::new();
+        for page in PAGES {
+            for (at, _) in page.body.match_indices("=\"/docs") {
+                let link = page.body[at + 2..].split('"').next().unwrap_or_default();
+                if !is_there(link) {
+                    dead.push(format!("{}: {link}", page.path));
+                }
+            }
+        }
+        assert!(dead.is_empty(), "{dead:#?}");
+    }
+
+    #[test]
+    fn every_anchor_is_a_heading() {
+        let mut dead = Vec::new();
+        for page in PAGES {
+            for (at, _) in page.body.match_indices("href=\"") {
+                let link = page.body[at + 6..].split('"').next().unwrap_or_default();
+                let Some((path, anchor)) = link.split_once('#').filter(|(path, _)| !path.contains("://"))
+                else {
+                    continue;
+                };
+                let path = if path.is_empty() { page.path } else { path };
+                let target = PAGES.iter().find(|page| page.path == path);
+                if !target.is_some_and(|page| page.body.contains(&format!("id=\"{anchor}\""))) {
+                    dead.push(format!("{}: {link}", page.path));
+                }
+            }
+        }
+        assert!(dead.is_empty(), "{dead:#?}");
+    }
+
+    #[test]
+    fn every_page_has_a_title_and_stands_in_the_list() {
+        let list = PAGES.iter().find(|page| page.path == "/docs").expect("the first page");
+        for page in PAGES.iter().filter(|page| !page.path.starts_with("/docs/adr/")) {
+            assert!(!page.title.is_empty(), "{}", page.path);
+            let is_listed = list.body.contains(&format!("href=\"{}\"", page.path));
+            assert!(page.path == "/docs" || is_listed, "{} is not in docs/README.md", page.path);
+        }
+    }
+}

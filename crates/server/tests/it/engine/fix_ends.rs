@@ -1,0 +1,139 @@
+//! A person merges or closes a fix: that is noticed, and after it there may be another.
+
+use berth_core::time::Timestamp;
+use berth_server::config::Config;
+use berth_server::work::notice_fix_ends;
+use serde_json::{Value, json};
+
+use super::Harbour;
+use super::fixes::{BRANCH, EXECUTABLE, git, origin, shared};
+use crate::forge::{Double, TOKEN, github, told};
+use crate::git::serve;
+
+impl Harbour {
+    /// The pull request of an analysis, after a look at the remote.
+    async fn noticed(&self, analysis: &str) -> Value {
+        notice_fix_ends(&self.world.app).await.unwrap();
+        self.see(&format!("/analyses/{analysis}/pull-request")).await
+    }
+
+    /// Kinds of events about fixes, the oldest first.
+    async fn fix_story(&self) -> Vec<String> {
+        let mut events = self.fix_events().await;
+        events.sort_by_key(|event| event["id"].as_str().unwrap().to_owned());
+        let kind = |event: &Value| event["kind"].as_str().unwrap().replace("fix_pull_request_", "");
+        events.iter().map(kind).collect()
+    }
+}
+
+fn time(of: &Value) -> Timestamp {
+    Timestamp::parse(of.as_str().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_became_of_a_pull_request_is_heard_from_an_emulated_github() {
+    let Some(github) = github() else { return };
+    let origin = origin();
+    let (root, _) = shared(&origin);
+    let login: &'static str = Box::leak(format!("x-access-token:{TOKEN}").into_boxed_str());
+    let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), login));
+    let config = Config {
+        forges: vec![format!("127.0.0.1=github={}", github.url).parse().unwrap()],
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let harbour = Harbour::with_config(config).await;
+    let secret = json!({"name": "GIT_TOKEN", "value": TOKEN});
+    assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
+    let (repository, failed) = harbour.fails(&json!({"url": url, "credential": "GIT_TOKEN"})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
+    let first = harbour.proposed(&analysis).await;
+    assert_eq!(harbour.noticed(&analysis).await, first, "nobody has done anything");
+
+    let path = format!("/repos/admin/shop/pulls/{}", first["number"]);
+    told(&github.url, "PATCH", &path, Some(&json!({"state": "closed"})));
+    let closed = harbour.noticed(&analysis).await;
+    assert_eq!((&closed["state"], &closed["url"]), (&json!("closed"), &first["url"]), "{closed}");
+    assert!(time(&closed["endedAt"]) >= time(&first["createdAt"]), "{closed}");
+    assert_eq!(harbour.noticed(&analysis).await, closed, "it ends once");
+
+    let second = harbour.proposed(&analysis).await;
+    assert_eq!(
+        (&second["state"], &second["branch"], &second["endedAt"]),
+        (&json!("open"), &json!(format!("{BRANCH}-2")), &Value::Null)
+    );
+    assert_ne!(second["number"], first["number"]);
+    assert_eq!(harbour.proposed(&analysis).await, second, "it is open: there is no third");
+    let path = format!("/repos/admin/shop/pulls/{}/merge", second["number"]);
+    assert_eq!(told(&github.url, "PUT", &path, Some(&json!({})))["merged"], true);
+
+    // Whoever asks for another one hears of it too, without waiting for the next look.
+    let third = harbour.proposed(&analysis).await;
+    assert_eq!((&third["state"], &third["branch"]), (&json!("open"), &json!(format!("{BRANCH}-3"))));
+    assert_eq!(
+        harbour.fix_story().await,
+        ["requested", "opened", "closed", "requested", "opened", "merged", "requested", "opened"]
+    );
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_branches_of_a_plain_remote_tell_what_became_of_a_fix() {
+    let origin = origin();
+    let harbour = Harbour::open().await;
+    let (repository, failed) = harbour.fails(&json!({"url": origin.url().as_str()})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
+    let first = harbour.proposed(&analysis).await;
+    assert_eq!(harbour.noticed(&analysis).await, first, "nobody has done anything");
+
+    origin.git(&["branch", "--delete", "--force", BRANCH]);
+    let closed = harbour.noticed(&analysis).await;
+    assert_eq!(closed["state"], "closed", "{closed}");
+    assert!(time(&closed["endedAt"]) >= time(&first["updatedAt"]), "{closed}");
+
+    let second = harbour.proposed(&analysis).await;
+    let branch = second["branch"].as_str().unwrap();
+    assert_eq!((&second["state"], branch), (&json!("pushed"), format!("{BRANCH}-2").as_str()));
+    origin.git(&["merge", "--quiet", "--no-ff", "-m", "Take the fix", branch]);
+    let merged = harbour.noticed(&analysis).await;
+    assert_eq!((&merged["state"], &merged["commitId"]), (&json!("merged"), &second["commitId"]), "{merged}");
+    assert_eq!(harbour.fix_story().await, ["requested", "opened", "closed", "requested", "opened", "merged"]);
+    let shown = harbour.see(&format!("/analyses/{analysis}")).await;
+    assert_eq!(shown["pullRequest"], merged);
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_forge_that_says_nothing_ends_nothing_and_one_without_the_pull_request_leaves_it_to_the_branch() {
+    let origin = origin();
+    let (root, bare) = shared(&origin);
+    let status = std::sync::Arc::new(std::sync::atomic::AtomicU16::new(500));
+    let answers = status.clone();
+    let gitea = Double::start(move |asked| match asked.line.as_str() {
+        line if line.ends_with("/pulls/5") => {
+            (answers.load(std::sync::atomic::Ordering::SeqCst), "{}".into())
+        }
+        line if line.starts_with("GET") => (404, "{}".into()),
+        _ => (201, json!({"number": 5, "html_url": "https://git.acme.test/a/b/pulls/5"}).to_string()),
+    });
+    let config = Config {
+        forges: vec![format!("127.0.0.1=gitea={}", gitea.url).parse().unwrap()],
+        egress_allow: vec!["127.0.0.1".parse().unwrap()],
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let harbour = Harbour::with_config(config).await;
+    let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-token"});
+    assert_eq!(harbour.post("/secrets", &secret).await.status, 201);
+    let url = format!("{}/admin/shop.git", serve(root.path().to_owned(), "x-access-token:hunter2-token"));
+    let (repository, failed) = harbour.fails(&json!({"url": url, "credential": "GIT_TOKEN"})).await;
+    let analysis = harbour.analysed(&repository, &failed, 1, Some(EXECUTABLE)).await;
+    let first = harbour.proposed(&analysis).await;
+    assert_eq!(harbour.noticed(&analysis).await, first, "a forge that fails says nothing");
+    assert_eq!(harbour.proposed(&analysis).await, first, "so what there is stays the one there is");
+
+    status.store(404, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(harbour.noticed(&analysis).await, first, "its branch is still there");
+    git(&bare, &["branch", "-D", BRANCH]);
+    assert_eq!(harbour.noticed(&analysis).await["state"], "closed");
+    harbour.close().await;
+}

@@ -1,0 +1,113 @@
+/** Custom steps: registries of them, what they offer, and how they were built. */
+import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { api, body, data } from "@/api/client";
+import type { components } from "@/api/schema.gen";
+import { key } from "./keys";
+
+const LIST_MAX = 200;
+const BUILDS_SHOWN_MAX = 50;
+/** Of what a build printed the last lines are shown. */
+export const BUILD_LINES_SHOWN_MAX = 500;
+/** A build grows without an event for each line. */
+const BUILD_LOOK_MS = 1_000;
+const SECOND_LOOK_MS = 5_000;
+const ALL = "/api/v1/organizations/{orgId}/step-registries";
+const ONE = `${ALL}/{registryId}` as const;
+
+type Schemas = components["schemas"];
+
+function isMoving(status: Schemas["StepRegistryStatus"] | undefined): boolean {
+  return status === "pending" || status === "building";
+}
+
+export function registriesQuery(org: string) {
+  return queryOptions({
+    queryKey: key(org, "registries", "list"),
+    queryFn: () => body(api.GET(ALL, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
+    refetchInterval: query =>
+      query.state.data?.data.some(each => isMoving(each.status)) ? SECOND_LOOK_MS : false,
+  });
+}
+
+export function registryQuery(org: string, registryId: string) {
+  return queryOptions({
+    queryKey: key(org, "registries", "one", registryId),
+    queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, registryId } } })),
+    refetchInterval: query => (isMoving(query.state.data?.status) ? SECOND_LOOK_MS : false),
+  });
+}
+
+export function registryStepsQuery(org: string, registryId: string) {
+  return queryOptions({
+    queryKey: key(org, "registries", "steps", registryId),
+    queryFn: () =>
+      body(
+        api.GET(`${ONE}/steps`, {
+          params: { path: { orgId: org, registryId }, query: { limit: LIST_MAX } },
+        }),
+      ),
+  });
+}
+
+export function registryBuildsQuery(org: string, registryId: string) {
+  return queryOptions({
+    queryKey: key(org, "registries", "builds", registryId),
+    queryFn: () =>
+      body(
+        api.GET(`${ONE}/builds`, {
+          params: { path: { orgId: org, registryId }, query: { limit: BUILDS_SHOWN_MAX } },
+        }),
+      ),
+    refetchInterval: query =>
+      query.state.data?.data.some(each => each.status === "building") ? SECOND_LOOK_MS : false,
+  });
+}
+
+export function buildLogQuery(org: string, registryId: string, buildNumber: number) {
+  return queryOptions({
+    queryKey: key(org, "registries", "log", registryId, buildNumber),
+    queryFn: () =>
+      data(
+        api.GET(`${ONE}/builds/{buildNumber}/logs`, {
+          params: {
+            path: { orgId: org, registryId, buildNumber: String(buildNumber) },
+            query: { tail: BUILD_LINES_SHOWN_MAX },
+          },
+        }),
+      ),
+    refetchInterval: query => (query.state.data?.complete ? false : BUILD_LOOK_MS),
+  });
+}
+
+function useRegistriesChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: change,
+    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "registries") }),
+  });
+}
+
+export function useRegister(org: string) {
+  return useRegistriesChange(org, (registry: Schemas["StepRegistryNew"]) =>
+    data(api.POST(ALL, { params: { path: { orgId: org } }, body: registry })),
+  );
+}
+
+export function useChangeRegistry(org: string, registryId: string) {
+  return useRegistriesChange(org, (change: Schemas["StepRegistryPatch"]) =>
+    data(api.PATCH(ONE, { params: { path: { orgId: org, registryId } }, body: change })),
+  );
+}
+
+/** Looks at the repository now, and builds what it finds unless that is built. */
+export function useSyncRegistry(org: string, registryId: string) {
+  return useRegistriesChange(org, () =>
+    data(api.POST(`${ONE}/sync`, { params: { path: { orgId: org, registryId } } })),
+  );
+}
+
+export function useDeleteRegistry(org: string, registryId: string) {
+  return useRegistriesChange(org, ({ force }: { force: boolean }) =>
+    data(api.DELETE(ONE, { params: { path: { orgId: org, registryId }, query: { force } } })),
+  );
+}

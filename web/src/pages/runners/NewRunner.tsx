@@ -1,0 +1,60 @@
+import { Alert, Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { IconEyeOff } from "@tabler/icons-react";
+import { useState } from "react";
+import { useOrg } from "@/data/me";
+import { useAddRunner } from "@/data/runners";
+import { Confirm } from "@/ui/Confirm";
+import { Snippet } from "@/ui/Copy";
+
+/** A registration token, with the command that uses it. */
+export function NewRunner({ onClose }: { onClose: () => void }) {
+  const add = useAddRunner(useOrg());
+  const [name, setName] = useState("");
+  if (add.data) {
+    const command = `berth runner --server ${window.location.origin} --token ${add.data.token ?? ""}\n`;
+    return (
+      <Modal
+        opened
+        onClose={onClose}
+        size="lg"
+        title={<Text fw={650}>Run this on the machine</Text>}
+        closeOnClickOutside={false}
+      >
+        <Stack>
+          <Alert icon={<IconEyeOff />} color="lantern" title="This is the only time you see its token">
+            It can be used once, within an hour. Add <code>--labels</code> for what the machine can do.
+          </Alert>
+          <Snippet label="The command" text={command} />
+          <Group justify="flex-end">
+            <Button onClick={onClose}>I have it</Button>
+          </Group>
+        </Stack>
+      </Modal>
+    );
+  }
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title="Add a runner"
+      action="Make a token"
+      pending={add.isPending}
+      error={add.error}
+      onConfirm={() => add.mutate(name.trim() || undefined)}
+    >
+      <Text size="sm" c="dimmed">
+        A machine with the same program on it, which reaches this server. It fetches its work; nothing
+        connects to it.
+      </Text>
+      <TextInput
+        label="Name"
+        description="Without one the machine says what it is called"
+        placeholder="build-1"
+        maxLength={63}
+        data-autofocus
+        value={name}
+        onChange={event => setName(event.currentTarget.value)}
+      />
+    </Confirm>
+  );
+}

@@ -1,0 +1,33 @@
+import { expect, test } from "vitest";
+import { kindsOf } from "./Diff";
+import { shownLine } from "./shownText";
+
+test("a removed line that looks like a heading is a removed line", () => {
+  const lines = [
+    "diff --git a/x b/x",
+    "--- a/x",
+    "+++ b/x",
+    "@@ -1,2 +1,2 @@",
+    " same",
+    "--- old",
+    "+++ new",
+  ];
+  expect(kindsOf(lines)).toEqual(["about", "about", "about", "place", undefined, "removed", "added"]);
+});
+
+test("a new file of the diff begins outside of its hunks", () => {
+  expect(kindsOf(["@@ -1 +1 @@", "-a", "+b", "diff --git a/y b/y", "index 1..2"]).at(-1)).toBe("about");
+});
+
+test("a change of mode is a change", () => {
+  expect(kindsOf(["diff --git a/x b/x", "old mode 100644", "new mode 100755"])).toEqual([
+    "about",
+    "removed",
+    "added",
+  ]);
+});
+
+test("what cannot be seen is shown", () => {
+  expect(shownLine("a\r")).toBe("a␍");
+  expect(shownLine("safe\u202eliam\u0007")).toBe("safe[U+202E]liam");
+});

@@ -1,0 +1,35 @@
+/** Real git repositories that the server reads from the disk. */
+import { execFileSync } from "node:child_process";
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import type { World } from "./world";
+
+const WHO = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
+
+export class Repository {
+  readonly path: string;
+
+  constructor(world: World, name: string) {
+    this.path = join(world.places, name);
+    mkdirSync(this.path);
+    this.git("init", "--quiet", "--initial-branch", "main");
+  }
+
+  git(...args: string[]): string {
+    return execFileSync("git", ["-C", this.path, ...WHO, ...args], { encoding: "utf8" }).trim();
+  }
+
+  write(name: string, text: string, mode = 0o644) {
+    const path = join(this.path, name);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+    chmodSync(path, mode);
+    return this;
+  }
+
+  commit(message: string): string {
+    this.git("add", "--all");
+    this.git("commit", "--quiet", "--message", message);
+    return this.git("rev-parse", "HEAD");
+  }
+}

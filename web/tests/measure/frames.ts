@@ -1,0 +1,81 @@
+/** How smoothly something scrolls: the gaps between frames as people see them, and the work of the page's own thread. */
+import type { Page } from "@playwright/test";
+
+const FRAMES = 240;
+const FRAMES_WITH_CPU = 60;
+
+/** What scrolls: an element by its label, or the window. */
+export type Scroller = { label: string | null };
+
+export type Scrolled = {
+  gapMsMax: number;
+  gapMsP95: number;
+  gapMsMedian: number;
+  longTasks: number;
+  longTaskMsMax: number;
+  cpuMsMax: number;
+  cpuMsMedian: number;
+};
+
+export async function scrolled(page: Page, { label }: Scroller, stepPx: number): Promise<Scrolled> {
+  const gaps = await page.evaluate(
+    async ({ label, stepPx, count }) => {
+      const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
+      const tasks: number[] = [];
+      const observer = new PerformanceObserver(list => {
+        for (const entry of list.getEntries()) tasks.push(entry.duration);
+      });
+      observer.observe({ type: "longtask" });
+      const took: number[] = [];
+      let last = await new Promise<number>(requestAnimationFrame);
+      for (let frame = 0; frame < count; frame++) {
+        (found ?? window).scrollBy(0, stepPx);
+        const now = await new Promise<number>(requestAnimationFrame);
+        took.push(now - last);
+        last = now;
+      }
+      observer.disconnect();
+      return { took, tasks };
+    },
+    { label, stepPx, count: FRAMES },
+  );
+  const cpu = await work(page, label, stepPx);
+  const of = (values: number[], part: number) => {
+    const sorted = [...values].sort((a, b) => a - b);
+    return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0) * 10) / 10;
+  };
+  return {
+    gapMsMax: of(gaps.took, 1),
+    gapMsP95: of(gaps.took, 0.95),
+    gapMsMedian: of(gaps.took, 0.5),
+    longTasks: gaps.tasks.length,
+    longTaskMsMax: of(gaps.tasks, 1),
+    cpuMsMax: of(cpu, 1),
+    cpuMsMedian: of(cpu, 0.5),
+  };
+}
+
+/** Frame by frame as CPU time of the page's main thread: what others do on this machine does not count. */
+async function work(page: Page, label: string | null, stepPx: number): Promise<number[]> {
+  const tools = await page.context().newCDPSession(page);
+  await tools.send("Performance.enable", { timeDomain: "threadTicks" });
+  const spent = async () => {
+    const { metrics } = await tools.send("Performance.getMetrics");
+    return (metrics.find(each => each.name === "TaskDuration")?.value ?? 0) * 1000;
+  };
+  const took: number[] = [];
+  for (let frame = 0; frame < FRAMES_WITH_CPU; frame++) {
+    const before = await spent();
+    await page.evaluate(
+      ({ label, stepPx }) => {
+        const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
+        (found ?? window).scrollBy(0, stepPx);
+        return new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)));
+      },
+      { label, stepPx },
+    );
+    took.push((await spent()) - before);
+  }
+  await tools.detach();
+  return took;
+}
