@@ -122,7 +122,7 @@ fn lint() -> Outcome {
 const ON_POSTGRES: &str = "(package(berth-store) & test(/^(differential|feed|found|lists|once|registries|transactions)::/) & not test(a_mistake_on_one_side)) | \
      (package(berth-server) & test(/^(environments|events|follow|once)::/)) | \
      (package(berth-server) & test(/^engine::/) & not test(/^engine::model::/)) | \
-     (package(berth) & test(/^(crash|linear::served)::/))";
+     (package(berth) & test(/^crash::/))";
 
 fn tests(found: &Found, told: &[(&str, &str)]) -> Outcome {
     let has_nextest = cargo_has("nextest");

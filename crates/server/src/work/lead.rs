@@ -22,6 +22,8 @@ const RENEW_MAX: Duration = Duration::from_secs(2);
 /// After the last renewal, counted from when it was sent. With what a renewal takes it is less than the lease.
 const LEADS_MAX: Duration = Duration::from_secs(5);
 
+const HEAR_PAUSE: Duration = Duration::from_millis(20);
+
 /// Whether this server leads.
 pub(crate) struct Lead(watch::Sender<bool>);
 
@@ -95,5 +97,7 @@ pub(super) async fn hears(app: Arc<App>) {
     let Some(mut nudged) = app.store.nudged() else { return };
     while let Some(Ok(())) = app.shutdown.run_until_cancelled(nudged.changed()).await {
         app.nudge();
+        // What others commit in a short while is looked at in one go.
+        app.shutdown.run_until_cancelled(tokio::time::sleep(HEAR_PAUSE)).await;
     }
 }
