@@ -45,6 +45,10 @@ export function pullRequestWords({ state, number }: FixPullRequest): string {
       return "The branch is pushed. Open a pull request of it by hand: this remote has no API that Berth may use.";
     case "failed":
       return "It could not be made. Nothing was changed.";
+    case "merged":
+      return `Pull request${number == null ? "" : ` ${number}`} was merged. If it fails again in the same way, another fix may be proposed.`;
+    case "closed":
+      return `Pull request${number == null ? "" : ` ${number}`} was closed without being merged. Another one may be proposed.`;
   }
 }
 

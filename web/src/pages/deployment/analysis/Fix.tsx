@@ -12,12 +12,15 @@ import { pageAddress, pullRequestWords } from "@/words/analysis";
 
 type Props = { org: string; analysis: Analysis; fix: NonNullable<Analysis["suggestedFix"]> };
 
+/** After these another one may be asked for. */
+const ENDED: FixPullRequest["state"][] = ["failed", "merged", "closed"];
+
 /** The change that would mend it; somebody may have it proposed, and a person merges it. */
 export function Fix({ org, analysis, fix }: Props) {
   const mayRun = useMay("analysis:run");
   const [isAsking, setAsking] = useState(false);
   const pull = analysis.pullRequest;
-  const mayAsk = mayRun && analysis.commitId != null && (!pull || pull.state === "failed");
+  const mayAsk = mayRun && analysis.commitId != null && (!pull || ENDED.includes(pull.state));
   return (
     <Stack gap="xs" component="section" aria-label="Suggested fix">
       <Group justify="space-between" gap="sm">
