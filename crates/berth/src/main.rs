@@ -80,7 +80,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    // What these print is shown once: it must not get lost in silence.
+    let must_be_read = matches!(command, Command::Init(_) | Command::Serve(_) | Command::Admin(_));
+    let done = match command {
         Command::Init(args) => cmd::init::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Runner(args) => cmd::runner::run(&args),
@@ -108,7 +111,7 @@ fn main() -> ExitCode {
     done.unwrap_or_else(|error| {
         // Whoever read has seen enough, as `head` does.
         let is_read = |it: &std::io::Error| it.kind() == std::io::ErrorKind::BrokenPipe;
-        if error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
+        if !must_be_read && error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
             return ExitCode::FAILURE;
         }
         eprintln!("berth: {error:#}");
