@@ -173,7 +173,10 @@ fn report(
         labels: shared.settings.labels.clone(),
     };
     let mut backoff = Backoff::new();
-    while !is_stale() {
+    // Stale is also what the heartbeat is told of an attempt whose end was heard: then the answer got lost, and with it
+    // perhaps what comes next. Only the answer itself tells.
+    let mut may_be_heard = false;
+    while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let sent = boot_time();
         match shared.link.report(&report) {
             Ok(answer) => {
@@ -186,6 +189,7 @@ fn report(
                 return None;
             }
             Err(LinkError::Unavailable(text)) => {
+                may_be_heard = true;
                 if shared.has_to_end() {
                     tracing::error!(step = %assignment.attempt.step_id, "the report did not arrive: {text}");
                     return None;

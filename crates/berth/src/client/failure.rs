@@ -98,6 +98,10 @@ impl Failure {
         }
     }
 
+    pub(crate) fn passes(error: &anyhow::Error) -> bool {
+        error.downcast_ref::<Failure>().is_some_and(Failure::is_passing)
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Failure::Problem(problem) => match problem.status {

@@ -28,6 +28,8 @@ const ANSWER_BYTES_MAX: u64 = 32 * 1024 * 1024;
 /// How often a request is sent when no answer comes. A POST carries a key, so that its effect comes once.
 const TRIES_MAX: u32 = 4;
 const TRY_AGAIN: Duration = Duration::from_millis(300);
+/// Until what is read without a limit begins.
+const BEGIN_MAX: Duration = Duration::from_secs(40);
 /// Records that are read of a list at most.
 pub(crate) const RECORDS_MAX: usize = 2_000;
 
@@ -129,6 +131,20 @@ impl Client {
         self.ask(&Method::DELETE, path, None, &[])
     }
 
+    /// One try, within a limit: for what is asked again and again anyway.
+    pub(crate) fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        limit: Duration,
+    ) -> anyhow::Result<Reply<T>> {
+        let (key, body) = (fresh_key()?, serde_json::to_string(body)?);
+        let headers = [("idempotency-key", key.as_str())];
+        let response = self.send(&Method::POST, path, Some(&body), &headers, Some(limit))?;
+        let (text, etag) = self.text_of(response)?;
+        reply(&text, etag)
+    }
+
     /// The first `count` records of a list, page by page. The raw answer has the same shape as one page.
     pub(crate) fn list<T: DeserializeOwned>(
         &self,
@@ -189,9 +205,7 @@ impl Client {
         headers: &[(&str, &str)],
     ) -> anyhow::Result<Reply<T>> {
         let (text, etag) = self.answer(method, path, body, headers)?;
-        let mut raw: Value = read(&text)?;
-        let Data { data } = read(&text)?;
-        Ok(Reply { data, raw: raw["data"].take(), etag })
+        reply(&text, etag)
     }
 
     fn answer(
@@ -201,7 +215,11 @@ impl Client {
         body: Option<&str>,
         headers: &[(&str, &str)],
     ) -> anyhow::Result<(String, Option<String>)> {
-        let mut response = self.send_until_answered(method, path, body, headers)?;
+        let response = self.send_until_answered(method, path, body, headers)?;
+        self.text_of(response)
+    }
+
+    fn text_of(&self, mut response: Response<ureq::Body>) -> anyhow::Result<(String, Option<String>)> {
         if !response.status().is_success() {
             return Err(self.refused(response)?);
         }
@@ -222,7 +240,7 @@ impl Client {
             let sent = self.send(method, path, body, headers, Some(ANSWER_MAX));
             let again = match &sent {
                 Err(_) => true,
-                Ok(response) => response.status() == 503,
+                Ok(response) => [502, 503, 504].contains(&response.status().as_u16()),
             };
             if !again || number == TRIES_MAX {
                 return sent;
@@ -257,8 +275,9 @@ impl Client {
                 self.agent.run(request.timeout_global(limit).build())
             }
             None => {
-                let request = self.agent.configure_request(request.body(())?);
-                self.agent.run(request.timeout_global(limit).build())
+                let request = self.agent.configure_request(request.body(())?).timeout_global(limit);
+                let begin = limit.is_none().then_some(BEGIN_MAX);
+                self.agent.run(request.timeout_recv_response(begin).build())
             }
         };
         sent.map_err(|error| {
@@ -272,6 +291,12 @@ impl Client {
         response.into_body().into_reader().take(ANSWER_BYTES_MAX).read_to_string(&mut text).ok();
         Ok(Failure::answered(&self.login.server, status, &text).into())
     }
+}
+
+fn reply<T: DeserializeOwned>(text: &str, etag: Option<String>) -> anyhow::Result<Reply<T>> {
+    let mut raw: Value = read(text)?;
+    let Data { data } = read(text)?;
+    Ok(Reply { data, raw: raw["data"].take(), etag })
 }
 
 fn read<T: DeserializeOwned>(text: &str) -> anyhow::Result<T> {

@@ -1,12 +1,17 @@
 //! A deployment as it goes on, up to its end.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use berth_api::deployment::{Deployment, DeploymentStatus, Stage, StageStatus, Step, StepStatus};
 
-use crate::client::{Client, escaped, exit_code};
+use crate::client::{Client, Failure, escaped, exit_code};
 use crate::output::words::{ago, between, clock};
 use crate::output::{Live, Output, bold, coloured, dim, harmless, say, word};
+
+/// How long a server may be away while it is watched.
+const AWAY_MAX: Duration = Duration::from_secs(300);
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn path(id: &str) -> String {
     format!("/deployments/{}", escaped(id))
@@ -24,11 +29,18 @@ pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::cli
     let path = path(id);
     let mut live = Live::new();
     let mut seen = client.get::<Deployment>(&path)?;
+    let mut heard = Instant::now();
     while seen.data.finished_at.is_none() {
         live.show(&tree(&seen.data));
         let etag = seen.etag.clone().unwrap_or_default();
-        if let Some(news) = client.changed(&path, &etag)? {
-            seen = news;
+        match client.changed(&path, &etag) {
+            Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
+            Ok(None) => heard = Instant::now(),
+            // A server that is started anew is no failed deployment.
+            Err(error) if Failure::passes(&error) && heard.elapsed() < AWAY_MAX => {
+                std::thread::sleep(LOOK_AGAIN);
+            }
+            Err(error) => return Err(error),
         }
     }
     live.clear();

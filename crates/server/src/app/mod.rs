@@ -139,7 +139,8 @@ impl App {
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
         let reading = Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX);
         let (vault, engine) = (Arc::new(vault), Engine::new());
-        let logs = LogStore::new(config.data_dir.join("logs"));
+        let dir = config.data_dir.join("logs");
+        let logs = if store.is_shared() { LogStore::shared(dir) } else { LogStore::new(dir) };
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         let (git, syncs) = (Mirrors::new(&config.data_dir, config.git_max), Syncs::default());
         let registries = Registries::new(&config.data_dir, &config.own_dir);

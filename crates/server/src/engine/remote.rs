@@ -155,7 +155,11 @@ impl Far {
         let labels = self.who.runner.labels.iter().map(ToString::to_string).collect();
         let next = report.next_nonce.as_deref().map(|nonce| self.own(nonce)).transpose()?;
         let next = next.map(|nonce| Next { nonce, runner, labels });
-        let done = self.blocking(move |app| calls::report(app, it, &report, next)).await?;
+        let done = self.blocking(move |app| {
+            check_artifacts(app, &it, &report.outcome)?;
+            calls::report(app, it, &report, next)
+        });
+        let done = done.await?;
         let done = done.map_err(answered)?;
         if ends {
             self.app.engine.nets.forget(&nonce);
@@ -166,7 +170,7 @@ impl Far {
 
     /// The pinned commit as a compressed archive.
     pub(crate) async fn source(self, nonce: &str) -> Result<File, AppError> {
-        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let it = self.granted(nonce).await?;
         let app = self.app.clone();
         let packed = self.app.transfers.run(move || {
             let dir = app.artifacts.scratch().map_err(unpackable)?;
@@ -178,7 +182,7 @@ impl Far {
 
     /// What an earlier step has kept, as it lies here.
     pub(crate) async fn artifact(self, nonce: &str, name: String) -> Result<File, AppError> {
-        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let it = self.granted(nonce).await?;
         let found = self.blocking(move |app| {
             let digest = calls::artifact_of(app, &it, &name)?;
             app.artifacts.packed(it.org, &digest).map_err(unpackable)
@@ -187,7 +191,7 @@ impl Far {
     }
 
     pub(crate) async fn registry(self, nonce: &str, digest: String) -> Result<File, AppError> {
-        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let it = self.granted(nonce).await?;
         let found = self.blocking(move |app| {
             calls::registry_of(app, &it, &digest)?;
             app.artifacts.packed(it.org, &digest).map_err(unpackable)
@@ -197,7 +201,7 @@ impl Far {
 
     /// Before anything large is received for it.
     pub(crate) async fn check_attempt(&self, nonce: &str) -> Result<(), AppError> {
-        self.attempt(nonce).await?.map(drop).ok_or_else(unknown)
+        self.granted(nonce).await.map(drop)
     }
 
     /// Keeps what came packed. Where it lies in the archive the plan says, and not the runner.
@@ -207,7 +211,7 @@ impl Far {
         name: String,
         packed: File,
     ) -> Result<String, AppError> {
-        let it = self.attempt(nonce).await?.ok_or_else(unknown)?;
+        let it = self.granted(nonce).await?;
         let app = self.app.clone();
         let kept = self.app.transfers.run(move || {
             let path = calls::artifact_path(&app, &it, &name)?;
@@ -263,6 +267,18 @@ impl Far {
     async fn attempt(&self, nonce: &str) -> Result<Option<Named>, AppError> {
         let (org, id, nonce) = (self.who.org, self.who.runner.id, nonce.to_owned());
         self.blocking(move |app| find(app, org, id, &nonce)).await?
+    }
+
+    /// One that is under way: what is over opens nothing any more.
+    async fn granted(&self, nonce: &str) -> Result<Named, AppError> {
+        let id = self.who.runner.id;
+        if marked(nonce) != Some(id) {
+            return Err(unknown());
+        }
+        let nonce = nonce.to_owned();
+        let found =
+            self.app.store.read(Some(self.who.org), move |db| runs::live_by_nonce(db, &nonce)).await?;
+        found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from).ok_or_else(unknown)
     }
 
     /// After a restart of the server the values of an attempt are read again.
@@ -323,6 +339,16 @@ fn find(app: &App, org: OrgId, id: berth_core::id::RunnerId, nonce: &str) -> Res
     let nonce = nonce.to_owned();
     let found = app.store.read_blocking(Some(org), move |db| runs::by_nonce(db, &nonce))?;
     Ok(found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from))
+}
+
+/// A step leaves what it declares, and what was received.
+fn check_artifacts(app: &App, it: &Named, outcome: &Outcome) -> Result<(), LinkError> {
+    let Outcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
+    for (name, digest) in artifacts {
+        calls::artifact_path(app, it, name)?;
+        app.artifacts.packed(it.org, digest).map_err(unpackable)?;
+    }
+    Ok(())
 }
 
 fn check_word(text: &str) -> Result<(), AppError> {

@@ -95,13 +95,23 @@ impl Edge {
     async fn route(&self, request: Request<Body>) -> Response {
         // What a runner fetches or leaves may be large; pauses in it have a limit of their own.
         let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         let routed = AssertUnwindSafe(self.router.clone().oneshot(request)).catch_unwind();
         match tokio::time::timeout(limit, routed).await {
             Ok(Ok(Ok(response))) => response,
             Ok(Err(_)) => AppError::bug("a handler panicked").into_response(),
-            Err(_) => {
+            Err(_) if reads => {
                 let text = format!("the request took longer than {} s", limit.as_secs());
                 AppError::new(Code::RequestTimeout, text).into_response()
+            }
+            // It may still be committed: nobody may take this for a no.
+            Err(_) => {
+                let text = format!(
+                    "the request took longer than {} s; it may have had its effect or not. \
+                     Repeat it with the same Idempotency-Key to learn which.",
+                    limit.as_secs()
+                );
+                AppError::new(Code::Unavailable, text).into_response()
             }
         }
     }

@@ -36,6 +36,8 @@ pub(super) struct OpenLog {
     pub(super) used: AtomicU64,
     #[cfg(test)]
     pub(super) fault: Mutex<Option<io::ErrorKind>>,
+    /// Other servers may write the same files.
+    is_shared: bool,
 }
 
 /// Where the forms of a log lie.
@@ -72,9 +74,10 @@ pub(super) enum Readable {
 }
 
 impl OpenLog {
-    pub(super) fn new(files: Files) -> Self {
+    pub(super) fn new(files: Files, is_shared: bool) -> Self {
         Self {
             files,
+            is_shared,
             state: Mutex::default(),
             sealing: Mutex::default(),
             news: watch::Sender::default(),
@@ -90,6 +93,9 @@ impl OpenLog {
 
     pub(super) fn append(&self, offset: u64, bytes: &[u8]) -> Result<Appended, LogError> {
         let mut state = self.loaded()?;
+        if self.is_shared {
+            self.look_again(&mut state)?;
+        }
         let length = state.length();
         let Some(known) = length.checked_sub(offset) else { return Ok(Appended::Gap { length }) };
         let new = usize::try_from(known).ok().and_then(|known| bytes.get(known..)).unwrap_or_default();
@@ -141,6 +147,9 @@ impl OpenLog {
     pub(super) fn seal(&self) -> Result<Sealed, LogError> {
         let _turn = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = self.loaded()?;
+        if self.is_shared {
+            self.look_again(&mut state)?;
+        }
         if let Phase::Sealed(sealed) = state.phase {
             return Ok(sealed);
         }
@@ -198,7 +207,15 @@ impl OpenLog {
     /// Notes what another server has appended since, or that it has sealed it.
     pub(super) fn catch_up(&self) -> Result<(), LogError> {
         let mut state = self.loaded()?;
-        if state.is_ours || !matches!(state.phase, Phase::Open) {
+        if state.is_ours && !self.is_shared {
+            return Ok(());
+        }
+        self.look_again(&mut state)
+    }
+
+    /// What is on the disk by now: more of it, or the sealed form.
+    fn look_again(&self, state: &mut State) -> Result<(), LogError> {
+        if !matches!(state.phase, Phase::Open) {
             return Ok(());
         }
         let before = state.length();
@@ -208,7 +225,7 @@ impl OpenLog {
             _ => *state = load(&self.files)?,
         }
         if is_sealed || state.length() != before {
-            self.tell(&state);
+            self.tell(state);
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ struct Inner {
     table: Mutex<Table>,
     open_max: usize,
     ended: Ended,
+    /// Other servers write here, too.
+    is_shared: bool,
 }
 
 /// What somebody wants of a log.
@@ -45,11 +47,16 @@ struct Table {
 impl LogStore {
     /// Nothing is made or read before the first log is.
     pub fn new(dir: PathBuf) -> Self {
-        Self::with_places(dir, LOGS_OPEN_MAX)
+        Self::with_places(dir, LOGS_OPEN_MAX, false)
     }
 
-    pub(super) fn with_places(dir: PathBuf, open_max: usize) -> Self {
-        Self(Arc::new(Inner { dir, table: Mutex::default(), open_max, ended: Ended::default() }))
+    /// In a directory where other servers write, too: what is on the disk counts, not what this one remembers.
+    pub fn shared(dir: PathBuf) -> Self {
+        Self::with_places(dir, LOGS_OPEN_MAX, true)
+    }
+
+    pub(super) fn with_places(dir: PathBuf, open_max: usize, is_shared: bool) -> Self {
+        Self(Arc::new(Inner { dir, table: Mutex::default(), open_max, ended: Ended::default(), is_shared }))
     }
 
     /// Bytes from `offset` on. Not flushed: see [`LogStore::flush`].
@@ -164,7 +171,7 @@ impl LogStore {
             (Err(_), Need::Write) => None,
             (Err(error), Need::Read) => return Err(error),
         };
-        let log = Arc::new(OpenLog::new(self.files(key)));
+        let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
         log.used_at(count);
         table.logs.insert(*key, log.clone());
         drop(table);

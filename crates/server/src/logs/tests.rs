@@ -255,7 +255,7 @@ fn limits_of_appending_hold() {
 #[test]
 fn the_table_makes_room_for_the_newest_and_always_for_writers() {
     let dir = tempfile::tempdir().unwrap();
-    let store = LogStore::with_places(dir.path().join("logs"), 2);
+    let store = LogStore::with_places(dir.path().join("logs"), 2, false);
     for attempt in 1..=5 {
         store.append(&key(attempt), 0, b"one\n").unwrap();
     }
@@ -393,4 +393,18 @@ fn a_removed_deployment_leaves_nothing() {
     assert!(watch.news().ended && watch.read(0, 9).unwrap().is_empty());
     assert!(store.open(&one).unwrap().is_none() && store.open(&two).unwrap().is_none());
     store.remove(one.org, one.deployment).unwrap();
+}
+
+/// Two servers over the same files: what one remembers is not all there is.
+#[test]
+fn where_servers_share_files_a_log_is_taken_up_and_sealed_as_it_is_on_the_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = || LogStore::shared(dir.path().join("logs"));
+    let (one, other, key) = (server(), server(), key(1));
+    one.append(&key, 0, b"first\n").unwrap();
+    assert_eq!(other.append(&key, 6, b"second\n").unwrap(), Appended::Written { length: 13 });
+    assert_eq!(one.append(&key, 13, b"third\n").unwrap(), Appended::Written { length: 19 });
+    // The other one knows of thirteen bytes.
+    assert_eq!(other.seal(&key).unwrap().bytes, 19);
+    assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
 }

@@ -50,10 +50,11 @@ impl Purpose {
     }
 }
 
-/// A commit that does not wait for the disk is no commit.
+/// A commit that does not wait for the disk is no commit. Set for the session, so that no later change of the server's
+/// own settings reaches it.
 const SETTINGS: &str = "SET client_min_messages = warning;
-    SELECT set_config('synchronous_commit', 'on', false)
-    WHERE current_setting('synchronous_commit') IN ('off', 'local')";
+    SELECT set_config('synchronous_commit',
+        CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
 
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
@@ -67,6 +68,12 @@ impl Address {
         let mut config = read.map_err(|why| {
             OpenError::Refused(format!("the address of the database cannot be read: {}", without(url, &why)))
         })?;
+        let has_at = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(has_at) {
+            // The rest of a password would be shown as a host.
+            let text = "the address of the database has two @: write one in a password as %40";
+            return Err(OpenError::Refused(text.into()));
+        }
         config
             .application_name("berth")
             .connect_timeout(CONNECT_MAX)
@@ -167,6 +174,12 @@ mod tests {
     fn an_address_is_shown_without_who_connects() {
         let address = Address::parse("postgres://ada:hunter2@db.acme.test:5433/berth").unwrap();
         assert_eq!(address.shown(), "db.acme.test:5433/berth");
+    }
+
+    #[test]
+    fn a_password_with_an_at_is_not_taken_for_a_host() {
+        let text = Address::parse("postgres://ada:hun@ter2@db/x").err().unwrap().to_string();
+        assert!(text.contains("%40") && !text.contains("ter2"), "{text}");
     }
 
     #[test]

@@ -189,7 +189,8 @@ impl Writer {
 
 fn begin_text(org: Option<OrgId>) -> String {
     let locks = match org {
-        None => format!("SELECT pg_advisory_xact_lock({INSTANCE}, 0)"),
+        // Whoever waits for all others holds them off, too: not for long.
+        None => format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)"),
         Some(org) => {
             let key = lock_key(org);
             format!(

@@ -26,6 +26,9 @@ statements! {
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $1";
     Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
+    // By the index of those that are under way.
+    Org Read LIVE_BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal FROM attempts
+        WHERE org_id = $1 AND nonce = $2 AND ended_at IS NULL AND parked_at IS NULL";
     // Ended or not: whose it is does not change.
     Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal FROM attempts
         WHERE org_id = $1 AND nonce = $2";
@@ -124,7 +127,15 @@ pub fn live_of(db: &mut impl Read, runner: &str, limit: i64) -> Result<Vec<Live>
 }
 
 /// An attempt that may be over by now.
+pub fn live_by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
+    db.row(&LIVE_BY_NONCE, &[nonce.into()])?.as_ref().map(one_live).transpose()
+}
+
+/// Nearly all that is asked for is under way; what is over has to be looked for.
 pub fn by_nonce(db: &mut impl Read, nonce: &str) -> Result<Option<Live>, StoreError> {
+    if let Some(live) = live_by_nonce(db, nonce)? {
+        return Ok(Some(live));
+    }
     db.row(&BY_NONCE, &[nonce.into()])?.as_ref().map(one_live).transpose()
 }
 

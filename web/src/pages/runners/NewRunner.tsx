@@ -11,7 +11,7 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
   const add = useAddRunner(useOrg());
   const [name, setName] = useState("");
   if (add.data) {
-    const command = `berth runner --server ${window.location.origin} --token ${add.data.token ?? ""}\n`;
+    const command = `BERTH_RUNNER_TOKEN=${add.data.token ?? ""} berth runner --server ${window.location.origin}\n`;
     return (
       <Modal
         opened

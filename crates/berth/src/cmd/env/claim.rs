@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use berth_api::environment::Lock;
 use berth_api::session::{Claimed, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus};
@@ -13,6 +14,8 @@ use crate::cmd::commit::commit_id;
 use crate::cmd::watch;
 use crate::output::words::{ago, ahead, clock, length, seconds};
 use crate::output::{Live, Output, harmless};
+
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 #[derive(clap::Args)]
 pub(super) struct Claim {
@@ -90,15 +93,15 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
             return Ok(ExitCode::SUCCESS);
         }
         Reply { data: Claimed::Ticket(ticket), .. } => {
-            undo.set(ticket_path(&place, &ticket))?;
-            in_line(client, &place, *ticket)?
+            undo.set(ticket_path(&place, &ticket));
+            in_line(client, &place, *ticket).inspect_err(|_| undo.now())?
         }
     };
+    undo.set(place.session(&session.data.session_id));
     if args.command.is_empty() {
         undo.forget();
         return settled(client, out, &place, &session, args.detach);
     }
-    undo.set(place.session(&session.data.session_id))?;
     hold::run(client, &place, &session.data, &undo, &args.command)
 }
 
@@ -109,9 +112,12 @@ fn in_line(client: &Client, place: &Place, mut ticket: Ticket) -> anyhow::Result
     let mut etag = String::new();
     while ticket.status == TicketStatus::Waiting {
         live.show(&waiting(place, &ticket));
-        if let Some(news) = client.changed::<Ticket>(&path, &etag)? {
-            etag = news.etag.unwrap_or_default();
-            ticket = news.data;
+        match client.changed::<Ticket>(&path, &etag) {
+            Ok(Some(news)) => (etag, ticket) = (news.etag.unwrap_or_default(), news.data),
+            Ok(None) => {}
+            // The line is kept by the server, also while it is started anew.
+            Err(error) if Failure::passes(&error) => std::thread::sleep(LOOK_AGAIN),
+            Err(error) => return Err(error),
         }
     }
     live.clear();

@@ -26,6 +26,8 @@ pub(super) const TTL_S: i64 = 60;
 const TTL: Duration = Duration::from_secs(60);
 const EXTEND_EVERY: Duration = Duration::from_secs(20);
 const EXTEND_AGAIN: Duration = Duration::from_secs(2);
+/// Of one try.
+const EXTEND_MAX: Duration = Duration::from_secs(5);
 /// Before the hold may be over, the command is told to stop.
 const STOP_BEFORE: Duration = Duration::from_secs(15);
 /// From TERM to KILL.
@@ -48,6 +50,8 @@ struct State {
     /// Why the environment is no longer ours.
     lost: Option<String>,
     is_over: bool,
+    /// There is nothing to take back: whoever interrupts leaves at once.
+    is_settled: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -107,40 +111,50 @@ impl Undo {
     fn interrupted(&self, heard: Signal) {
         let mut state = self.state();
         if let Some(child) = state.child {
-            // A second time it is meant.
+            // A second time it is meant. On a terminal Ctrl-C has reached it by itself.
             let again = std::mem::replace(&mut state.is_interrupted, true);
-            child.tell(if again { Signal::KILL } else { heard });
+            if again {
+                child.tell(Signal::KILL);
+            } else if child.has_group || heard != Signal::INT {
+                child.tell(heard);
+            }
             return;
         }
-        state.is_interrupted = true;
-        if state.is_over {
+        let again = std::mem::replace(&mut state.is_interrupted, true);
+        if state.is_over && !again {
             return;
         }
-        if let Some(path) = state.path.take() {
-            give_back(&self.client, &path);
+        let path = state.path.take();
+        if let Some(path) = &path {
+            give_back(&self.client, path);
+        }
+        // Without a path it may be on its way: then whoever gets it gives it back.
+        if path.is_some() || state.is_settled || again {
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
     }
 
+    /// Takes back what there is.
+    pub(super) fn now(&self) {
+        if let Some(path) = self.state().path.take() {
+            give_back(&self.client, &path);
+        }
+    }
+
     /// From here on this is taken back. Whoever was interrupted before it was known is sent home now.
-    pub(super) fn set(&self, path: String) -> anyhow::Result<()> {
+    pub(super) fn set(&self, path: String) {
         let mut state = self.state();
         if state.is_interrupted {
             give_back(&self.client, &path);
             std::process::exit(i32::from(exit_code::INTERRUPTED));
         }
         state.path = Some(path);
-        Ok(())
     }
 
     /// What was got is kept.
     pub(super) fn forget(&self) {
         let mut state = self.state();
-        state.path = None;
-        if state.is_interrupted {
-            drop(state);
-            std::process::exit(i32::from(exit_code::INTERRUPTED));
-        }
+        (state.path, state.is_settled) = (None, true);
     }
 
     /// The environment is somebody else's, or may be.
@@ -169,9 +183,19 @@ impl Undo {
     }
 }
 
+/// A session, or a place in line; one whose turn has come meanwhile has become a session.
 fn give_back(client: &Client, path: &str) {
-    if let Err(error) = client.delete::<serde_json::Value>(path) {
-        note(&format!("berth: cannot give it back: {error:#}. It ends by itself within {TTL_S} s."));
+    let given = client.delete::<serde_json::Value>(path).and_then(|given| {
+        let granted = given.data["status"] == "granted";
+        match (granted, path.split_once("/queue/"), given.data["sessionId"].as_str()) {
+            (true, Some((place, _)), Some(session)) => {
+                client.delete::<serde_json::Value>(&format!("{place}/sessions/{session}")).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    });
+    if let Err(error) = given {
+        note(&format!("berth: cannot give it back: {error:#}. `berth env show` tells how it stands."));
     }
 }
 
@@ -184,10 +208,11 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     note(&format!("berth: {} is yours, hold no. {}. {}", place.name, session.fence, place.page(client)));
     let (over, is_over) = mpsc::channel();
+    let claimed = Instant::now();
     let path = place.session(&session.session_id);
     std::thread::scope(|scope| {
         let path = &path;
-        scope.spawn(move || keep(client, path, undo, &is_over));
+        scope.spawn(move || keep(client, path, claimed, undo, &is_over));
         watch_over(client, path, undo);
         let done = run_held(client, session, undo, command);
         let is_lost = {
@@ -246,7 +271,10 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
     while let Err(error) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
         anyhow::ensure!(error == rustix::io::Errno::INTR, "cannot wait for {program}: {error}");
     }
-    undo.state().child = None;
+    // What it left behind in its group ends with it.
+    if let Some(group) = undo.state().child.take().filter(|child| child.has_group) {
+        group.tell(Signal::KILL);
+    }
     Ok(Some(child.wait()?))
 }
 
@@ -256,14 +284,15 @@ fn status_code(status: ExitStatus) -> u8 {
 }
 
 /// Makes the hold longer again and again, and stops the command before it may be over.
-fn keep(client: &Client, path: &str, undo: &Undo, is_over: &mpsc::Receiver<()>) {
-    let mut ends = Instant::now() + TTL;
+fn keep(client: &Client, path: &str, claimed: Instant, undo: &Undo, is_over: &mpsc::Receiver<()>) {
+    let mut ends = claimed + TTL;
     let mut pause = EXTEND_EVERY;
     while let Err(mpsc::RecvTimeoutError::Timeout) = is_over.recv_timeout(pause) {
         let sent = Instant::now();
-        match client.post::<Session>(&format!("{path}/extend"), &Extend { ttl_seconds: Some(TTL_S) }) {
+        let body = Extend { ttl_seconds: Some(TTL_S) };
+        match client.post_once::<Session>(&format!("{path}/extend"), &body, EXTEND_MAX) {
             Ok(_) => (ends, pause) = (sent + TTL, EXTEND_EVERY),
-            Err(error) if error.downcast_ref::<Failure>().is_some_and(Failure::is_passing) => {
+            Err(error) if Failure::passes(&error) => {
                 pause = EXTEND_AGAIN;
                 if Instant::now() + STOP_BEFORE > ends {
                     return undo.lose(format!(
