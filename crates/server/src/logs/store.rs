@@ -255,18 +255,22 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn what_another_server_appends_and_seals_is_seen_and_told() {
-        let dir = tempfile::tempdir().unwrap();
-        let [writes, reads] = [(); 2].map(|()| LogStore::new(dir.path().to_owned()));
+    fn key() -> LogKey {
         let at = Timestamp::from_micros(1);
-        let key = LogKey {
+        LogKey {
             org: OrgId::from_parts(at, [1; 10]),
             deployment: DeploymentId::from_parts(at, [2; 10]),
             step: StepRunId::from_parts(at, [3; 10]),
             attempt: 1,
             stream: LogStream::Step,
-        };
+        }
+    }
+
+    #[test]
+    fn what_another_server_appends_and_seals_is_seen_and_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let [writes, reads] = [(); 2].map(|()| LogStore::new(dir.path().to_owned()));
+        let key = key();
         let text = || reads.open(&key).unwrap().unwrap().read_bytes(0, usize::MAX).unwrap();
         assert!(reads.open(&key).unwrap().is_none());
         let mut watch = reads.watch(&key).unwrap();
@@ -280,5 +284,19 @@ mod tests {
         reads.catch_up_all();
         assert!(watch.news().ended);
         assert_eq!(text(), b"one\ntwo\n");
+    }
+
+    /// Two servers over the same files: what one remembers is not all there is.
+    #[test]
+    fn where_servers_share_files_a_log_is_taken_up_and_sealed_as_it_is_on_the_disk() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = || LogStore::shared(dir.path().join("logs"));
+        let (one, other, key) = (server(), server(), key());
+        one.append(&key, 0, b"first\n").unwrap();
+        assert_eq!(other.append(&key, 6, b"second\n").unwrap(), Appended::Written { length: 13 });
+        assert_eq!(one.append(&key, 13, b"third\n").unwrap(), Appended::Written { length: 19 });
+        // The other one knows of thirteen bytes.
+        assert_eq!(other.seal(&key).unwrap().bytes, 19);
+        assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
     }
 }

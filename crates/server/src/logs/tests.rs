@@ -394,17 +394,3 @@ fn a_removed_deployment_leaves_nothing() {
     assert!(store.open(&one).unwrap().is_none() && store.open(&two).unwrap().is_none());
     store.remove(one.org, one.deployment).unwrap();
 }
-
-/// Two servers over the same files: what one remembers is not all there is.
-#[test]
-fn where_servers_share_files_a_log_is_taken_up_and_sealed_as_it_is_on_the_disk() {
-    let dir = tempfile::tempdir().unwrap();
-    let server = || LogStore::shared(dir.path().join("logs"));
-    let (one, other, key) = (server(), server(), key(1));
-    one.append(&key, 0, b"first\n").unwrap();
-    assert_eq!(other.append(&key, 6, b"second\n").unwrap(), Appended::Written { length: 13 });
-    assert_eq!(one.append(&key, 13, b"third\n").unwrap(), Appended::Written { length: 19 });
-    // The other one knows of thirteen bytes.
-    assert_eq!(other.seal(&key).unwrap().bytes, 19);
-    assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
-}
