@@ -120,7 +120,9 @@ test("a runner gets a token once, waits for its machine, and is removed", async 
   await ada.keyboard.type("build-1");
   await ada.keyboard.press("Enter");
   const command = (await ada.getByLabel("The command").textContent()) ?? "";
-  expect(command).toMatch(new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.base}$`, "m"));
+  expect(command).toMatch(
+    new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.base}$`, "m"),
+  );
   await isAccessible(ada, "a runner's token");
   await dialog.getByRole("button", { name: "I have it" }).press("Enter");
   const runner = ada.getByRole("article", { name: "build-1" });
