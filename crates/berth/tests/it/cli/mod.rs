@@ -107,7 +107,32 @@ fn times(text: &str) -> String {
                 };
             words.iter().enumerate().map(word).collect::<Vec<_>>().join(" ")
         });
-    lines.collect::<Vec<_>>().join("\n").replace("N s ago", "just now")
+    let text = lines.collect::<Vec<_>>().join("\n").replace("N s ago", "just now");
+    without_days(&text)
+}
+
+/// Late in the evening "in 4 h" is tomorrow: "Nov 16 HH:MM" is a clock as well.
+fn without_days(text: &str) -> String {
+    const MONTHS: &str = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec";
+    let mut parts = text.split("HH:MM");
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for rest in parts {
+        let day = plain.trim_end_matches(' ').trim_end_matches(|c: char| c.is_ascii_digit());
+        let before = day.trim_end_matches(' ');
+        let month = before.get(before.len().saturating_sub(3)..).unwrap_or_default();
+        if day.len() < plain.len() && !month.is_empty() && MONTHS.split(' ').any(|name| name == month) {
+            plain.truncate(before.len() - 3);
+        }
+        plain.push_str("HH:MM");
+        plain.push_str(rest);
+    }
+    plain
+}
+
+#[test]
+fn a_clock_of_tomorrow_is_a_clock() {
+    assert_eq!(times("until Nov 16 00:15 (in 4 h), at 20:15"), "until HH:MM (in 4 h), at HH:MM");
+    assert_eq!(times("hold no. 16 00:15"), "hold no. 16 HH:MM");
 }
 
 fn clock(word: &str) -> String {
