@@ -1,5 +1,6 @@
 import { useQueries } from "@tanstack/react-query";
-import { type KeyboardEvent, type Ref, useImperativeHandle, useRef, useState } from "react";
+import { useRouter } from "@tanstack/react-router";
+import { type KeyboardEvent, type MouseEvent, type Ref, useImperativeHandle, useRef, useState } from "react";
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { Pagination, Pipeline } from "@/api/types";
 import { PIPELINES_PAGE, type PipelineFilter, pipelinesQuery } from "@/data/pipelines";
@@ -14,6 +15,7 @@ type Props = { org: string; filter: PipelineFilter; first: PageOf; ref: Ref<Pipe
 
 /** Thousands of rows, of which those on the screen are drawn and their pages fetched. Arrows move, Enter opens. */
 export function PipelineList({ org, filter, first, ref }: Props) {
+  const router = useRouter();
   const virtual = useRef<VirtuosoHandle>(null);
   const box = useRef<HTMLDivElement>(null);
   const [seen, setSeen] = useState({ startIndex: 0, endIndex: 0 });
@@ -40,9 +42,19 @@ export function PipelineList({ org, filter, first, ref }: Props) {
     event.preventDefault();
     focus(Number(here) + by);
   };
+  const hrefOf = (pipeline: Pipeline | undefined) =>
+    pipeline ? `/o/${org}/pipelines/${encodeURIComponent(pipeline.slug)}` : "";
+  const open = (event: MouseEvent) => {
+    const href = (event.target as HTMLElement).closest("a")?.getAttribute("href");
+    const isForBrowser =
+      event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
+    if (!href || isForBrowser) return;
+    event.preventDefault();
+    router.navigate({ href });
+  };
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: the links in it take the keys; this only moves between them
-    <div ref={box} onKeyDown={move}>
+    <div ref={box} onKeyDown={move} onClick={open}>
       <Virtuoso
         ref={virtual}
         useWindowScroll
@@ -50,7 +62,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
         fixedItemHeight={ROW_PX}
         increaseViewportBy={AHEAD_PX}
         rangeChanged={setSeen}
-        itemContent={index => <PipelineRow org={org} pipeline={at(index)} />}
+        itemContent={index => <PipelineRow href={hrefOf(at(index))} pipeline={at(index)} />}
       />
     </div>
   );
