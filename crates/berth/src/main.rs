@@ -61,6 +61,8 @@ enum Command {
     Deployment(cmd::deployment::Args),
     /// Pipelines and their definitions
     Pipeline(cmd::pipeline::Args),
+    /// Run a stage on this machine, without a server
+    Run(cmd::run::Args),
     /// Repositories with definitions
     Repo(cmd::repo::Args),
     /// Secrets
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Analyze(args) => cmd::analyze::run(&args),
         Command::Deployment(args) => cmd::deployment::run(&args),
         Command::Pipeline(args) => cmd::pipeline::run(&args),
+        Command::Run(args) => cmd::run::run(&args),
         Command::Repo(args) => cmd::repo::run(&args),
         Command::Secret(args) => cmd::secret::run(&args),
         Command::Event(args) => cmd::event::run(&args),

@@ -1,5 +1,6 @@
 //! What people and programs see: colour and tables on a terminal, plain lines in a pipe, JSON when asked for.
 
+mod calm;
 mod live;
 pub(crate) mod words;
 
@@ -10,6 +11,7 @@ use anyhow::Context as _;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
+pub(crate) use calm::Printer;
 pub(crate) use live::Live;
 
 pub(crate) struct Output {

@@ -1,7 +1,7 @@
 //! `berth logs`: what a step printed, and prints.
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
+use std::io::Read as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -13,11 +13,13 @@ use serde::Deserialize;
 use super::deployment::newest;
 use super::watch;
 use crate::client::{Client, Failure, Remote, escaped};
-use crate::output::{dim, note};
+use crate::output::{Printer, dim, note, say};
 
 /// How often a stream that broke off is taken up again in a row.
 const RETRIES_MAX: u32 = 10;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Read and printed at once.
+const PIECE_BYTES: usize = 64 * 1024;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -51,7 +53,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let step = chosen(&deployment, args.step.as_deref())?;
     let path = format!("{}/steps/{}/logs", watch::path(&id), escaped(&step.id));
     if args.follow {
-        return follow(&client, &path);
+        follow(&client, &path)?;
+        return Ok(ExitCode::SUCCESS);
     }
     let mut query = String::new();
     if let Some(attempt) = args.attempt {
@@ -61,10 +64,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let tail = args.tail.map_or_else(String::new, |tail| format!("&tail={tail}"));
         let log =
             client.get::<Log>(&format!("{path}?{}", format!("{tail}{query}").trim_start_matches('&')))?;
-        return args.remote.output().told(&log.raw, || text_of(&log.data)).map(|()| ExitCode::SUCCESS);
+        if args.remote.json {
+            return say(&log.raw.to_string()).map(|()| ExitCode::SUCCESS);
+        }
+        let mut printer = Printer::new();
+        let text = format!("{}\n", text_of(&log.data));
+        printer.print(text.as_bytes()).and_then(|()| printer.end()).context("cannot print")?;
+        return Ok(ExitCode::SUCCESS);
     }
     let mut raw = client.bytes(&format!("{path}?raw=true{query}"))?;
-    std::io::copy(&mut raw, &mut std::io::stdout().lock()).context("the log broke off")?;
+    let mut printer = Printer::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let count = raw.read(&mut piece).context("the log broke off")?;
+        if count == 0 {
+            break;
+        }
+        printer.print(&piece[..count]).context("cannot print")?;
+    }
+    printer.end().context("cannot print")?;
     note(&dim(&client.page(&format!("{}?step={}", watch::path(&id), step.id))));
     Ok(ExitCode::SUCCESS)
 }
@@ -74,7 +92,8 @@ fn text_of(log: &Log) -> String {
 }
 
 /// As it grows; where the connection breaks it goes on exactly there.
-fn follow(client: &Client, path: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn follow(client: &Client, path: &str) -> anyhow::Result<()> {
+    let mut printer = Printer::new();
     let mut last = None::<String>;
     let mut broken = 0;
     loop {
@@ -99,10 +118,9 @@ fn follow(client: &Client, path: &str) -> anyhow::Result<ExitCode> {
             match message.kind.as_str() {
                 "lines" => {
                     let Text { text } = serde_json::from_str(&message.data).context("cannot read the log")?;
-                    let mut out = std::io::stdout().lock();
-                    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("cannot print")?;
+                    printer.print(text.as_bytes()).context("cannot print")?;
                 }
-                "end" => return Ok(ExitCode::SUCCESS),
+                "end" => return printer.end().context("cannot print"),
                 _ => {}
             }
         }

@@ -14,6 +14,7 @@ pub(crate) mod open;
 pub(crate) mod pipeline;
 pub(crate) mod registry;
 pub(crate) mod repo;
+pub(crate) mod run;
 pub(crate) mod runner;
 pub(crate) mod secret;
 pub(crate) mod serve;

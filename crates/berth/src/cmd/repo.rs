@@ -1,12 +1,17 @@
 //! `berth repo`: where definitions come from.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use berth_api::repository::{Repository, RepositoryNew};
 
-use crate::client::{Client, Failure, RECORDS_MAX, Remote, escaped};
+use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
 use crate::output::words::ago;
 use crate::output::{dim, harmless, or_dash};
+
+/// Large ones take longer; then the server goes on without us.
+const LOOK_MAX: Duration = Duration::from_secs(30);
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -28,6 +33,9 @@ enum Command {
         /// How often it is looked at
         #[arg(long, value_name = "SECONDS")]
         poll: Option<i64>,
+        /// Do not wait until it was looked at
+        #[arg(long)]
+        detach: bool,
     },
     /// All of them
     List,
@@ -35,6 +43,9 @@ enum Command {
     Sync {
         /// Id or address
         repository: String,
+        /// Do not wait until it was looked at
+        #[arg(long)]
+        detach: bool,
     },
     /// Forget it; its pipelines go, too
     Rm {
@@ -50,10 +61,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let client = args.remote.client()?;
     let out = args.remote.output();
     let told = match &args.command {
-        Command::Add { url, credential, poll } => {
+        Command::Add { url, credential, poll, detach } => {
             let body =
                 RepositoryNew { url: url.clone(), credential: credential.clone(), poll_seconds: *poll };
-            client.post::<Repository>("/repositories", &body)?
+            let added = client.post::<Repository>("/repositories", &body)?;
+            if *detach { added } else { looked_at(&client, &added)? }
         }
         Command::List => {
             let found = client.list::<Repository>("/repositories", RECORDS_MAX)?;
@@ -62,13 +74,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             out.table(&found.raw, &heading, rows, "No repositories yet. `berth repo add URL` adds one.")?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Sync { repository } => {
+        Command::Sync { repository, detach } => {
             let id = find(&client, repository)?;
-            client.post(&format!("/repositories/{}/sync", escaped(&id)), &serde_json::json!({}))?
+            let asked = client.post(&format!("{}/sync", path(&id)), &serde_json::json!({}))?;
+            if *detach { asked } else { looked_at(&client, &asked)? }
         }
         Command::Rm { repository, force } => {
             let id = find(&client, repository)?;
-            client.delete(&format!("/repositories/{}?force={force}", escaped(&id)))?
+            client.delete(&format!("{}?force={force}", path(&id)))?
         }
     };
     out.told(&told.raw, || {
@@ -76,19 +89,50 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let state = match (&it.deleted_at, &it.error) {
             (Some(_), _) => "is forgotten".to_owned(),
             (None, Some(error)) => format!("cannot be read: {}", harmless(error)),
-            (None, None) => "is looked at".to_owned(),
+            (None, None) if it.last_synced_at.is_none() => "is looked at".to_owned(),
+            (None, None) => format!("has {}", pipelines(it)),
         };
-        format!("{} {state}\n{}", it.url, dim(&client.page("/settings/repositories")))
+        let problems =
+            it.problems.iter().map(|it| format!("\n{}: {}", harmless(&it.path), harmless(&it.message)));
+        let problems: String = problems.collect();
+        format!("{} {state}{problems}\n{}", it.url, dim(&client.page("/settings/repositories")))
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
+fn path(id: &str) -> String {
+    format!("/repositories/{}", escaped(id))
+}
+
+fn pipelines(it: &Repository) -> String {
+    let slugs: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
+    match slugs.as_slice() {
+        [] => "no pipelines: there is no .berth/NAME/pipeline.yaml in its default branch".to_owned(),
+        [one] => format!("the pipeline {one}"),
+        several => format!("the pipelines {}", several.join(", ")),
+    }
+}
+
+/// Until the server has read it, or said why it cannot; after a while, as it is then.
+fn looked_at(client: &Client, asked: &Reply<Repository>) -> anyhow::Result<Reply<Repository>> {
+    let before = &asked.data;
+    let until = Instant::now() + LOOK_MAX;
+    loop {
+        let seen = client.get::<Repository>(&path(&before.id))?;
+        let is_read = seen.data.last_synced_at != before.last_synced_at;
+        if is_read || seen.data.error != before.error || Instant::now() > until {
+            return Ok(seen);
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
 fn row(it: &Repository) -> Vec<String> {
-    let pipelines: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
+    let slugs: Vec<_> = it.pipelines.iter().map(|pipeline| pipeline.slug.as_str()).collect();
     let problem = it.error.as_deref().or_else(|| it.problems.first().map(|problem| problem.message.as_str()));
     vec![
         it.url.clone(),
-        or_dash(Some(&pipelines.join(", "))),
+        or_dash(Some(&slugs.join(", "))),
         or_dash(it.head.as_deref().map(|head| &head[..head.len().min(10)])),
         or_dash(it.last_synced_at.as_deref().map(ago).as_deref()),
         or_dash(problem.map(harmless).as_deref()),

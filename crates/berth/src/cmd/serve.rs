@@ -168,13 +168,13 @@ fn run_demo(
 
 /// What to do when the port is in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WhenTaken {
+pub(super) enum WhenTaken {
     Fail,
     /// Take any other.
     Move,
 }
 
-fn listen_and_serve(
+pub(super) fn listen_and_serve(
     runtime: Runtime,
     app: App,
     runner: &RunnerSettings,
@@ -222,7 +222,7 @@ async fn bind(wanted: SocketAddr, when_taken: WhenTaken) -> anyhow::Result<TcpLi
     }
 }
 
-fn stop_on_signal(runtime: &Runtime) -> anyhow::Result<CancellationToken> {
+pub(super) fn stop_on_signal(runtime: &Runtime) -> anyhow::Result<CancellationToken> {
     let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

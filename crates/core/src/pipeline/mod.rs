@@ -4,6 +4,7 @@
 //! problems collected (`read/`, `cursor.rs`) → checks between its parts (`check/`) → [`Parsed`].
 //! Every problem is a [`Diagnostic`] that points at the line it speaks of.
 
+pub mod alone;
 mod check;
 mod cursor;
 pub mod diagnostic;
@@ -22,8 +23,10 @@ pub mod state;
 mod tree;
 pub mod window;
 pub(crate) mod wording;
+mod write;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use model::Definition;
 pub use parse::{Parsed, diagnostics_at, parse, parse_with};
 pub use schema::schema;
+pub use write::write;

@@ -30,6 +30,16 @@ fn a_definition_survives_being_written_and_read_as_json() {
 }
 
 #[test]
+fn a_definition_survives_being_written_as_its_author_would() {
+    let definition = parse(FULL).definition.expect("no errors");
+    let text = pipeline::write(&definition).expect("text");
+    assert_eq!(parse(&text).definition.as_ref(), Some(&definition), "{text}");
+    let apart = crate::pipeline("steps: [{ name: A, type: dummy }, { name: B, type: dummy, needs: [] }]");
+    let apart = parse(&apart).definition.expect("no errors");
+    assert_eq!(parse(&pipeline::write(&apart).expect("text")).definition, Some(apart));
+}
+
+#[test]
 fn every_mistake_of_an_afternoon_is_told_at_once() {
     let parsed = parse(include_str!("pipelines/mistakes.yaml"));
     expect_file!["pipelines/mistakes.diagnostics.txt"].assert_eq(&shown(&parsed));

@@ -1,5 +1,6 @@
 //! Whole definitions through the public door of `berth-core`.
 
+mod alone;
 mod bombs;
 mod checks;
 mod evaluation;

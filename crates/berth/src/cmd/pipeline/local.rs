@@ -22,7 +22,7 @@ pub(super) fn is_valid(source: &str) -> bool {
     parse(source).definition.is_some()
 }
 
-pub(super) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
+pub(in crate::cmd) fn validate(file: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let (name, source) = read(file)?;
     let parsed = parse(&source);
     let valid = parsed.definition.is_some();
@@ -51,7 +51,7 @@ pub(super) fn plan(
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn read(file: &Path) -> anyhow::Result<(String, String)> {
+pub(in crate::cmd) fn read(file: &Path) -> anyhow::Result<(String, String)> {
     let name = file.display().to_string();
     let source = std::fs::read_to_string(file).with_context(|| format!("cannot read {name}"))?;
     Ok((name, source))

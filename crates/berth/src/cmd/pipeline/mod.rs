@@ -1,6 +1,6 @@
 //! `berth pipeline`: definitions on this machine, and pipelines on a server.
 
-mod local;
+pub(super) mod local;
 mod plan_text;
 mod remote;
 

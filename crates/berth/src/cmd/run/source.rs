@@ -1,0 +1,186 @@
+//! What is run: the definition found from here, and the files around it as they are now.
+//!
+//! They are put into a repository of their own, so that what runs is what a server would check out, with whatever is
+//! not committed yet. Neither the author's repository nor their files are touched.
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+
+use crate::client::Failure;
+
+const DIR: &str = ".berth";
+const FILE: &str = "pipeline.yaml";
+/// The branch a server reads the definition from. The files are on another one: theirs may have another definition.
+const DEFINITION_BRANCH: &str = "definition";
+const FILES_BRANCH: &str = "files";
+
+pub(super) struct Project {
+    /// The directory with `.berth` in it.
+    pub(super) root: PathBuf,
+    pub(super) slug: String,
+    pub(super) file: PathBuf,
+}
+
+impl Project {
+    /// Looks here, and then further up.
+    pub(super) fn find(from: &Path, pipeline: Option<&str>) -> anyhow::Result<Self> {
+        let from = from.canonicalize().with_context(|| format!("cannot look into {}", from.display()))?;
+        let root = from.ancestors().find(|dir| dir.join(DIR).is_dir()).ok_or_else(|| {
+            Failure::NotFound(format!(
+                "there is no {DIR}/NAME/{FILE} in {} or above it, so there is nothing to run",
+                from.display()
+            ))
+        })?;
+        let known = slugs(root)?;
+        let slug = match (pipeline, known.as_slice()) {
+            (Some(wanted), _) if known.iter().any(|it| it == wanted) => wanted.to_owned(),
+            (Some(wanted), _) => {
+                let there = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(
+                    Failure::NotFound(format!("there is no pipeline {wanted} here, but: {there}")).into()
+                );
+            }
+            (None, [only]) => only.clone(),
+            (None, []) => {
+                let text = format!("there is no {DIR}/NAME/{FILE} in {}", root.display());
+                return Err(Failure::NotFound(text).into());
+            }
+            (None, several) => {
+                let text =
+                    format!("several pipelines are here: choose with --pipeline: {}", several.join(", "));
+                return Err(Failure::Unclear(text).into());
+            }
+        };
+        let file = root.join(DIR).join(&slug).join(FILE);
+        Ok(Self { root: root.to_owned(), slug, file })
+    }
+
+    /// The path as its author would write it.
+    pub(super) fn shown_file(&self) -> PathBuf {
+        let here = std::env::current_dir().and_then(|it| it.canonicalize());
+        let nearer = here.ok().and_then(|here| self.file.strip_prefix(here).ok().map(Path::to_owned));
+        nearer.unwrap_or_else(|| self.file.clone())
+    }
+}
+
+fn slugs(root: &Path) -> anyhow::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root.join(DIR)).with_context(|| format!("cannot read {DIR}"))? {
+        let entry = entry?;
+        if entry.path().join(FILE).is_file() {
+            found.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// A repository with the files of a project in it.
+pub(super) struct Snapshot {
+    pub(super) commit: String,
+    pub(super) files: usize,
+}
+
+impl Snapshot {
+    /// `definition` is what the server is to read.
+    pub(super) fn make(project: &Project, definition: &str, into: &Path) -> anyhow::Result<Self> {
+        let git = Git { repository: into, root: &project.root };
+        let init = ["init", "--quiet", "--bare", &format!("--initial-branch={DEFINITION_BRANCH}")];
+        told(Command::new("git").args(init).arg(into), None)?;
+        match git.listed()? {
+            Some(paths) => git.run(&["update-index", "--add", "--remove", "-z", "--stdin"], Some(&paths))?,
+            None => git.run(&["add", "--all", "."], None)?,
+        };
+        let commit = git.commit(FILES_BRANCH, "index")?;
+        let files = git.run(&["ls-files", "-z"], None)?.matches('\0').count();
+        let blob = git.run(&["hash-object", "-w", "--stdin"], Some(definition.as_bytes()))?;
+        let entry = format!("100644,{},{DIR}/{}/{FILE}", blob.trim(), project.slug);
+        git.with_index("definition-index", &["update-index", "--add", "--cacheinfo", &entry])?;
+        git.commit(DEFINITION_BRANCH, "definition-index")?;
+        Ok(Self { commit, files })
+    }
+}
+
+struct Git<'a> {
+    repository: &'a Path,
+    root: &'a Path,
+}
+
+impl Git<'_> {
+    /// What is tracked, and what is neither tracked nor ignored. `None`: this is no repository.
+    fn listed(&self) -> anyhow::Result<Option<Vec<u8>>> {
+        let mut git = plain_git();
+        git.arg("-C").arg(self.root);
+        git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+        let listed = git.stdin(Stdio::null()).output().context("cannot run git; is it installed?")?;
+        if !listed.status.success() {
+            return Ok(None);
+        }
+        // A repository inside of this one is not part of it.
+        let paths = listed.stdout.split_inclusive(|byte| *byte == 0).filter(|path| !path.ends_with(b"/\0"));
+        Ok(Some(paths.flatten().copied().collect()))
+    }
+
+    fn run(&self, args: &[&str], input: Option<&[u8]>) -> anyhow::Result<String> {
+        told(self.command("index").args(args), input)
+    }
+
+    fn with_index(&self, index: &str, args: &[&str]) -> anyhow::Result<String> {
+        told(self.command(index).args(args), None)
+    }
+
+    fn command(&self, index: &str) -> Command {
+        let mut git = plain_git();
+        git.current_dir(self.root);
+        git.env("GIT_DIR", self.repository).env("GIT_WORK_TREE", self.root);
+        git.env("GIT_INDEX_FILE", self.repository.join(index));
+        for role in ["AUTHOR", "COMMITTER"] {
+            git.env(format!("GIT_{role}_NAME"), "berth run")
+                .env(format!("GIT_{role}_EMAIL"), "run@localhost");
+        }
+        git
+    }
+
+    fn commit(&self, branch: &str, index: &str) -> anyhow::Result<String> {
+        let tree = self.with_index(index, &["write-tree"])?;
+        let commit = self.with_index(index, &["commit-tree", "-m", branch, tree.trim()])?.trim().to_owned();
+        self.run(&["update-ref", &format!("refs/heads/{branch}"), &commit], None)?;
+        Ok(commit)
+    }
+}
+
+/// Without what a hook or an alias of the caller may have set about another repository.
+fn plain_git() -> Command {
+    let mut git = Command::new("git");
+    for name in
+        ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE"]
+    {
+        git.env_remove(name);
+    }
+    git.args(["-c", "core.fsmonitor=false", "-c", "core.safecrlf=false"]);
+    git
+}
+
+fn told(git: &mut Command, input: Option<&[u8]>) -> anyhow::Result<String> {
+    git.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
+    git.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = git.spawn().context("cannot run git; is it installed?")?;
+    let feeding = child.stdin.take().zip(input.map(<[u8]>::to_vec)).map(|(mut pipe, input)| {
+        // In a thread of its own: git may answer before it has read everything.
+        std::thread::spawn(move || pipe.write_all(&input))
+    });
+    let done = child.wait_with_output().context("cannot run git")?;
+    if let Some(feeding) = feeding {
+        // A git that has stopped reading says why.
+        feeding.join().ok();
+    }
+    anyhow::ensure!(
+        done.status.success(),
+        "cannot take the files as they are: git says: {}",
+        String::from_utf8_lossy(&done.stderr).trim()
+    );
+    String::from_utf8(done.stdout).context("git said something that is not text")
+}

@@ -1,0 +1,157 @@
+//! The documentation does what it says: blocks marked `sh run` are run, page by page, against a real server.
+//!
+//! A page begins in the directory `shop` that `start.md` makes, with a server of its own that knows it and a login. In a
+//! comment, `<!-- sh run` … `-->`, there is what a reader does not need to see. `127.0.0.1:8080` is the page's server.
+
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::harness::{Home, Process, Server};
+
+/// Of one page.
+const PAGE_MAX: Duration = Duration::from_secs(180);
+const ADDRESS: &str = "127.0.0.1:8080";
+const START: &str = "start.md";
+
+macro_rules! pages {
+    ($($test:ident => $page:literal),* $(,)?) => {
+        const PAGES: &[&str] = &[$($page),*];
+        $(
+            #[test]
+            fn $test() {
+                check($page);
+            }
+        )*
+    };
+}
+
+pages! {
+    the_first_five_minutes => "start.md",
+    local_runs => "local-runs.md",
+    the_command_line => "cli.md",
+    environments => "environments.md",
+    approvals => "approvals.md",
+    deployments => "deployments.md",
+    secrets => "secrets.md",
+}
+
+#[test]
+fn every_page_with_blocks_to_run_is_run() {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(docs()).expect("the documentation") {
+        let name = entry.expect("a page").file_name().into_string().expect("a name");
+        if name.ends_with(".md") && !blocks(&name).is_empty() {
+            found.push(name);
+        }
+    }
+    let mut known = PAGES.to_vec();
+    found.sort();
+    known.sort_unstable();
+    assert_eq!(found, known);
+}
+
+struct Block {
+    line: usize,
+    text: String,
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let source = std::fs::read_to_string(docs().join(page)).expect("the page");
+    let mut found: Vec<Block> = Vec::new();
+    let mut end = None;
+    for (line, text) in (1..).zip(source.lines()) {
+        match (end, text) {
+            (None, "```sh run" | "<!-- sh run") => {
+                end = Some(if text.starts_with('<') { "-->" } else { "```" });
+                found.push(Block { line, text: String::new() });
+            }
+            (Some(mark), text) if text == mark => end = None,
+            (Some(_), text) => {
+                let block = found.last_mut().expect("it has begun");
+                block.text.push_str(text);
+                block.text.push('\n');
+            }
+            (None, _) => {}
+        }
+    }
+    assert!(end.is_none(), "{page}: a block has no end");
+    found
+}
+
+/// One shell for the page: what a block sets, the next one has.
+fn script(page: &str, blocks: &[Block], address: SocketAddr) -> String {
+    let mut script = String::from(
+        "set -euo pipefail\nat=the-beginning\n\
+         trap 'code=$?; test $code = 0 || echo \"docs/$at failed with $code\" >&2; kill $(jobs -p) 2>/dev/null || :' EXIT\n",
+    );
+    if page != START {
+        script.push_str(&blocks_of_the_shop());
+    }
+    for Block { line, text } in blocks {
+        script.push_str(&format!("at={page}:{line}\n{text}"));
+    }
+    script.replace(ADDRESS, &address.to_string())
+}
+
+fn blocks_of_the_shop() -> String {
+    let first = blocks(START).into_iter().next().expect("a first block");
+    format!(
+        "{}cd shop\nberth repo add \"$PWD\" >/dev/null\nberth status shop --watch >/dev/null 2>&1\n",
+        first.text
+    )
+}
+
+fn check(page: &str) {
+    let blocks = blocks(page);
+    assert!(!blocks.is_empty(), "{page} has no blocks to run");
+    let place = tempfile::tempdir().expect("a directory");
+    let program = Path::new(env!("CARGO_BIN_EXE_berth")).parent().expect("its directory").to_owned();
+    let path = std::env::var("PATH").expect("a path");
+    let mut shell = Command::new("bash");
+    shell
+        .current_dir(place.path())
+        .env("HOME", place.path())
+        .env("XDG_CONFIG_HOME", place.path().join("config"));
+    shell.env("PATH", format!("{}:{path}", program.display())).env("TZ", "UTC");
+    for role in ["AUTHOR", "COMMITTER"] {
+        shell.env(format!("GIT_{role}_NAME"), "Ada").env(format!("GIT_{role}_EMAIL"), "ada@acme.test");
+    }
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
+        shell.env_remove(name);
+    }
+    let home = Home::new();
+    let server = (page != START).then(|| home.serve());
+    let address = server.as_ref().map_or_else(free_address, |it: &Server| it.address);
+    if let Some(server) = &server {
+        shell.env("BERTH_SERVER", format!("http://{}", server.address));
+        shell.env("BERTH_TOKEN", &home.token).env("TOKEN", &home.token);
+    }
+    shell.args(["-c", &script(page, &blocks, address)]).process_group(0);
+    let process = Process::start(&mut shell);
+    let group = Group(Pid::from_raw(i32::try_from(process.id()).expect("a number")).expect("a process"));
+    let ran = process.wait(PAGE_MAX);
+    drop(group);
+    assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+}
+
+/// Whatever a page has started ends with it.
+struct Group(Pid);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        kill_process_group(self.0, Signal::KILL).ok();
+    }
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a free port")
+}
