@@ -18,6 +18,7 @@ mod random;
 mod registry;
 mod replicas;
 mod runner;
+mod soak;
 mod start;
 mod stop;
 mod upgrade;
