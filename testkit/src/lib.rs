@@ -6,6 +6,9 @@
 mod scratch;
 mod server;
 
+/// The driver, for questions beside the program.
+#[cfg(feature = "scratch")]
+pub use postgres;
 #[cfg(feature = "scratch")]
 pub use scratch::Scratch;
 pub use server::{Server, binaries};

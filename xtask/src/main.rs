@@ -6,6 +6,7 @@ mod npm;
 mod postgres;
 mod schemathesis;
 mod served;
+mod soak;
 mod test;
 mod tidy;
 mod tool;
@@ -27,6 +28,7 @@ Tasks of this project:
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options
   cargo xtask sim runs        random plans, outcomes, commands and crashes of a run, with the same options
+  cargo xtask soak            servers, runners and a PostgreSQL that are killed under load: --minutes N [--seed S]
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
   cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "sim" => sim(rest),
+        "soak" => soak::run(rest),
         "bench" => bench(rest),
         "help" | "--help" | "-h" => {
             print!("{USAGE}");

@@ -51,7 +51,7 @@ impl Request {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Response {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
@@ -79,11 +79,16 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server accepts a connection");
-        stream.set_nodelay(true).expect("nodelay");
-        stream.set_read_timeout(Some(SILENCE_MAX)).expect("a read timeout");
-        stream.set_write_timeout(Some(SILENCE_MAX)).expect("a write timeout");
-        Self { stream: BufReader::new(stream) }
+        Self::try_connect(address, SILENCE_MAX).expect("the server accepts a connection")
+    }
+
+    /// To a server that may not be there, or may stay silent.
+    pub(crate) fn try_connect(address: SocketAddr, silence_max: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, silence_max)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(silence_max))?;
+        stream.set_write_timeout(Some(silence_max))?;
+        Ok(Self { stream: BufReader::new(stream) })
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {

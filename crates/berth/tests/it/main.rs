@@ -20,6 +20,7 @@ mod random;
 mod registry;
 mod replicas;
 mod runner;
+mod soak;
 mod start;
 mod stop;
 mod upgrade;

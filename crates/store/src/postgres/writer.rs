@@ -139,6 +139,10 @@ impl Writer {
         let outcome = outcome.and_then(|()| {
             trail::write_heads(&mut conn)?;
             self.fail.pass(Side::Before);
+            if self.fail.forgets() {
+                conn.heads.forget();
+                return conn.batch("ROLLBACK");
+            }
             conn.commit()?;
             self.fail.pass(Side::After);
             Ok(())

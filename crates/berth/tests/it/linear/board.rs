@@ -15,11 +15,11 @@ const LOST_MAX: usize = 6;
 const HOLDS_MAX: usize = 4;
 
 /// Asks a service; `None` when no answer came.
-pub(super) trait Service {
+pub(crate) trait Service {
     fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer>;
 }
 
-pub(super) struct Environment {
+pub(crate) struct Environment {
     number: usize,
     record: Mutex<Record>,
 }
@@ -32,7 +32,7 @@ struct Record {
     holds: VecDeque<Hold>,
 }
 
-pub(super) struct Board {
+pub(crate) struct Board {
     start: Instant,
     open: Vec<Mutex<Arc<Environment>>>,
     all: Mutex<Vec<Arc<Environment>>>,
@@ -41,19 +41,19 @@ pub(super) struct Board {
 
 impl Board {
     /// With so many environments in use at a time.
-    pub(super) fn new(width: usize) -> Self {
+    pub(crate) fn new(width: usize) -> Self {
         let all: Vec<_> = (0..width).map(Environment::new).collect();
         let open = all.iter().cloned().map(Mutex::new).collect();
         Self { start: Instant::now(), open, all: Mutex::new(all), answered: AtomicUsize::new(0) }
     }
 
     /// Answers so far.
-    pub(super) fn answered(&self) -> usize {
+    pub(crate) fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 
     /// One client, until it gets no answer or is told to stop.
-    pub(super) fn play(
+    pub(crate) fn play(
         &self,
         service: &mut impl Service,
         random: &mut Random,
@@ -68,8 +68,19 @@ impl Board {
         }
     }
 
+    /// One question of a client that may send it several times: each time that could count is recorded.
+    pub(crate) fn turn(&self, random: &mut Random, ask: impl FnOnce(usize, &Call) -> Vec<Option<Outcome>>) {
+        let environment = self.pick(random);
+        let call = environment.next_call(random);
+        let invoked = self.now();
+        for outcome in ask(environment.number, &call) {
+            self.answered.fetch_add(usize::from(outcome.is_some()), Ordering::Relaxed);
+            environment.record(Operation { call: call.clone(), invoked, outcome });
+        }
+    }
+
     /// Every environment in use is looked at once: after a crash, before anybody moves it again.
-    pub(super) fn look_at_all(&self, service: &mut impl Service) {
+    pub(crate) fn look_at_all(&self, service: &mut impl Service) {
         for open in &self.open {
             let environment = open.lock().expect("unpoisoned").clone();
             let seen = self.ask(service, &environment, Call::Get);
@@ -78,7 +89,7 @@ impl Board {
     }
 
     /// The record of each environment, by number.
-    pub(super) fn histories(self) -> Vec<Vec<Operation>> {
+    pub(crate) fn histories(self) -> Vec<Vec<Operation>> {
         let all = self.all.into_inner().expect("unpoisoned");
         let taken = |environment: &Arc<Environment>| {
             std::mem::take(&mut environment.record.lock().expect("unpoisoned").history)
@@ -109,7 +120,7 @@ impl Board {
         answer
     }
 
-    fn now(&self) -> Tick {
+    pub(crate) fn now(&self) -> Tick {
         self.start.elapsed().as_nanos().try_into().expect("less than five hundred years")
     }
 }

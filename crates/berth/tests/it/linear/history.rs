@@ -12,17 +12,17 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Nanoseconds on a monotonic clock.
-pub(super) type Tick = u64;
+pub(crate) type Tick = u64;
 
 /// A session, as answers name it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Hold {
-    pub(super) session: Arc<str>,
-    pub(super) fence: u64,
+pub(crate) struct Hold {
+    pub(crate) session: Arc<str>,
+    pub(crate) fence: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Call {
+pub(crate) enum Call {
     Claim,
     Force {
         /// `If-Match`: only from the holder with this fence.
@@ -35,7 +35,7 @@ pub(super) enum Call {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// To claim and force: the session is mine.
     Opened(Hold),
     /// To claim: refused because of this one. To get: this one holds it.
@@ -51,26 +51,26 @@ pub(super) enum Answer {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Operation {
-    pub(super) call: Call,
-    pub(super) invoked: Tick,
+pub(crate) struct Operation {
+    pub(crate) call: Call,
+    pub(crate) invoked: Tick,
     /// `None`: nobody knows whether it has happened, or ever will.
-    pub(super) outcome: Option<Outcome>,
+    pub(crate) outcome: Option<Outcome>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) returned: Tick,
-    pub(super) answer: Answer,
+pub(crate) struct Outcome {
+    pub(crate) returned: Tick,
+    pub(crate) answer: Answer,
 }
 
 impl Operation {
-    pub(super) fn answer(&self) -> Option<&Answer> {
+    pub(crate) fn answer(&self) -> Option<&Answer> {
         self.outcome.as_ref().map(|outcome| &outcome.answer)
     }
 
     /// Whether it would open a session.
-    pub(super) fn is_opening(&self) -> bool {
+    pub(crate) fn is_opening(&self) -> bool {
         matches!(self.call, Call::Claim | Call::Force { .. })
     }
 }
@@ -107,12 +107,12 @@ impl fmt::Display for Operation {
 }
 
 /// One operation per line.
-pub(super) fn print(history: &[Operation]) -> String {
+pub(crate) fn print(history: &[Operation]) -> String {
     history.iter().map(|operation| format!("{operation}\n")).collect()
 }
 
 /// Reads what [`print`] has written, or a person.
-pub(super) fn parse(text: &str) -> Vec<Operation> {
+pub(crate) fn parse(text: &str) -> Vec<Operation> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(|line| parse_line(line).unwrap_or_else(|| panic!("not an operation: {line}"))).collect()
 }

@@ -3,18 +3,18 @@
 //!
 //! `known` and `fake` show that the checks see mistakes: in histories made by hand, and in a lock that has them.
 
-mod board;
+pub(crate) mod board;
 mod crowd;
 mod fake;
-mod history;
+pub(crate) mod history;
 mod intervals;
 mod known;
 mod lock;
 mod naive;
-mod people;
+pub(crate) mod people;
 mod replicas;
 mod search;
-mod served;
+pub(crate) mod served;
 
 use history::Operation;
 use search::Verdict;

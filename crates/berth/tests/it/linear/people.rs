@@ -1,24 +1,30 @@
 //! Several holders: service accounts that may claim and take over.
 
+use std::net::SocketAddr;
+
 use serde_json::json;
 
 use crate::client::Api;
 use crate::harness::Server;
 
 #[derive(Clone)]
-pub(super) struct Person {
-    pub(super) id: String,
+pub(crate) struct Person {
+    pub(crate) id: String,
     token: String,
 }
 
 impl Person {
     /// The API of a server as they see it.
-    pub(super) fn api(&self, server: &Server) -> Api {
-        Api { address: server.address, token: self.token.clone() }
+    pub(crate) fn api(&self, server: &Server) -> Api {
+        self.api_at(server.address)
+    }
+
+    pub(crate) fn api_at(&self, address: SocketAddr) -> Api {
+        Api { address, token: self.token.clone() }
     }
 }
 
-pub(super) fn invite(owner: &Api, count: usize) -> Vec<Person> {
+pub(crate) fn invite(owner: &Api, count: usize) -> Vec<Person> {
     let organization = "/api/v1/organizations/acme";
     let created = |path: &str, body| {
         let made = owner.post(&format!("{organization}/{path}"), &body);

@@ -19,11 +19,11 @@ const PEOPLE: usize = 4;
 const KILLS: usize = 7;
 /// Answers between two kills.
 const ROUND: std::ops::Range<u64> = 1_500..3_500;
-pub(super) const ROUND_MAX: Duration = Duration::from_secs(60);
+pub(crate) const ROUND_MAX: Duration = Duration::from_secs(60);
 /// Environments in use at a time.
-pub(super) const WIDTH: usize = 6;
+pub(crate) const WIDTH: usize = 6;
 /// As many as a pipeline may have.
-pub(super) const PER_PIPELINE: usize = 200;
+pub(crate) const PER_PIPELINE: usize = 200;
 
 #[test]
 fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
@@ -73,7 +73,7 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
 }
 
 /// What is wrong is kept whole.
-pub(super) fn check_all(histories: &[Vec<super::history::Operation>]) {
+pub(crate) fn check_all(histories: &[Vec<super::history::Operation>]) {
     for (number, history) in histories.iter().enumerate() {
         if let Err(wrong) = check_history(history) {
             let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("history-{number}.txt"));
@@ -83,18 +83,18 @@ pub(super) fn check_all(histories: &[Vec<super::history::Operation>]) {
     }
 }
 
-pub(super) fn start(home: &Home) -> Server {
+pub(crate) fn start(home: &Home) -> Server {
     Server::start(home.serve_command().env("BERTH_LOG__LEVEL", "warn"), &home.token)
 }
 
-pub(super) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
+pub(crate) fn count(histories: &[Vec<super::history::Operation>]) -> (usize, usize) {
     let all = histories.iter().flatten();
     let (answered, lost): (Vec<_>, Vec<_>) = all.partition(|operation| operation.outcome.is_some());
     (answered.len(), lost.len())
 }
 
 /// A pipeline that declares as many environments as it may.
-pub(super) fn create_pipeline(api: &Api, number: usize) {
+pub(crate) fn create_pipeline(api: &Api, number: usize) {
     let environments: String = (0..PER_PIPELINE).map(|number| format!("    e{number}: {{}}\n")).collect();
     let definition = format!("{}  ephemeral_environments:\n{environments}", crate::harness::DEFINITION);
     let body = json!({ "slug": format!("p{number}"), "definition": definition });
@@ -103,77 +103,75 @@ pub(super) fn create_pipeline(api: &Api, number: usize) {
 }
 
 /// Environments are counted through all pipelines.
-pub(super) fn path(environment: usize) -> String {
+pub(crate) fn path(environment: usize) -> String {
     let (pipeline, number) = (environment / PER_PIPELINE, environment % PER_PIPELINE);
     format!("/api/v1/organizations/acme/pipelines/p{pipeline}/ephemeral-environments/e{number}")
 }
 
 /// One client with one connection. It never asks twice.
-pub(super) struct Http {
+pub(crate) struct Http {
     me: String,
     api: Api,
     client: Client,
 }
 
 impl Http {
-    pub(super) fn connect(server: &Server, person: &Person) -> Self {
+    pub(crate) fn connect(server: &Server, person: &Person) -> Self {
         let client = Client::connect(server.address);
         Self { me: person.id.clone(), api: person.api(server), client }
-    }
-
-    fn request(&self, environment: usize, call: &Call) -> Request {
-        let path = path(environment);
-        match call {
-            Call::Claim => self.api.request("POST", &format!("{path}/sessions")).json(&json!({})),
-            Call::Force { only } => {
-                let request = self.api.request("POST", &format!("{path}/force-claim")).json(&json!({}));
-                match only {
-                    // Only the fence is compared; the version may be any.
-                    Some(fence) => request.header("If-Match", &format!("\"{fence}.0\"")),
-                    None => request,
-                }
-            }
-            Call::Release { session } => {
-                self.api.request("DELETE", &format!("{path}/sessions/{}", id_of(session)))
-            }
-            Call::Get => self.api.request("GET", &path),
-        }
-    }
-
-    fn answer(&self, call: &Call, response: &Response) -> Answer {
-        let body = response.json();
-        let data = &body["data"];
-        match (call, response.status) {
-            (Call::Claim | Call::Force { .. }, 201) => {
-                assert_eq!((&data["status"], &data["holder"]["id"]), (&json!("active"), &json!(self.me)));
-                Answer::Opened(hold(data))
-            }
-            (Call::Claim, 409) => {
-                let is_mine = body["holder"]["id"] == self.me;
-                assert_eq!((&body["code"], &body["self"]), (&json!("environment_locked"), &json!(is_mine)));
-                Answer::Held(hold(&body))
-            }
-            (Call::Force { only: Some(_) }, 412) => Answer::Moved,
-            (Call::Release { session }, 200) => {
-                assert_eq!(hold(data).session, *session, "{body}");
-                assert_ne!(data["status"], "active", "{body}");
-                match data["released"].as_bool().expect("whether it was released") {
-                    true => Answer::Released,
-                    false => Answer::NotActive,
-                }
-            }
-            (Call::Get, 200) => shown(data),
-            (_, status) => panic!("{call:?} was answered {status}: {body}"),
-        }
     }
 }
 
 impl Service for Http {
     fn ask(&mut self, environment: usize, call: &Call) -> Option<Answer> {
-        let request = self.request(environment, call);
-        let response = self.client.ask(&request).ok()?;
+        let response = self.client.ask(&request(&self.api, environment, call)).ok()?;
         // 503: the server itself does not know.
-        (response.status != 503).then(|| self.answer(call, &response))
+        (response.status != 503).then(|| answer(&self.me, call, &response))
+    }
+}
+
+pub(crate) fn request(api: &Api, environment: usize, call: &Call) -> Request {
+    let path = path(environment);
+    match call {
+        Call::Claim => api.request("POST", &format!("{path}/sessions")).json(&json!({})),
+        Call::Force { only } => {
+            let request = api.request("POST", &format!("{path}/force-claim")).json(&json!({}));
+            match only {
+                // Only the fence is compared; the version may be any.
+                Some(fence) => request.header("If-Match", &format!("\"{fence}.0\"")),
+                None => request,
+            }
+        }
+        Call::Release { session } => api.request("DELETE", &format!("{path}/sessions/{}", id_of(session))),
+        Call::Get => api.request("GET", &path),
+    }
+}
+
+/// What an answer says to somebody; one that says anything else is a mistake.
+pub(crate) fn answer(me: &str, call: &Call, response: &Response) -> Answer {
+    let body = response.json();
+    let data = &body["data"];
+    match (call, response.status) {
+        (Call::Claim | Call::Force { .. }, 201) => {
+            assert_eq!((&data["status"], &data["holder"]["id"]), (&json!("active"), &json!(me)));
+            Answer::Opened(hold(data))
+        }
+        (Call::Claim, 409) => {
+            let is_mine = body["holder"]["id"] == me;
+            assert_eq!((&body["code"], &body["self"]), (&json!("environment_locked"), &json!(is_mine)));
+            Answer::Held(hold(&body))
+        }
+        (Call::Force { only: Some(_) }, 412) => Answer::Moved,
+        (Call::Release { session }, 200) => {
+            assert_eq!(hold(data).session, *session, "{body}");
+            assert_ne!(data["status"], "active", "{body}");
+            match data["released"].as_bool().expect("whether it was released") {
+                true => Answer::Released,
+                false => Answer::NotActive,
+            }
+        }
+        (Call::Get, 200) => shown(data),
+        (_, status) => panic!("{call:?} was answered {status}: {body}"),
     }
 }
 
@@ -194,7 +192,7 @@ fn shown(environment: &Value) -> Answer {
 }
 
 /// The session that an answer names, together with its holder: both must be right.
-pub(super) fn hold(body: &Value) -> Hold {
+pub(crate) fn hold(body: &Value) -> Hold {
     let text =
         |value: &Value| value.as_str().unwrap_or_else(|| panic!("a text is missing: {body}")).to_owned();
     let session = format!("{}@{}", text(&body["sessionId"]), text(&body["holder"]["id"]));
@@ -203,6 +201,6 @@ pub(super) fn hold(body: &Value) -> Hold {
 }
 
 /// The session's own id.
-pub(super) fn id_of(session: &str) -> &str {
+pub(crate) fn id_of(session: &str) -> &str {
     session.split_once('@').map_or(session, |(id, _)| id)
 }

@@ -1,0 +1,93 @@
+//! When all is quiet again: what the rows say, beside what clients were told.
+
+use std::collections::{HashMap, HashSet};
+
+use berth_testkit::postgres::{Client, NoTls};
+
+use super::Taken;
+
+/// A session as its row has it.
+struct Row {
+    environment: String,
+    fence: u64,
+    number: i64,
+    claimed_at: i64,
+    ended_at: Option<i64>,
+}
+
+/// Sessions of an environment are a chain; what was acknowledged is there; nothing was granted to those who had lost it.
+pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Taken]) -> Result<(), String> {
+    let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
+    let mut ask = |text: &str| client.query(text, &[]).map_err(|error| format!("{text}: {error}"));
+    let rows = ask("SELECT environment_id, id, fence, number, claimed_at, ended_at FROM sessions
+        ORDER BY environment_id, fence")?;
+    let mut sessions = HashMap::new();
+    let mut before: Option<Row> = None;
+    for row in &rows {
+        let fence: i64 = row.get(2);
+        let now = Row {
+            environment: row.get(0),
+            fence: u64::try_from(fence).map_err(|_| format!("a fence below zero: {fence}"))?,
+            number: row.get(3),
+            claimed_at: row.get(4),
+            ended_at: row.get(5),
+        };
+        let id: String = row.get(1);
+        follows(before.as_ref().filter(|it| it.environment == now.environment), &now)
+            .map_err(|why| format!("{id}, fence {}: {why}", now.fence))?;
+        sessions.insert(id, now.fence);
+        before = Some(now);
+    }
+    for (session, fence) in acknowledged {
+        if sessions.get(session) != Some(fence) {
+            return Err(format!(
+                "{session} with fence {fence} was acknowledged, and is {:?}",
+                sessions.get(session)
+            ));
+        }
+    }
+    let deployments: HashSet<String> =
+        ask("SELECT id FROM deployments")?.iter().map(|row| row.get(0)).collect();
+    if let Some(lost) = taken.iter().find(|it| !deployments.contains(&it.deployment)) {
+        return Err(format!("{lost:?} was acknowledged, and its deployment is not there"));
+    }
+    // L9, L20 and E4, each as a question that finds what must not be.
+    for (what, text) in [
+        (
+            "granted after the end of its session",
+            "SELECT a.nonce FROM attempts a JOIN deployments d ON d.id = a.deployment_id
+               JOIN sessions s ON s.id = d.session_id WHERE a.granted_at > s.ended_at",
+        ),
+        ("without an end", "SELECT nonce FROM attempts WHERE ended_at IS NULL"),
+        ("an unfinished deployment", "SELECT id FROM deployments WHERE finished_at IS NULL"),
+    ] {
+        if let Some(row) = ask(text)?.first() {
+            return Err(format!("{what}: {}", row.get::<_, String>(0)));
+        }
+    }
+    Ok(())
+}
+
+fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {
+    let (fence, number, free_since) = match before {
+        None => (1, 1, Some(0)),
+        Some(it) => (it.fence + 1, it.number + 1, it.ended_at),
+    };
+    match free_since {
+        _ if now.fence != fence || now.number != number => Err("the one before it is missing".into()),
+        None => Err("the one before it has no end".into()),
+        Some(at) if at > now.claimed_at => Err("it began before the one before it had ended".into()),
+        Some(_) => Ok(()),
+    }
+}
+
+/// L2: whoever asked after another one had been answered has a higher fence.
+pub(super) fn check_order(taken: &[Taken]) -> Result<(), String> {
+    for later in taken {
+        let earlier = taken.iter().filter(|it| it.place == later.place && it.told < later.sent);
+        if let Some(wrong) = earlier.max_by_key(|it| it.fence).filter(|it| it.fence >= later.fence) {
+            return Err(format!("{wrong:?} was answered before {later:?} was asked"));
+        }
+    }
+    Ok(())
+}

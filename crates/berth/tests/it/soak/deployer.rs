@@ -1,0 +1,50 @@
+//! A client that takes environments over and deploys in them, whoever is there.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::asker::Asker;
+use super::{PLACES, Taken};
+use crate::linear::served::hold;
+
+const ORG: &str = "/api/v1/organizations/acme";
+const STAYS_MS: std::ops::Range<u64> = 300..5_000;
+const LOOK_PAUSE: Duration = Duration::from_millis(100);
+
+/// One stay in an environment. What was acknowledged is remembered.
+pub(super) fn stay(asker: &mut Asker<'_>) {
+    let place = format!("w{}", asker.random.within(0..PLACES));
+    let environment = format!("{ORG}/pipelines/work/ephemeral-environments/{place}");
+    let key = asker.key();
+    let body = json!({ "context": key, "commitId": "4f2a1c9" });
+    let asked = asker.request(|api| api.request("POST", &format!("{environment}/force-claim")).json(&body));
+    let sent = asker.shared.board.now();
+    let Some(done) = asker.settle(asked, &key).done else { return };
+    let told = asker.shared.board.now();
+    let data = done.json()["data"].clone();
+    let deployment = text(&data["deploymentId"]);
+    let hold = hold(&data);
+    let taken = Taken { place, session: text(&data["sessionId"]), fence: hold.fence, deployment, sent, told };
+    asker.shared.taken.lock().expect("unpoisoned").push(taken.clone());
+
+    // Some go before they are done, some are thrown out, some have finished.
+    let until = Instant::now() + Duration::from_millis(asker.random.within(STAYS_MS));
+    let look = asker.request(|api| api.request("GET", &format!("{ORG}/deployments/{}", taken.deployment)));
+    while Instant::now() < until {
+        let seen = asker.send_once(&look);
+        if seen.is_some_and(|seen| seen.json()["data"]["finishedAt"].is_string()) {
+            break;
+        }
+        std::thread::sleep(LOOK_PAUSE);
+    }
+    if asker.random.next().is_multiple_of(2) {
+        let release = format!("{environment}/sessions/{}", taken.session);
+        let release = asker.request(|api| api.request("DELETE", &release));
+        asker.send_once(&release);
+    }
+}
+
+pub(super) fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("a text is missing: {value}")).to_owned()
+}

@@ -1,0 +1,147 @@
+//! Three servers over one PostgreSQL, and four runners: what is killed, stopped and started again.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_testkit::Server as Postgres;
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::doors::{Doors, in_front_of};
+use super::{RUNNERS, SERVERS};
+use crate::client::Api;
+use crate::harness::{Home, Process, Server, berth};
+use crate::random::Random;
+
+/// A runner stops its steps after three seconds of silence, and is lost after six.
+const LOST_MS: &str = "6000";
+const GRACE_MS: &str = "1000";
+const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
+/// Its steps go on meanwhile. They must have time to be stopped before it is called lost.
+const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    ServerKilled,
+    ServerPaused,
+    RunnerKilled,
+    RunnerPaused,
+    DatabaseKilled,
+}
+
+pub(super) const FAULTS: [Fault; 5] = [
+    Fault::ServerKilled,
+    Fault::RunnerKilled,
+    Fault::ServerPaused,
+    Fault::DatabaseKilled,
+    Fault::RunnerPaused,
+];
+
+pub(super) struct Fleet {
+    servers: Vec<Server>,
+    runners: Vec<Process>,
+    pub(super) doors: Arc<Doors>,
+    front: String,
+    outside: tempfile::TempDir,
+    home: Home,
+    database: Postgres,
+    plant: Option<PathBuf>,
+}
+
+impl Fleet {
+    /// With a mistake in every server, where one is planted.
+    pub(super) fn start(database: Postgres, plant: Option<PathBuf>) -> Self {
+        let home = Home::over(database.url("postgres"));
+        let doors = Arc::new(Doors::default());
+        let front = format!("http://{}", in_front_of(&doors));
+        let outside = tempfile::tempdir().expect("a directory");
+        let (servers, runners) = (Vec::new(), Vec::new());
+        let mut fleet = Self { servers, runners, doors, front, outside, home, database, plant };
+        for number in 0..SERVERS {
+            let server = fleet.serve();
+            fleet.doors.open(number, server.address);
+            fleet.servers.push(server);
+        }
+        for number in 0..RUNNERS {
+            let made = fleet.api().post("/api/v1/organizations/acme/runners", &json!({}));
+            let token = made.json()["data"]["token"].as_str().expect("a token").to_owned();
+            let name = format!("r{number}");
+            let mut command = fleet.runner(number);
+            let mut runner = Process::start(command.args(["--token", &token, "--name", &name]));
+            runner.first_line();
+            fleet.runners.push(runner);
+        }
+        fleet
+    }
+
+    pub(super) fn api(&self) -> &Api {
+        &self.servers[0].api
+    }
+
+    pub(super) fn apis(&self) -> impl Iterator<Item = &Api> {
+        self.servers.iter().map(|server| &server.api)
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.outside.path().join(name)
+    }
+
+    pub(super) fn database(&self) -> String {
+        self.database.url("postgres")
+    }
+
+    /// Everything is as it was when this returns, or on its way there.
+    pub(super) fn suffer(&mut self, fault: Fault, random: &mut Random) {
+        let server = random.within(0..SERVERS as u64) as usize;
+        let runner = random.within(0..RUNNERS as u64) as usize;
+        match fault {
+            Fault::ServerKilled => {
+                self.servers[server].process.kill();
+                self.doors.close(server);
+                self.servers[server] = self.serve();
+                self.doors.open(server, self.servers[server].address);
+            }
+            Fault::ServerPaused => pause(&self.servers[server].process, random.within(PAUSE_MS)),
+            Fault::RunnerKilled => {
+                self.runners[runner].kill();
+                self.runners[runner] = Process::start(&mut self.runner(runner));
+            }
+            Fault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
+            Fault::DatabaseKilled => {
+                self.database.kill();
+                self.database.resume().expect("it starts again");
+            }
+        }
+    }
+
+    /// In peace.
+    pub(super) fn stop(self) {
+        for server in self.servers {
+            server.stop();
+        }
+    }
+
+    fn serve(&self) -> Server {
+        let mut command = self.home.serve_command();
+        command.arg("--no-runner").env("BERTH_LOG__LEVEL", "warn");
+        command.env("BERTH_RUNNER__LOST_MS", LOST_MS).env("BERTH_RUNNER__STOP_GRACE_MS", GRACE_MS);
+        if let Some(plant) = &self.plant {
+            command.env("TEST_FAIL_AT_COMMIT", plant);
+        }
+        Server::start(&mut command, &self.home.token)
+    }
+
+    fn runner(&self, number: usize) -> Command {
+        let mut command = berth(&["runner", "--sandbox", "off", "--server", &self.front]);
+        command.arg("--work-dir").arg(self.path(&format!("r{number}"))).env("BERTH_LOG__LEVEL", "warn");
+        command
+    }
+}
+
+fn pause(process: &Process, ms: u64) {
+    process.signal(Signal::STOP);
+    std::thread::sleep(Duration::from_millis(ms));
+    process.signal(Signal::CONT);
+}

@@ -1,0 +1,221 @@
+//! The whole of it at once: three servers, four runners and thirty-two clients over one PostgreSQL, all of which is
+//! killed, stopped and started again. In the end everything that anybody was told has to fit together.
+//!
+//! `cargo xtask soak --minutes N` does the same for longer.
+
+mod asker;
+mod audit;
+mod deployer;
+mod doors;
+mod fleet;
+mod target;
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use berth_testkit::{Server as Postgres, binaries};
+use serde_json::json;
+
+use crate::client::Api;
+use crate::harness::until;
+use crate::linear::board::Board;
+use crate::linear::history::{Answer, Operation, Tick};
+use crate::linear::people::invite;
+use crate::linear::served::{check_all, count, create_pipeline, id_of};
+use crate::random::Random;
+use asker::Asker;
+use doors::Doors;
+use fleet::{FAULTS, Fleet};
+use target::Target;
+
+const SERVERS: usize = 3;
+const RUNNERS: usize = 4;
+const LOCKERS: usize = 24;
+const DEPLOYERS: usize = 8;
+const PEOPLE: usize = 4;
+/// Environments in use at a time: for locks alone, and for deployments.
+const WIDTH: usize = 6;
+const PLACES: u64 = 6;
+const PIPELINES: usize = 8;
+/// How long, unless `SOAK_MINUTES` says something else.
+const LOAD: Duration = Duration::from_secs(25);
+const CALM_MS: std::ops::Range<u64> = 200..900;
+/// Runners that are lost, and what they left.
+const QUIET_MAX: Duration = Duration::from_secs(40);
+const ORG: &str = "/api/v1/organizations/acme";
+
+/// An environment that was taken, with a deployment in it.
+#[derive(Debug, Clone)]
+struct Taken {
+    place: String,
+    session: String,
+    fence: u64,
+    deployment: String,
+    sent: Tick,
+    told: Tick,
+}
+
+/// What all clients have in common.
+struct Shared {
+    board: Board,
+    doors: Arc<Doors>,
+    taken: Mutex<Vec<Taken>>,
+    /// Answers that do not go together.
+    wrong: Mutex<Vec<String>>,
+}
+
+impl Shared {
+    fn wrong(&self, what: String) {
+        self.wrong.lock().expect("unpoisoned").push(what);
+    }
+}
+
+/// What was seen in the end.
+struct Told {
+    histories: Vec<Vec<Operation>>,
+    taken: Vec<Taken>,
+    wrong: Vec<String>,
+    target: Target,
+}
+
+#[test]
+fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let minutes: Option<u64> = std::env::var("SOAK_MINUTES").ok().and_then(|text| text.parse().ok());
+    let load = minutes.map_or(LOAD, |minutes| Duration::from_secs(60 * minutes));
+    let mut random = Random::from_env("SOAK_SEED");
+    let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"), None);
+    let mut faults = 0;
+    let told = under_load(&mut fleet, &mut random, |fleet, random| {
+        let end = Instant::now() + load;
+        while Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
+            fleet.suffer(FAULTS[faults % FAULTS.len()], random);
+            faults += 1;
+        }
+    });
+    let (answered, lost) = count(&told.histories);
+    let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
+    println!(
+        "{faults} faults, {answered} answers and {lost} calls without one in {} environments, {} takeovers, {writes} writes of steps",
+        told.histories.len(),
+        told.taken.len(),
+    );
+    assert!(told.wrong.is_empty(), "{:?}", told.wrong);
+    audit::check_order(&told.taken).unwrap_or_else(|why| panic!("{why}"));
+    audit::check(&fleet.database(), &acknowledged(&told), &told.taken).unwrap_or_else(|why| panic!("{why}"));
+    for api in fleet.apis() {
+        let verified = api.post(&format!("{ORG}/events/verify"), &json!({})).json();
+        assert_eq!(verified["data"]["valid"], true, "{verified}");
+    }
+    fleet.stop();
+    check_all(&told.histories);
+    // Otherwise all of this has shown nothing.
+    assert!(faults >= FAULTS.len() && lost > 0, "{faults} faults, {lost} lost answers");
+    assert!(writes > 20 && told.taken.len() > 20, "{writes} writes in {} sessions", told.taken.len());
+}
+
+#[test]
+fn a_commit_that_is_told_and_not_made_is_found() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    let plant = dir.path().join("plant");
+    let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"), Some(plant.clone()));
+    let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), |_, _| {
+        std::fs::write(&plant, "forget 10").expect("planted");
+        std::thread::sleep(Duration::from_secs(4));
+    });
+    let rows = audit::check(&fleet.database(), &acknowledged(&told), &told.taken);
+    let lost = rows.expect_err("an acknowledged session that is not there");
+    assert!(lost.contains("was acknowledged"), "{lost}");
+    let order = std::panic::catch_unwind(|| check_all(&told.histories));
+    assert!(order.is_err(), "an order of events that explains what was lost");
+}
+
+/// All clients at once, while something is done to the fleet; then until everything has ended that was begun.
+fn under_load(
+    fleet: &mut Fleet,
+    random: &mut Random,
+    meanwhile: impl FnOnce(&mut Fleet, &mut Random),
+) -> Told {
+    let target = Target::default();
+    let step = fleet.path("step.sh");
+    std::fs::write(&step, target::step(target.listen())).expect("written");
+    (0..PIPELINES).for_each(|number| create_pipeline(fleet.api(), number));
+    create_work(fleet.api(), &format!("bash {}", step.display()));
+    let people = invite(fleet.api(), PEOPLE);
+    let shared = Shared {
+        board: Board::new(WIDTH),
+        doors: fleet.doors.clone(),
+        taken: Mutex::default(),
+        wrong: Mutex::default(),
+    };
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for number in 0..LOCKERS + DEPLOYERS {
+            let (shared, over, person) = (&shared, &over, people[number % PEOPLE].clone());
+            let seeded = Random::seeded(random.next());
+            scope.spawn(move || {
+                // One that fails ends the load for all.
+                let _end = End(over);
+                let mut asker = Asker::new(shared, person, seeded, number);
+                while !over.load(Ordering::Relaxed) {
+                    if number < LOCKERS { asker.turn() } else { deployer::stay(&mut asker) }
+                }
+            });
+        }
+        meanwhile(fleet, random);
+        over.store(true, Ordering::Relaxed);
+    });
+    quiet(fleet.api());
+    let Shared { board, taken, wrong, .. } = shared;
+    let (taken, wrong) = (taken.into_inner().expect("unpoisoned"), wrong.into_inner().expect("unpoisoned"));
+    Told { histories: board.histories(), taken, wrong, target }
+}
+
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn create_work(api: &Api, run: &str) {
+    let places: String = (0..PLACES).map(|number| format!("    w{number}: {{}}\n")).collect();
+    let definition = format!(
+        "version: 1\npipeline:\n  name: Work\n  stages: [{{ name: staging }}]\n  ephemeral_environments:\n{places}  steps:\n    - {{ name: Write, type: script, on_lost: fail, params: {{ run: '{run}' }} }}\n"
+    );
+    let made = api.post(&format!("{ORG}/pipelines"), &json!({"slug": "work", "definition": definition}));
+    assert_eq!(made.status, 201, "{}", made.text());
+}
+
+/// Whoever still holds a place leaves it, and what was begun there comes to an end.
+fn quiet(api: &Api) {
+    let places = format!("{ORG}/pipelines/work/ephemeral-environments");
+    until(QUIET_MAX, "end of all deployments", || {
+        let (deployments, _) = api.whole_list(&format!("{ORG}/deployments"));
+        let is_open = |it: &serde_json::Value| !it["finishedAt"].is_string();
+        (!deployments.iter().any(is_open)).then_some(())
+    });
+    for place in api.get(&places).json()["data"].as_array().expect("places") {
+        assert_ne!(place["state"], "contested", "{place}");
+    }
+}
+
+/// Every session that somebody was told is theirs.
+fn acknowledged(told: &Told) -> HashMap<String, u64> {
+    let of_locks = told.histories.iter().flatten().filter_map(|operation| match operation.answer() {
+        Some(Answer::Opened(hold)) => Some((id_of(&hold.session).to_owned(), hold.fence)),
+        _ => None,
+    });
+    of_locks.chain(told.taken.iter().map(|it| (it.session.clone(), it.fence))).collect()
+}

@@ -1,0 +1,127 @@
+//! What steps change: a service outside that compares fences, and remembers who wrote when.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// A step that writes twenty times within a second. Every other one does not listen to TERM.
+pub(super) fn step(target: SocketAddr) -> String {
+    format!(
+        "[ $((BERTH_FENCE % 2)) = 0 ] || trap '' TERM
+exec 3<>/dev/tcp/127.0.0.1/{}
+for n in {{1..20}}; do
+  echo \"$BERTH_ENVIRONMENT $BERTH_FENCE $BERTH_ATTEMPT_ID $$ $n\" >&3
+  read -r answer <&3
+  [ \"$answer\" = ok ] || exit 3
+  sleep 0.05
+done
+",
+        target.port()
+    )
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Write {
+    pub(super) environment: String,
+    pub(super) fence: u64,
+    pub(super) attempt: String,
+    pub(super) process: u32,
+    pub(super) number: u32,
+}
+
+#[derive(Clone, Default)]
+pub(super) struct Target(Arc<Mutex<Seen>>);
+
+#[derive(Default)]
+pub(super) struct Seen {
+    highest: HashMap<String, u64>,
+    pub(super) accepted: Vec<Write>,
+    /// With a fence below one that was seen: somebody who had lost the environment was not stopped in time.
+    pub(super) refused: Vec<Write>,
+}
+
+impl Target {
+    /// Listens as long as the test runs.
+    pub(super) fn listen(&self) -> SocketAddr {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let target = self.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let target = target.clone();
+                std::thread::spawn(move || target.serve(stream));
+            }
+        });
+        address
+    }
+
+    fn serve(&self, mut stream: TcpStream) {
+        let lines = BufReader::new(stream.try_clone().expect("a handle")).lines();
+        for line in lines.map_while(Result::ok) {
+            let answer = if self.write(read(&line)) { "ok\n" } else { "no\n" };
+            if stream.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn write(&self, write: Write) -> bool {
+        let mut seen = self.0.lock().expect("unpoisoned");
+        let highest = seen.highest.entry(write.environment.clone()).or_default();
+        let is_good = write.fence >= *highest;
+        *highest = write.fence.max(*highest);
+        if is_good {
+            seen.accepted.push(write)
+        } else {
+            seen.refused.push(write)
+        }
+        is_good
+    }
+
+    /// Nobody wrote after a later holder had, and no attempt was executed twice. Answers how many writes there were.
+    pub(super) fn check(&self) -> Result<usize, String> {
+        let seen = self.0.lock().expect("unpoisoned");
+        if let Some(late) = seen.refused.first() {
+            return Err(format!("{} writes came too late, the first: {late:?}", seen.refused.len()));
+        }
+        let mut last: HashMap<&str, &Write> = HashMap::new();
+        for write in &seen.accepted {
+            let before = last.insert(&write.attempt, write);
+            let follows = before.map_or(write.number == 1, |before| {
+                before.process == write.process && before.number + 1 == write.number
+            });
+            if !follows {
+                return Err(format!("an attempt was executed twice: {before:?}, then {write:?}"));
+            }
+        }
+        Ok(seen.accepted.len())
+    }
+}
+
+fn read(line: &str) -> Write {
+    let parts: Vec<_> = line.split(' ').collect();
+    let [environment, fence, attempt, process, number] = parts[..] else { panic!("not a write: {line}") };
+    let count = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("not a number: {line}"));
+    Write {
+        environment: environment.into(),
+        fence: fence.parse().unwrap_or_else(|_| panic!("not a fence: {line}")),
+        attempt: attempt.into(),
+        process: count(process),
+        number: count(number),
+    }
+}
+
+#[test]
+fn a_late_write_and_a_second_execution_are_found() {
+    let told = |lines: &[&str]| {
+        let target = Target::default();
+        lines.iter().for_each(|line| {
+            target.write(read(line));
+        });
+        target.check()
+    };
+    assert_eq!(told(&["w1 1 a 7 1", "w1 1 a 7 2", "w2 1 b 8 1", "w1 2 c 9 1"]), Ok(4));
+    assert!(told(&["w1 1 a 7 1", "w1 2 c 9 1", "w1 1 a 7 2"]).is_err());
+    assert!(told(&["w1 1 a 7 1", "w1 1 a 8 1"]).is_err());
+}

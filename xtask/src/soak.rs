@@ -1,0 +1,35 @@
+//! `cargo xtask soak`: the test of the same name in `crates/berth`, for as long as one wants.
+
+use crate::postgres;
+use crate::tool::{Done, cargo, run as run_command};
+
+const USAGE: &str = "usage: cargo xtask soak [--minutes N] [--seed S]";
+const MINUTES: u64 = 10;
+const TEST: &str = "soak::three_servers_four_runners_and_a_database_that_fail_keep_every_promise";
+
+pub(crate) fn run(args: &[String]) -> Done {
+    let (mut minutes, mut seed) = (MINUTES, None);
+    for pair in args.chunks(2) {
+        match pair {
+            [name, value] if name == "--minutes" => minutes = number(value)?,
+            [name, value] if name == "--seed" => seed = Some(number(value)?),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let bin = match postgres::find() {
+        Some(found) => found,
+        None => postgres::install()?,
+    };
+    println!("for {minutes} minutes; the seed is printed, and --seed makes the same choices again");
+    let mut command = cargo(["test", "--quiet", "-p", "berth", "--test", "it", "--"]);
+    command.args(["--exact", TEST, "--nocapture"]).env(berth_testkit::BIN_VARIABLE, bin);
+    command.env("SOAK_MINUTES", minutes.to_string());
+    if let Some(seed) = seed {
+        command.env("SOAK_SEED", seed.to_string());
+    }
+    run_command(&mut command)
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| format!("\"{text}\" is no number\n{USAGE}"))
+}
