@@ -4,6 +4,7 @@ mod demo;
 mod etcd;
 mod npm;
 mod postgres;
+mod programs;
 mod schemathesis;
 mod served;
 mod soak;

@@ -8,7 +8,7 @@ use berth_testkit::Server;
 use crate::schemathesis::{self, Verdict};
 use crate::tool::{cargo, cargo_has, run as run_command};
 use crate::web::{self, NoNode};
-use crate::{npm, postgres};
+use crate::{npm, postgres, programs};
 
 enum Outcome {
     Passed,
@@ -70,6 +70,9 @@ struct Found {
 }
 
 fn tools(quick: bool, into: &mut Found) -> Outcome {
+    if !quick {
+        programs::prepare();
+    }
     let packages = match npm::find() {
         Some(found) => Ok(found),
         None if quick => Err(npm::missing("--quick installs nothing")),

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// One line end at the end is the file's, not the value's.
+/// The line end after a single line is the file's, not the value's. Keys of several lines need theirs.
 fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
     let mut value = String::new();
     match file {
@@ -89,8 +89,14 @@ fn value(file: Option<&PathBuf>) -> anyhow::Result<String> {
             std::io::stdin().lock().take(VALUE_BYTES_MAX + 2).read_to_string(&mut value)?;
         }
     }
-    let trimmed = value.strip_suffix('\n').map(|it| it.strip_suffix('\r').unwrap_or(it));
-    Ok(trimmed.unwrap_or(&value).to_owned())
+    Ok(without_line_end(&value).to_owned())
+}
+
+fn without_line_end(value: &str) -> &str {
+    match value.strip_suffix('\n') {
+        Some(line) if !line.contains('\n') => line.strip_suffix('\r').unwrap_or(line),
+        _ => value,
+    }
 }
 
 /// Made, or given a new value where there is one of this name.
@@ -156,4 +162,18 @@ fn list(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
     let heading = ["name", "for", "version", "changed", "used by", "id"];
     out.table(&found.raw, &heading, rows, "No secrets yet. `berth secret set NAME` keeps one.")?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_line_end;
+
+    #[test]
+    fn a_line_is_taken_without_its_end_and_a_key_of_several_lines_as_it_is() {
+        for (given, kept) in
+            [("token\n", "token"), ("token\r\n", "token"), ("token", "token"), ("a\nb\n", "a\nb\n")]
+        {
+            assert_eq!(without_line_end(given), kept);
+        }
+    }
 }

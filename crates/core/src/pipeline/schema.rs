@@ -6,9 +6,11 @@
 use serde_json::{Map, Value, json};
 
 use super::limits::{
-    APPROVALS_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX, NAME_CHARS_MAX, NOTIFICATIONS_MAX,
-    RETRY_ATTEMPTS_MAX, SECRET_NAME_CHARS_MAX, STAGES_MAX, STEPS_MAX,
+    APPROVALS_MAX, DURATION_S_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX, NAME_CHARS_MAX,
+    NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX, STAGES_MAX,
+    STEP_TIMEOUT_S_MAX, STEPS_MAX,
 };
+use super::seconds::Seconds;
 use super::window::Day;
 use crate::access::Role;
 use crate::step::{BUILTINS, StepSpec};
@@ -46,7 +48,7 @@ pub fn schema() -> Value {
             "window": window(),
             "vars": vars(),
             "skip": list(&word(ID), "Ids of steps that are left out here."),
-            "on_failure": choice(&["none", "rollback"], "What happens when the stage fails: `rollback` goes back to the last deployment that succeeded there; `none` when left out."),
+            "on_failure": usual("none", choice(&["none", "rollback"], "What happens when the stage fails: `rollback` goes back to the last deployment that succeeded there.")),
             "duration": { "type": "string", "pattern": DURATION, "description": "A length of time: 90s, 10m, 1h30m, 7d." },
         },
     })
@@ -72,7 +74,7 @@ fn pipeline() -> Value {
                 "additionalProperties": { "anyOf": [reference("environment"), { "type": "null" }] },
                 "description": "Environments that people claim for a while, by name.",
             },
-            "analysis": object("What is looked into by itself.", &json!({ "on_failure": flag("Failed deployments are analysed.") })),
+            "analysis": object("What is looked into by itself.", &json!({ "on_failure": usual(false, flag("Failed deployments are analysed.")) })),
             "notifications": {
                 "type": "array", "maxItems": NOTIFICATIONS_MAX,
                 "items": required(object("Who is told of what.", &json!({
@@ -122,10 +124,10 @@ fn environment() -> Value {
             })), &["on"]), "What claims it; the API always does."),
             "release": list(&required(object("What ends a session; the API always does.", &json!({
                 "on": on(&["api", "pr_closed", "timeout"]),
-                "after_idle": duration("For `timeout`: how long nothing was deployed."),
+                "after_idle": duration(DURATION_S_MAX, "For `timeout`: how long nothing was deployed."),
             })), &["on"]), "What ends a session; the API always does."),
-            "on_release": choice(&["none", "deploy_tracked"], "What happens when a session ends; `none` when left out."),
-            "ttl": duration("How long a session lasts that names no end of its own."),
+            "on_release": usual("none", choice(&["none", "deploy_tracked"], "What happens when a session ends.")),
+            "ttl": duration(DURATION_S_MAX, "How long a session lasts that names no end of its own."),
             "labels": list(&word(LABEL), "Words to choose environments by."),
             "vars": reference("vars"),
             "skip": reference("skip"),
@@ -142,8 +144,8 @@ fn requires() -> Value {
                 &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "@" }] }),
                 "Roles (this one or higher) and e-mail addresses; everybody who may approve when left out.",
             ),
-            "self_approval": flag("false: not by the author of the commit nor by whoever started the deployment."),
-            "timeout": duration("How long to wait for an answer."),
+            "self_approval": usual(true, flag("false: not by the author of the commit nor by whoever started the deployment.")),
+            "timeout": duration(DURATION_S_MAX, "How long to wait for an answer."),
         }),
     )
 }
@@ -194,16 +196,16 @@ fn step() -> Value {
         "outputs": list(&word(MEMBER), "What it writes to $BERTH_OUTPUT as name=value."),
         "artifacts": {
             "type": "object", "maxProperties": MAP_ENTRIES_MAX, "propertyNames": word(MEMBER),
-            "additionalProperties": required(object("A file or directory.", &json!({ "path": text("Below the workspace.") })), &["path"]),
+            "additionalProperties": required(object("A file or directory that other steps take with `needs_artifacts`.", &json!({ "path": text("Below the workspace.") })), &["path"]),
             "description": "What it leaves for other steps.",
         },
-        "timeout": duration("It fails when it takes longer."),
+        "timeout": duration(STEP_TIMEOUT_S_MAX, "It fails when it takes longer."),
         "retry": required(object("After a failure; an unknown outcome is the business of `on_lost`.", &json!({
             "attempts": { "type": "integer", "minimum": 1, "maximum": RETRY_ATTEMPTS_MAX, "description": "The first try included." },
-            "backoff": duration("The pause before the next try."),
+            "backoff": duration(RETRY_BACKOFF_S_MAX, "The pause before the next try."),
         })), &["attempts"]),
-        "on_lost": choice(&["ask", "retry", "fail"], "When nobody knows whether it took effect."),
-        "idempotent": flag("Safe to run again, so that a lost run is retried."),
+        "on_lost": choice(&["ask", "retry", "fail"], "When nobody knows whether it took effect. When left out: `retry` for what is idempotent, else as the type says."),
+        "idempotent": flag("Safe to run again, so that a lost run is retried. When left out, as the type is by nature."),
         "runs_on": list(&word(LABEL), "Labels a runner must have."),
         "if": { "type": ["string", "boolean"], "description": "An expression; the step is left out when it is false." },
     });
@@ -290,8 +292,15 @@ fn choice(words: &[&str], about: &str) -> Value {
     json!({ "enum": words, "description": about })
 }
 
-fn duration(about: &str) -> Value {
-    described(reference("duration"), about)
+/// A pattern cannot say how long it may be, so the words do.
+fn duration(seconds_max: u64, about: &str) -> Value {
+    described(reference("duration"), &format!("{about} At most {}.", Seconds::from_secs(seconds_max)))
+}
+
+/// What holds when it is left out.
+fn usual(default: impl Into<Value>, mut schema: Value) -> Value {
+    schema["default"] = default.into();
+    schema
 }
 
 fn reference(name: &str) -> Value {

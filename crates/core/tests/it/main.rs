@@ -11,6 +11,7 @@ mod frame;
 mod gates;
 mod planning;
 mod properties;
+mod reference;
 mod schema;
 
 use std::fmt::Write as _;

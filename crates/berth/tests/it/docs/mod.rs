@@ -3,6 +3,9 @@
 //! A page begins in the directory `shop` that `start.md` makes, with a server of its own that knows it and a login. In a
 //! comment, `<!-- sh run` … `-->`, there is what a reader does not need to see. `127.0.0.1:8080` is the page's server.
 
+mod api_guide;
+mod pretty;
+
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -38,6 +41,10 @@ pages! {
     approvals => "approvals.md",
     deployments => "deployments.md",
     secrets => "secrets.md",
+    environments_for_people_ci_and_agents => "environments-guide.md",
+    a_recipe_with_ssh_and_systemd => "recipe-ssh-systemd.md",
+    a_recipe_with_docker_compose => "recipe-docker-compose.md",
+    a_recipe_with_kubectl => "recipe-kubectl.md",
 }
 
 #[test]
@@ -113,6 +120,10 @@ fn blocks_of_the_shop() -> String {
 fn check(page: &str) {
     let blocks = blocks(page);
     assert!(!blocks.is_empty(), "{page} has no blocks to run");
+    if let Some(program) = missing(&blocks) {
+        eprintln!("NOT TESTED: {page} needs {program}, which is not here");
+        return;
+    }
     let place = tempfile::tempdir().expect("a directory");
     let program = Path::new(env!("CARGO_BIN_EXE_berth")).parent().expect("its directory").to_owned();
     let path = std::env::var("PATH").expect("a path");
@@ -141,6 +152,17 @@ fn check(page: &str) {
     let ran = process.wait(PAGE_MAX);
     drop(group);
     assert_eq!(ran.code, Some(0), "{}\n{}", ran.stdout, ran.stderr);
+}
+
+/// Programs besides git and a shell. `cargo xtask test` installs them where it may.
+fn missing(blocks: &[Block]) -> Option<&'static str> {
+    const WANTED: &[&str] = &["jq", "curl", "ssh-keygen", "/usr/sbin/sshd"];
+    let is_used = |program: &str| blocks.iter().any(|block| block.text.contains(program));
+    let is_there = |program: &str| {
+        let looked = Command::new("sh").args(["-c", &format!("command -v {program}")]).output();
+        looked.is_ok_and(|it| it.status.success())
+    };
+    WANTED.iter().copied().find(|program| is_used(program) && !is_there(program))
 }
 
 /// Whatever a page has started ends with it.

@@ -1,0 +1,263 @@
+//! The guide of the API is a conversation with a real server, written down.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use expect_test::expect_file;
+use serde_json::{Value, json};
+
+use super::pretty::pretty;
+use crate::client::{Api, Request, Response};
+use crate::harness::{Home, Server, until};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const BASE: &str = "/api/v1/organizations/acme";
+const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: staging }, { name: production, requires: { approvals: 1 } }]
+  steps: [{ name: Deploy, type: script, params: { run: echo deploying $BERTH_COMMIT } }]
+  ephemeral_environments: { qa-1: { ttl: 8h } }
+";
+/// Told by nothing that stays the same.
+const CLOCKS: &[&str] = &["durationSeconds", "etaSeconds", "retryAfterSeconds"];
+
+#[test]
+fn the_guide_of_the_api_is_what_the_server_answers() {
+    let home = Home::new();
+    let server = home.serve();
+    let mut guide = Guide::new();
+    guide.environments(&server);
+    guide.stages(&server);
+    guide.rest(&server);
+    expect_file!["../../../../../docs/api-guide.md"].assert_eq(&guide.page);
+    server.stop();
+}
+
+struct Guide {
+    page: String,
+    /// Ids by what they are called on the page.
+    ids: BTreeMap<String, String>,
+}
+
+impl Guide {
+    fn new() -> Self {
+        let page = "# The API by example\n\n\
+            Requests and the answers to them, taken from a test that talks to a real server and compares this page with what it hears. Ids, \
+            times and hashes are made shorter; `…` stands for what was left out. All paths begin with `/api/v1/organizations/acme`, and every \
+            request carries `Authorization: Bearer <token>`. The rules behind it are in [api.md](api.md), every member is in \
+            [openapi.json](../openapi.json).\n";
+        Self { page: page.to_owned(), ids: BTreeMap::new() }
+    }
+
+    fn say(&mut self, text: &str) {
+        let _ = write!(self.page, "\n{text}\n");
+    }
+
+    /// Asks, writes it down, and answers what was heard.
+    fn ask(&mut self, api: &Api, request: &Request, wanted: u16, left_out: &[&str]) -> Value {
+        let answer = api.ask(request);
+        assert_eq!(answer.status, wanted, "{} {}: {}", request.method, request.path, answer.text());
+        let asked = self.asked(request);
+        let heard = self.heard(&answer, left_out);
+        let _ = write!(self.page, "\n```http\n{asked}\n```\n\n```http\n{heard}\n```\n");
+        answer.json()["data"].clone()
+    }
+
+    fn get(&mut self, api: &Api, path: &str, left_out: &[&str]) -> Value {
+        self.ask(api, &api.request("GET", &format!("{BASE}{path}")), 200, left_out)
+    }
+
+    fn post(&mut self, api: &Api, path: &str, body: &Value, wanted: u16, left_out: &[&str]) -> Value {
+        self.ask(api, &api.request("POST", &format!("{BASE}{path}")).json(body), wanted, left_out)
+    }
+
+    fn asked(&mut self, request: &Request) -> String {
+        let path = request.path.strip_prefix(BASE).unwrap_or(&request.path);
+        let mut text = format!("{} {}", request.method, self.short(path));
+        for (name, value) in request.headers.iter().filter(|(name, _)| name == "Idempotency-Key") {
+            let _ = write!(text, "\n{name}: {value}");
+        }
+        if let Some(body) = &request.body {
+            let body: Value = serde_json::from_slice(body).expect("JSON");
+            let _ = write!(text, "\n\n{}", pretty(&self.masked("", body, &[])));
+        }
+        text
+    }
+
+    fn heard(&mut self, answer: &Response, left_out: &[&str]) -> String {
+        let mut text = format!("HTTP {}", answer.status);
+        for name in ["location", "idempotent-replayed", "www-authenticate"] {
+            if let Some(value) = answer.header(name) {
+                let value = self.short(value).replace("/api/v1/organizations/org_1", "");
+                let _ = write!(text, "\n{name}: {value}");
+            }
+        }
+        format!("{text}\n\n{}", pretty(&self.masked("", answer.json(), left_out)))
+    }
+
+    fn masked(&mut self, pointer: &str, value: Value, left_out: &[&str]) -> Value {
+        if left_out.contains(&pointer) {
+            return "…".into();
+        }
+        match value {
+            Value::String(text) => self.short(&text).into(),
+            Value::Array(items) => {
+                items.into_iter().map(|it| self.masked(&format!("{pointer}/*"), it, left_out)).collect()
+            }
+            Value::Object(fields) => {
+                let mask = |(name, value): (String, Value)| {
+                    let value = match value {
+                        Value::Number(_) if CLOCKS.contains(&name.as_str()) => 42.into(),
+                        value => self.masked(&format!("{pointer}/{name}"), value, left_out),
+                    };
+                    (name, value)
+                };
+                Value::Object(fields.into_iter().map(mask).collect())
+            }
+            plain => plain,
+        }
+    }
+
+    /// `ses_01k9x8…` is `ses_1`, every moment is the same, and secrets are not shown.
+    fn short(&mut self, text: &str) -> String {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "_-:.".contains(c);
+        let mut short = String::new();
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            short.push_str(&self.short_word(&rest[..end]));
+            let next = rest[end..].find(is_word).map_or(rest.len(), |at| end + at);
+            short.push_str(&rest[end..next]);
+            rest = &rest[next..];
+        }
+        short
+    }
+
+    fn short_word(&mut self, word: &str) -> String {
+        // The end of a sentence is not part of its last word.
+        let (word, end) = word.split_at(word.trim_end_matches(['.', ':']).len());
+        let is_moment = word.len() == 24 && word.ends_with('Z') && word.as_bytes()[10] == b'T';
+        let known = match word.split_once('_') {
+            _ if is_moment => "2026-11-15T09:30:00.000Z".to_owned(),
+            _ if word.starts_with("sha256:") => "sha256:…".to_owned(),
+            Some(("berth", _)) if word.len() > 20 => "berth_api_…".to_owned(),
+            Some((kind, id)) if kind.len() <= 3 && id.len() >= 20 => {
+                let count = self.ids.values().filter(|it| it.starts_with(&format!("{kind}_"))).count();
+                self.ids.entry(word.to_owned()).or_insert(format!("{kind}_{}", count + 1)).clone()
+            }
+            _ => word.to_owned(),
+        };
+        format!("{known}{end}")
+    }
+
+    fn environments(&mut self, server: &Server) {
+        let ada = &server.api;
+        let robot = robot(ada);
+        self.say("## A pipeline\n\nFrom a definition; [repositories](repositories.md) have theirs in `.berth/<name>/pipeline.yaml`.");
+        self.post(
+            ada,
+            "/pipelines",
+            &json!({ "slug": "shop", "definition": DEFINITION }),
+            201,
+            &["/data/warnings"],
+        );
+        self.say("## Claim\n\nThe environment is yours, and the commit is deployed in it; `wait` answers when that has ended, at most so many seconds later.");
+        let environment = "/pipelines/shop/ephemeral-environments/qa-1";
+        let body = json!({ "commitId": "v1", "context": "load test", "ttlSeconds": 3600 });
+        let session = self.post(
+            ada,
+            &format!("{environment}/sessions?wait=30"),
+            &body,
+            201,
+            &["/data/deploymentHistory", "/data/deployments"],
+        );
+        let session = format!("{environment}/sessions/{}", text(&session["sessionId"]));
+        self.say("## Deploy");
+        let deploy = json!({ "commitId": "v2" });
+        self.post(ada, &format!("{session}/deploy?wait=30"), &deploy, 202, &["/data/stages"]);
+        self.say("## Status");
+        self.get(ada, &session, &["/data/deployments", "/data/deploymentHistory/*"]);
+        self.say("## Held by somebody else\n\nWho else claims it, here a service account `ci`, hears everything about the holder.");
+        self.post(&robot, &format!("{environment}/sessions"), &json!({}), 409, &[]);
+        self.say("In line, with its commit, it gets the environment and its deployment in the transaction that ends the session before.");
+        let wait = json!({ "queue": true, "commitId": "v3" });
+        let ticket = self.post(&robot, &format!("{environment}/sessions"), &wait, 202, &[]);
+        self.get(ada, &format!("{environment}/queue"), &[]);
+        let place = format!("{BASE}{environment}/queue/{}", text(&ticket["ticketId"]));
+        self.ask(&robot, &robot.request("DELETE", &place), 200, &[]);
+        self.say("## Take over\n\nThe lock changes hands at once; it is never free in between.");
+        let force = json!({ "reason": "hotfix", "context": "release 12" });
+        let taken = self.post(&robot, &format!("{environment}/force-claim"), &force, 201, &[]);
+        self.say("The session before says by whom, when and why, for ever, and can do nothing any more.");
+        self.get(ada, &session, &["/data/deployments", "/data/deploymentHistory"]);
+        self.post(ada, &format!("{session}/deploy"), &deploy, 409, &[]);
+        self.say("## Release");
+        let taken = format!("{BASE}{environment}/sessions/{}", text(&taken["sessionId"]));
+        self.ask(&robot, &robot.request("DELETE", &taken), 200, &[]);
+        self.get(ada, &format!("{environment}/history?limit=1"), &[]);
+    }
+
+    fn stages(&mut self, server: &Server) {
+        let ada = &server.api;
+        self.say("## Deploy through the stages\n\nAnswered at once; what it does is told by the deployment.");
+        let body = json!({ "commitId": "v4", "reason": "release 12" });
+        let started = self.post(ada, "/pipelines/shop/deployments", &body, 202, &[]);
+        let deployment = format!("/deployments/{}", text(&started["id"]));
+        until(PATIENCE, "question", || {
+            let seen = ada.get(&format!("{BASE}/approvals")).json();
+            (!seen["data"].as_array()?.is_empty()).then_some(())
+        });
+        self.say("## Approve\n\nWhat waits, and a yes.");
+        let waiting = self.get(ada, "/approvals", &[]);
+        let approval = format!("/approvals/{}/approve", text(&waiting[0]["id"]));
+        self.post(ada, &approval, &json!({ "comment": "looks good" }), 200, &[]);
+        self.say("Until it has ended:");
+        self.get(ada, &format!("{deployment}?wait=50"), &["/data/stages/*/steps"]);
+    }
+
+    fn rest(&mut self, server: &Server) {
+        let ada = &server.api;
+        self.say("## Secrets\n\nA value goes in and never comes out.");
+        let body = json!({ "name": "DEPLOY_TOKEN", "value": "a-long-enough-value", "scope": { "type": "pipeline", "pipelineId": "shop" } });
+        self.post(ada, "/secrets", &body, 201, &[]);
+        self.say("## Events\n\nEverything that changed anything, chained by hash.");
+        self.get(ada, "/events?kind=session_overridden", &[]);
+        self.post(ada, "/events/verify", &json!({}), 200, &["/data/checked", "/data/head/sequence"]);
+        self.say("## Once, however often it is sent\n\nThe same `Idempotency-Key` and body give the same answer, and one effect.");
+        let stop = |key: &str| {
+            ada.request("POST", &format!("{BASE}/pipelines/shop/stop"))
+                .header("Idempotency-Key", key)
+                .json(&json!({ "reason": "freeze" }))
+        };
+        let rest = ["/data/stages", "/data/repository", "/data/latestDeployment", "/data/warnings"];
+        self.ask(ada, &stop("a1b2"), 200, &rest);
+        self.ask(ada, &stop("a1b2"), 200, &rest);
+        self.say("## When something is wrong\n\nEvery problem has a `code` for programs, a `detail` for people, and a [page](errors.md).");
+        self.post(ada, "/secrets", &json!({ "name": "not a name", "values": "x" }), 400, &[]);
+        self.get_refused(&Api { token: "nobody".into(), ..ada.clone() }, "/pipelines", 401);
+        self.get_refused(ada, "/pipelines/nothing", 404);
+        let wrong = json!({ "slug": "blog", "definition": "version: 1\npipeline: { nam: Blog }" });
+        self.post(ada, "/pipelines", &wrong, 422, &[]);
+    }
+
+    fn get_refused(&mut self, api: &Api, path: &str, wanted: u16) {
+        self.ask(api, &api.request("GET", &format!("{BASE}{path}")), wanted, &[]);
+    }
+}
+
+/// A service account with a token of its own.
+fn robot(owner: &Api) -> Api {
+    let made = owner.post(
+        &format!("{BASE}/members"),
+        &json!({ "email": "ci@acme.test", "role": "deployer", "kind": "service" }),
+    );
+    let body = json!({ "name": "ci", "ownerId": made.json()["data"]["id"] });
+    let token = owner.post(&format!("{BASE}/api-tokens"), &body).json()["data"]["token"].clone();
+    Api { token: text(&token), ..owner.clone() }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
