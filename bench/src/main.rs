@@ -8,6 +8,7 @@ mod lists;
 mod load;
 mod locks;
 mod logs;
+mod many;
 mod options;
 mod process;
 mod report;
@@ -29,6 +30,7 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "lists", usage: options::USAGE, run: |args| lists::run(&Options::parse(args)?) },
     Benchmark { name: "events", usage: events::USAGE, run: events::run },
     Benchmark { name: "locks", usage: locks::USAGE, run: locks::run },
+    Benchmark { name: "many", usage: many::USAGE, run: many::run },
     Benchmark { name: "steps", usage: steps::USAGE, run: steps::run },
     Benchmark { name: "logs", usage: logs::USAGE, run: logs::run },
     Benchmark { name: "analysis", usage: analysis::USAGE, run: analysis::run },

@@ -15,20 +15,31 @@ pub(crate) const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 /// Makes a data directory, and starts a server on it with these arguments besides.
 pub(crate) fn start(dir: &Path, args: &[&str]) -> anyhow::Result<(Server, Target)> {
+    let token = init(dir, &[])?;
+    serve(dir, args, &token)
+}
+
+/// An installation, here or in a database that is named; the token of its owner.
+pub(crate) fn init(dir: &Path, args: &[&str]) -> anyhow::Result<String> {
     let program = program()?;
-    let mut init = command(&program, &["init", "--org", "acme", "--email", "ada@acme.test", "--json"], dir);
+    let all = [&["init", "--org", "acme", "--email", "ada@acme.test", "--json"], args].concat();
+    let mut init = command(&program, &all, dir);
     let made = init.output().with_context(|| format!("cannot run {}", program.display()))?;
     ensure!(made.status.success(), "berth init failed: {}", String::from_utf8_lossy(&made.stderr));
     let made: Value = serde_json::from_slice(&made.stdout).context("berth init does not print JSON")?;
-    let token = made["apiToken"].as_str().context("berth init prints no token")?.to_owned();
+    Ok(made["apiToken"].as_str().context("berth init prints no token")?.to_owned())
+}
 
+/// A server on what [`init`] has made.
+pub(crate) fn serve(dir: &Path, args: &[&str], token: &str) -> anyhow::Result<(Server, Target)> {
+    let program = program()?;
     let all = [&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off"], args].concat();
     let mut server = Server::start(command(&program, &all, dir).env("BERTH_LOG__LEVEL", "warn"))?;
     let mut line = String::new();
     let stdout = server.child.stdout.take().context("berth serve has no output")?;
     BufReader::new(stdout).read_line(&mut line)?;
     let address = line.trim().strip_prefix("berth is serving at http://").context("berth did not start")?;
-    let target = Target { address: address.parse()?, token };
+    let target = Target { address: address.parse()?, token: token.to_owned() };
     Ok((server, target))
 }
 

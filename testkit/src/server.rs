@@ -36,7 +36,12 @@ pub struct Server {
 
 impl Server {
     pub fn start(bin: &Path) -> Result<Self, String> {
-        let dir = tempfile::Builder::new().prefix("berth-pg-").tempdir_in(place());
+        Self::start_in(bin, &place())
+    }
+
+    /// With its files on the disk of this directory: for those who measure.
+    pub fn start_in(bin: &Path, place: &Path) -> Result<Self, String> {
+        let dir = tempfile::Builder::new().prefix("berth-pg-").tempdir_in(place);
         let dir = dir.map_err(|error| format!("no directory for it: {error}"))?;
         let mut server = Self { child: None, bin: bin.to_owned(), dir };
         if is_root() {
@@ -86,6 +91,20 @@ impl Server {
                 std::thread::sleep(START_PAUSE);
             }
         }
+    }
+
+    /// Ends it as a crash does, and lets it come back as a standby that takes over: with a history of its own from there on.
+    pub fn fail_over(&mut self) -> Result<(), String> {
+        self.kill();
+        let signal = self.data().join("standby.signal");
+        std::fs::write(signal, "").map_err(|error| format!("it cannot become a standby: {error}"))?;
+        self.resume()?;
+        run(self.command("pg_ctl").args(["promote", "--wait", "--pgdata"]).arg(self.data()))
+    }
+
+    /// Where its socket is.
+    pub fn socket(&self) -> PathBuf {
+        self.dir.path().join(".s.PGSQL.5432")
     }
 
     pub fn url(&self, database: &str) -> String {

@@ -32,7 +32,8 @@ Tasks of this project:
   cargo xtask soak            servers, runners and a PostgreSQL that are killed under load: --minutes N [--seed S]
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
-  cargo xtask bench locks     measure claim and release side by side with etcd; --short for a quick look
+  cargo xtask bench locks     measure claim and release side by side with etcd; --database postgres beside its bare statements
+  cargo xtask bench many      measure claims beside held sessions, idle runners and steps that wait
   cargo xtask bench steps     measure what a step costs beside a bare process, and how soon the first begins
   cargo xtask bench logs      measure what a step's output costs, and how soon it is seen; --quick for a quick look
   cargo xtask bench analysis  let tools fail, and count how often the rules know why
@@ -87,7 +88,7 @@ fn bench(args: &[String]) -> Done {
     }
     // Progress goes to stderr: stdout is the report.
     eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
-    if ["locks", "steps", "logs"].contains(&name) {
+    if ["locks", "many", "steps", "logs"].contains(&name) {
         // They measure the program itself, which stands beside the benchmark then.
         run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth"]))?;
     }

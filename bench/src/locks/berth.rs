@@ -27,6 +27,19 @@ impl Berth {
         Ok(Self { server, target })
     }
 
+    /// An installation in this database, with an environment for each client; the token of its owner.
+    pub(super) async fn prepare(dir: &Path, url: &str, clients: usize) -> anyhow::Result<String> {
+        let token = served::init(dir, &["--database", url])?;
+        let served = Self::serve(dir, url, &token)?;
+        create_pipeline(&served.target, clients).await?;
+        Ok(token)
+    }
+
+    pub(super) fn serve(dir: &Path, url: &str, token: &str) -> anyhow::Result<Self> {
+        let (server, target) = served::serve(dir, &["--database", url, "--no-runner"], token)?;
+        Ok(Self { server, target })
+    }
+
     /// Every pair that was counted has left its mark: the fence counts the claims of an environment.
     pub(super) async fn check_history(&self, rows: &[Rows]) -> anyhow::Result<()> {
         let counted: usize = rows.iter().flat_map(|row| &row.berth).map(|round| round.latencies.len()).sum();

@@ -7,6 +7,8 @@
 
 mod berth;
 mod etcd;
+mod postgres;
+mod replay;
 mod report;
 
 use std::path::PathBuf;
@@ -27,7 +29,9 @@ usage: cargo xtask bench locks [options]
   --seconds N      measured time of each side in each round [default: 2]
   --short          the same as --seconds 0.4
   --dir DIR        where to put the data [default: the system's directory for temporary files]
-  --check          fail unless Berth does 4 times as many pairs as etcd, with a third of its p99
+  --database D     postgres: a PostgreSQL of its own, beside the same statements without Berth [default clients: 16]
+  --check          fail unless Berth does 4 times as many pairs as etcd, with a third of its p99;
+                   with PostgreSQL: 0.6 of what the statements do alone
 ";
 
 const CLIENTS_MAX: usize = 200;
@@ -40,11 +44,12 @@ struct Options {
     length: Duration,
     dir: PathBuf,
     check: bool,
+    postgres: bool,
 }
 
 fn options(args: &[String]) -> anyhow::Result<Options> {
     let (mut clients, mut rounds, mut seconds) = (vec![64, 16, 1], 5, 2.0f64);
-    let (mut dir, mut check) = (std::env::temp_dir(), false);
+    let (mut dir, mut check, mut postgres) = (std::env::temp_dir(), false, false);
     let mut args = args.iter();
     while let Some(name) = args.next() {
         let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
@@ -57,6 +62,11 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
             "--seconds" => seconds = value()?.parse().context("--seconds must be a number")?,
             "--short" => seconds = 0.4,
             "--dir" => dir = value()?.into(),
+            "--database" => match value()?.as_str() {
+                "postgres" => (postgres, clients) = (true, vec![16]),
+                "sqlite" => postgres = false,
+                other => bail!("--database must be sqlite or postgres, not {other}"),
+            },
             "--check" => check = true,
             other => bail!("there is no option {other}\n\n{USAGE}"),
         }
@@ -64,7 +74,7 @@ fn options(args: &[String]) -> anyhow::Result<Options> {
     ensure!(clients.iter().all(|count| (1..=CLIENTS_MAX).contains(count)), "--clients: 1 to {CLIENTS_MAX}");
     ensure!((1..=100).contains(&rounds), "--rounds must be 1 to 100");
     ensure!((0.1..=600.0).contains(&seconds), "--seconds must be 0.1 to 600");
-    Ok(Options { clients, rounds, length: Duration::from_secs_f64(seconds), dir, check })
+    Ok(Options { clients, rounds, length: Duration::from_secs_f64(seconds), dir, check, postgres })
 }
 
 /// One side: a running server, and how to ask it.
@@ -116,6 +126,9 @@ struct Rows {
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let options = options(args)?;
     let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
+    if options.postgres {
+        return postgres::run(&options, temp.path());
+    }
     let most = options.clients.iter().copied().max().unwrap_or(1);
     // The clients share one thread: they shall take little from the servers, which run on the same cores.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

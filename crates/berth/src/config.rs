@@ -45,8 +45,8 @@ pub(crate) struct RunnerSettings {
     pub(crate) sandbox: SandboxLevel,
     /// A step that wants more is ended by the system.
     pub(crate) step_memory_bytes_max: Option<u64>,
-    /// A runner that gives no sign of life for so long is called lost.
-    pub(crate) lost_ms: u64,
+    /// A runner that gives no sign of life for so long is called lost; by default longer on PostgreSQL.
+    pub(crate) lost_ms: Option<u64>,
     /// From TERM to KILL, on every runner.
     pub(crate) stop_grace_ms: u64,
 }
@@ -64,12 +64,12 @@ pub(crate) enum SandboxLevel {
 impl Default for RunnerSettings {
     fn default() -> Self {
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
-        let Times { lost, stop_grace, .. } = Times::default();
+        let stop_grace = Times::default().stop_grace;
         Self {
             places: RUNNER_PLACES,
             sandbox: SandboxLevel::Auto,
             step_memory_bytes_max: None,
-            lost_ms: ms(lost),
+            lost_ms: None,
             stop_grace_ms: ms(stop_grace),
         }
     }

@@ -120,6 +120,11 @@ impl Times {
     }
 }
 
+impl Times {
+    /// Where a failover of the database takes its time: half a minute of it stops no step.
+    pub const LOST_SHARED: Duration = Duration::from_secs(105);
+}
+
 impl Default for Times {
     fn default() -> Self {
         Self {

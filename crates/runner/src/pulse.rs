@@ -3,10 +3,10 @@
 //! One heartbeat is always outstanding while anything runs; its answer names the attempts that have to stop. When no
 //! answer comes for too long, each attempt sees that by itself, on the clock that goes on while the machine sleeps.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{Heartbeat, Order, Told};
+use berth_api::runner::{AttemptRef, Heartbeat, Order, Told};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::backoff::Backoff;
@@ -18,19 +18,30 @@ const WAIT_MIN: Duration = Duration::from_millis(200);
 /// An answer that came sooner and says nothing is no reason to ask again at once.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 
+/// When the last heartbeat was sent that was answered, on the clock of [`boot_time`], and which attempts it named. For
+/// any other the server has renewed nothing.
+#[derive(Default)]
 pub(crate) struct Pulse {
-    /// When the last heartbeat was sent that was answered, in milliseconds of [`boot_time`].
-    answered_ms: AtomicU64,
+    answered: Mutex<Answered>,
+}
+
+#[derive(Default)]
+struct Answered {
+    sent: Duration,
+    named: Vec<String>,
 }
 
 impl Pulse {
-    pub(crate) fn new() -> Self {
-        Self { answered_ms: AtomicU64::new(0) }
+    pub(crate) fn is_silent_since(&self, nonce: &str, began: Duration, limit: Duration) -> bool {
+        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_named = answered.named.iter().any(|named| named == nonce);
+        let renewed = if is_named { answered.sent.max(began) } else { began };
+        boot_time().saturating_sub(renewed) > limit
     }
 
-    pub(crate) fn is_silent_since(&self, began: Duration, limit: Duration) -> bool {
-        let answered = Duration::from_millis(self.answered_ms.load(Ordering::Relaxed));
-        boot_time().saturating_sub(answered.max(began)) > limit
+    fn note(&self, sent: Duration, attempts: Vec<AttemptRef>) {
+        let named = attempts.into_iter().map(|it| it.nonce).collect();
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Answered { sent, named };
     }
 }
 
@@ -52,8 +63,7 @@ pub(crate) fn run(shared: &Shared) {
         let began = Instant::now();
         match shared.link.heartbeat(&beat, wait) {
             Ok(told) => {
-                let sent_ms = u64::try_from(sent.as_millis()).unwrap_or(u64::MAX);
-                shared.pulse.answered_ms.store(sent_ms, Ordering::Relaxed);
+                shared.pulse.note(sent, beat.attempts);
                 backoff = Backoff::new();
                 let obeyed = told.into_iter().filter(|told| obey(shared, told)).count();
                 let is_news = obeyed > 0;
@@ -80,4 +90,26 @@ fn obey(shared: &Shared, told: &Told) -> bool {
     };
     shared.stop_attempt(&told.nonce, why);
     true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_counts_for_the_attempts_it_was_asked_for() {
+        let (pulse, now, limit) = (Pulse::default(), boot_time(), Duration::from_secs(20));
+        let long_ago = now.saturating_sub(Duration::from_secs(30));
+        let attempt = |nonce: &str| AttemptRef {
+            organization_id: String::new(),
+            deployment_id: String::new(),
+            step_id: String::new(),
+            number: 1,
+            nonce: nonce.into(),
+        };
+        pulse.note(now, vec![attempt("a")]);
+        assert!(!pulse.is_silent_since("a", long_ago, limit));
+        assert!(pulse.is_silent_since("b", long_ago, limit), "nobody has renewed it");
+        assert!(!pulse.is_silent_since("b", now, limit));
+    }
 }

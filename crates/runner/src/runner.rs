@@ -85,7 +85,7 @@ impl Runner {
             registries: Cache::new(&settings.work_dir),
             settings,
             link,
-            pulse: Pulse::new(),
+            pulse: Pulse::default(),
             tidy,
             level,
             state: Arc::new(Mutex::new(state)),

@@ -62,6 +62,11 @@ pub enum Earlier {
     Different,
 }
 
+/// Before it is told again: whoever hears of that commit may rely on it as on one that was made now.
+pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    tx.vouch()
+}
+
 pub fn find(db: &mut impl Read, once: &OnceKey) -> Result<Earlier, StoreError> {
     let oldest = db.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
     let found = match db.row(&FIND, &[once.digest(), oldest.into()])? {

@@ -7,6 +7,7 @@ use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 use tokio::sync::oneshot;
 
+use crate::Ground;
 use crate::error::StoreError;
 use crate::sql::Conn;
 use crate::tx::{Context, Reader, Tx};
@@ -32,7 +33,7 @@ pub(crate) struct Ran {
 
 pub(crate) fn change<T, E>(
     context: Context,
-    epoch: i64,
+    ground: Ground,
     work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
 ) -> (Job, oneshot::Receiver<Result<T, E>>)
 where
@@ -42,7 +43,7 @@ where
     let (tell, answer) = oneshot::channel();
     let job: Job = Box::new(move |begun| {
         let result = begun.map_err(E::from).and_then(|(conn, now)| {
-            let mut tx = Tx::new(conn, context, now, epoch);
+            let mut tx = Tx::new(conn, context, now, ground);
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 let value = work(&mut tx)?;
                 Ok((value, tx.finish()?))

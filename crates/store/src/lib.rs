@@ -25,6 +25,7 @@ mod value;
 
 use std::path::Path;
 
+use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::OrgId;
 use tokio::sync::{oneshot, watch};
 
@@ -42,6 +43,14 @@ pub struct Store {
     feed: Feed,
     /// The upper part of every fence given by this program.
     epoch: i64,
+    lost_s: i64,
+}
+
+/// What every transaction is told of the installation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ground {
+    pub(crate) epoch: i64,
+    pub(crate) lost_s: i64,
 }
 
 enum Driver {
@@ -59,14 +68,14 @@ impl Store {
         let (feed, publisher) = Feed::start()?;
         let writer = sqlite::Writer::start(path, publisher, ahead.clone())?;
         let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
-        Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch })
+        Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// Opens the PostgreSQL database at `url`, migrating it if need be. Several servers may have it open.
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
         let (feed, publisher) = Feed::start()?;
         let (database, epoch) = postgres::Postgres::open(url, reader_count(), publisher)?;
-        Ok(Self { driver: Driver::Postgres(database), feed, epoch })
+        Ok(Self { driver: Driver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// Whether other servers may be writing to the same database.
@@ -85,9 +94,35 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let org = context.org;
-        let (job, answer) = job::change(context, self.epoch, work);
+        let (job, answer) = job::change(context, self.ground(), work);
         self.send(org, job).await?;
         answer.await.unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    /// As [`Store::transact`], for leases and nothing else: nobody waits for them.
+    pub async fn transact_lease<T, E>(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (job, answer) = job::change(Context::system(None), self.ground(), work);
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.send(job).await?,
+            Driver::Postgres(database) => database.send_lease(job).await?,
+        }
+        answer.await.unwrap_or_else(|_| Err(lost().into()))
+    }
+
+    /// When a runner is called lost, in seconds: the drain of a taken environment is over by then.
+    pub fn calls_lost_after(&mut self, seconds: i64) {
+        self.lost_s = seconds;
+    }
+
+    fn ground(&self) -> Ground {
+        Ground { epoch: self.epoch, lost_s: self.lost_s }
     }
 
     /// For threads without a runtime: `berth init`, and those of the embedded runner.
@@ -101,7 +136,7 @@ impl Store {
         E: From<StoreError> + Send + 'static,
     {
         let org = context.org;
-        let (job, answer) = job::change(context, self.epoch, work);
+        let (job, answer) = job::change(context, self.ground(), work);
         match &self.driver {
             Driver::Sqlite { writer, .. } => writer.send_blocking(job)?,
             Driver::Postgres(database) => database.send_blocking(org, job)?,

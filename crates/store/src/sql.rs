@@ -41,6 +41,14 @@ pub trait Conn {
     fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError>;
     /// Where the histories end, of those this connection writes.
     fn heads(&mut self) -> &mut Heads;
+    /// The epoch of what is written here, where a connection has one of its own.
+    fn epoch(&self) -> Option<i64> {
+        None
+    }
+    /// Somebody is told of an earlier commit: it has to be as safe as if it had been made now.
+    fn vouch(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Declares statements and, beside them, the list of all of them.

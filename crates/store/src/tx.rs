@@ -10,6 +10,7 @@ use berth_core::event::{Actor, Event, NewEvent};
 use berth_core::id::{Entropy, OrgId};
 use berth_core::time::Timestamp;
 
+use crate::Ground;
 use crate::error::StoreError;
 use crate::sql::{Conn, Kind, Scope, Statement};
 use crate::value::{Row, Value, text};
@@ -72,14 +73,16 @@ pub struct Tx<'c> {
     conn: &'c mut dyn Conn,
     context: Context,
     now: Timestamp,
-    epoch: i64,
+    ground: Ground,
     changes: u32,
     recorded: Vec<Event>,
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, epoch: i64) -> Self {
-        Self { conn, context, now, epoch, changes: 0, recorded: Vec::new() }
+    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, ground: Ground) -> Self {
+        // A connection knows best in which epoch it writes.
+        let ground = Ground { epoch: conn.epoch().unwrap_or(ground.epoch), ..ground };
+        Self { conn, context, now, ground, changes: 0, recorded: Vec::new() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -88,7 +91,17 @@ impl<'c> Tx<'c> {
 
     /// What the rules of environments need from outside.
     pub fn moment(&self) -> Result<Moment, StoreError> {
-        Ok(Moment { now: self.now, epoch: self.epoch, entropy: self.entropy()? })
+        Ok(Moment {
+            now: self.now,
+            epoch: self.ground.epoch,
+            lost_s: self.ground.lost_s,
+            entropy: self.entropy()?,
+        })
+    }
+
+    /// What was committed before is as safe as this transaction, once it is.
+    pub(crate) fn vouch(&mut self) -> Result<(), StoreError> {
+        self.conn.vouch()
     }
 
     pub fn actor(&self) -> &Actor {

@@ -1,5 +1,6 @@
 //! What is around the locks: the clock, the epoch, who was revoked, what is stopped. The same for every backend.
 
+use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::environment::{Lock, Moment};
 use berth_core::id::EnvironmentId;
 use berth_core::time::Timestamp;
@@ -60,7 +61,7 @@ impl Surroundings {
         // An id overwrites the first bytes, and a decision counts in the last.
         entropy[3] = 0x80;
         entropy[4..9].copy_from_slice(&self.drawn.to_be_bytes()[3..]);
-        Moment { now: self.now, epoch: self.epoch, entropy }
+        Moment { now: self.now, epoch: self.epoch, lost_s: RUNNER_LOST_S, entropy }
     }
 
     /// `lock` is that of the place a turn names, if it names one.

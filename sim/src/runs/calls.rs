@@ -75,7 +75,7 @@ impl Walk {
         let (deployment, pipeline) =
             (DeploymentId::from_parts(START, [1; 10]), PipelineId::from_parts(START, [2; 10]));
         let command = Begin { deployment, pipeline, built: None };
-        let decision = begin(&plan, command, &Moment { now: START, epoch: 0, entropy: [3; 10] });
+        let decision = begin(&plan, command, &Moment { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] });
         let Some(Change::Put(Record::Run(change))) = decision.changes.into_iter().next() else {
             unreachable!("a run that begins is written")
         };

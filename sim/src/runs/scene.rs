@@ -85,9 +85,10 @@ impl Scene {
             pipeline: PipelineId::from_parts(START, [2; 10]),
             built: is_built.then(|| built(&plan)),
         };
-        let told = told(begin(&plan, command, &Moment { now: START, epoch: 0, entropy: [3; 10] }), |()| {
-            Answer::Done
-        });
+        let told = told(
+            begin(&plan, command, &Moment { now: START, epoch: 0, lost_s: 45, entropy: [3; 10] }),
+            |()| Answer::Done,
+        );
         let Some(mut change) = told.change else { unreachable!("a run that begins is written") };
         for step in &mut change.run.steps {
             Arc::make_mut(step).tries = tries;

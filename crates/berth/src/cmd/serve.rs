@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
         egress_allow: allowed(&settings.egress.allow, &args.egress_allow)?,
         forges: forges(&settings.forges, &args.forge)?,
-        runner_times: times(&settings.runner)?,
+        runner_times: times(&settings.runner, database.is_some())?,
         ..Config::local(listen)
     };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
@@ -132,9 +132,10 @@ fn allowed(settings: &[String], args: &[String]) -> anyhow::Result<Vec<Allowed>>
 }
 
 /// Refused when a runner could still be at work while the server calls it lost.
-fn times(settings: &RunnerSettings) -> anyhow::Result<Times> {
-    let (lost, grace) = (settings.lost_ms, settings.stop_grace_ms);
-    let times = Times::new(Duration::from_millis(lost), Duration::from_millis(grace));
+fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<Times> {
+    let usual = if is_shared { Times::LOST_SHARED } else { Times::default().lost };
+    let lost = settings.lost_ms.map_or(usual, Duration::from_millis);
+    let times = Times::new(lost, Duration::from_millis(settings.stop_grace_ms));
     times.map_err(|why| anyhow::anyhow!("runner.lost_ms and runner.stop_grace_ms: {why}"))
 }
 

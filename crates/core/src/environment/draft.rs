@@ -16,6 +16,8 @@ use crate::time::Timestamp;
 pub struct Moment {
     pub now: Timestamp,
     pub epoch: i64,
+    /// A silent runner is called lost after so many seconds.
+    pub lost_s: i64,
     pub entropy: Entropy,
 }
 
@@ -83,6 +85,10 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.moment.now
+    }
+
+    pub(crate) fn lost_s(&self) -> i64 {
+        self.moment.lost_s
     }
 
     /// Before this decision.

@@ -2,7 +2,6 @@
 
 use super::draft::Draft;
 use super::fence::Fence;
-use super::limits::RUNNER_LOST_S;
 use super::lock::Lock;
 use super::state::{
     Condition, Drain, End, EndReason, Holder, Session, Takeover, Ticket, TicketCause, TicketStatus, Wish,
@@ -64,7 +63,7 @@ impl Draft<'_> {
         let pending: Vec<_> = self.lock.left_over().map(|deployment| deployment.id).collect();
         if !pending.is_empty() {
             session.drain =
-                Some(Drain { pending, deadline: now.plus_seconds(RUNNER_LOST_S), completed_at: None });
+                Some(Drain { pending, deadline: now.plus_seconds(self.lost_s()), completed_at: None });
         }
         self.lock.session = Some(session);
         fence

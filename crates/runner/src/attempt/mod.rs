@@ -148,11 +148,14 @@ impl Attempt<'_> {
         &self.shared.settings
     }
 
+    fn is_silent(&self) -> bool {
+        let nonce = &self.assignment.attempt.nonce;
+        self.shared.pulse.is_silent_since(nonce, self.leased, self.settings().self_stop)
+    }
+
     /// Is it told to stop? A server that does not answer counts as that.
     pub(crate) fn asked(&self) -> Option<Why> {
-        if self.control.asked().is_none()
-            && self.shared.pulse.is_silent_since(self.leased, self.settings().self_stop)
-        {
+        if self.control.asked().is_none() && self.is_silent() {
             self.control.stop(Why::Silence, None);
         }
         self.control.asked()

@@ -133,7 +133,8 @@ pub struct App {
 }
 
 impl App {
-    pub fn new(store: Store, vault: Vault, config: Config) -> Self {
+    pub fn new(mut store: Store, vault: Vault, config: Config) -> Self {
+        store.calls_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
         let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
@@ -266,7 +267,10 @@ impl App {
         let done = self.store.transact(context, move |tx| {
             if let Some(once) = &once {
                 match idempotency::find(tx, once)? {
-                    Earlier::Same(answer) => return Ok(Ok(Outcome::Replayed(answer))),
+                    Earlier::Same(answer) => {
+                        idempotency::vouch(tx)?;
+                        return Ok(Ok(Outcome::Replayed(answer)));
+                    }
                     Earlier::Different => return Err(answer::key_reused()),
                     Earlier::None => {}
                 }
@@ -289,7 +293,11 @@ impl App {
         let found = self.store.read(None, move |db| Ok::<_, AppError>(idempotency::find(db, &once)?));
         match found.await? {
             Earlier::None => Ok(None),
-            Earlier::Same(answer) => Ok(Some(answer)),
+            Earlier::Same(answer) => {
+                // It was read without a transaction that could have waited for a standby.
+                self.store.transact_lease(|tx| Ok::<_, AppError>(idempotency::vouch(tx)?)).await?;
+                Ok(Some(answer))
+            }
             Earlier::Different => Err(answer::key_reused()),
         }
     }

@@ -8,7 +8,7 @@ use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::run::grant::{GrantStep, grant};
-use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, report, secrets_used};
+use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, StepStatus, report, secrets_used};
 use berth_core::time::Timestamp;
 use berth_store::query::runs;
 use berth_store::records::secret;
@@ -23,9 +23,9 @@ use crate::error::AppError;
 use crate::vault::{KeyError, Vault};
 
 /// Deployments looked up in one go.
-const READY_MAX: i64 = 256;
+pub(super) const READY_MAX: i64 = 256;
 /// And so often before the next look; more than an installation has ready at once.
-const PAGES_MAX: usize = 64;
+pub(super) const PAGES_MAX: usize = 64;
 
 /// What an attempt needs to know, as of its grant.
 pub(super) struct Granted {
@@ -48,6 +48,8 @@ pub(super) struct Asking<'a> {
     pub(super) org: Option<OrgId>,
     pub(super) nonces: &'a [String],
     pub(super) labels: &'a [String],
+    /// What the nonces have already, and nothing else: what they had may be over by now.
+    pub(super) only_again: bool,
 }
 
 /// What a look has given away. A nonce that was used is gone, also where nothing came of it.
@@ -55,6 +57,8 @@ pub(super) struct Asking<'a> {
 pub(super) struct Given {
     pub(super) granted: Vec<Granted>,
     pub(super) used: usize,
+    /// What is ready in it is for runners with other labels.
+    pub(super) is_for_others: bool,
 }
 
 /// One look at everything that is ready, page by page: what no place here is for keeps nobody else waiting.
@@ -79,7 +83,9 @@ pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Given, AppEr
             }
             let asking = Asking { nonces: &asking.nonces[given.used..], ..*asking };
             match grant_of(app, ready.org, ready.deployment, &asking) {
-                Ok(more) if more.used == 0 => app.engine.unfit.note(&ready, asking.labels),
+                Ok(more) if more.used == 0 => {
+                    app.engine.unfit.note(&ready, asking.labels, more.is_for_others)
+                }
                 Ok(more) => {
                     given.granted.extend(more.granted);
                     given.used += more.used;
@@ -97,14 +103,15 @@ pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Given, AppEr
 }
 
 /// Attempts that these very nonces have already: the answer that told of them was lost.
-fn again(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
+pub(super) fn again(app: &App, asking: &Asking<'_>) -> Result<Given, AppError> {
     let runner = asking.runner.to_owned();
     let live =
         app.store.read_blocking(None, move |db| Ok::<_, AppError>(runs::live_of(db, &runner, LIVE_MAX)?))?;
     let mut given = Given::default();
     for it in live.into_iter().filter(|it| asking.nonces.contains(&it.nonce)) {
         let nonces = [it.nonce];
-        let more = grant_of(app, it.org, it.deployment, &Asking { nonces: &nonces, ..*asking })?;
+        let again = Asking { nonces: &nonces, only_again: true, ..*asking };
+        let more = grant_of(app, it.org, it.deployment, &again)?;
         given.granted.extend(more.granted);
     }
     // The other nonces are asked for with the next question.
@@ -119,10 +126,10 @@ pub(super) fn grant_of(
     asking: &Asking<'_>,
 ) -> Result<Given, AppError> {
     let (plans, vault, nonces) = (app.engine.plans().clone(), app.vault.clone(), asking.nonces.to_vec());
-    let (runner, labels) = (asking.runner.to_owned(), asking.labels.to_vec());
+    let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_again);
     let (given, run) = app.store.transact_blocking(Context::system(Some(org)), move |tx| {
         let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok((Given::default(), None)) };
-        let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels };
+        let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels, only_again };
         let given = grant_in(tx, &mut whole, &vault, &asking)?;
         Ok::<_, AppError>((given, Some(whole.run)))
     })?;
@@ -142,6 +149,7 @@ pub(super) fn grant_in(
         let has = |step: &Arc<StepRun>| step.live.as_ref().is_some_and(|live| live.nonce == *nonce);
         let (at, attempt) = match whole.run.steps.iter().position(has) {
             Some(at) => (at, whole.run.steps[at].live.clone()),
+            None if asking.only_again => continue,
             None => {
                 if !whole.goes_on() || !gates::may_begin(tx, whole)? {
                     break;
@@ -149,7 +157,12 @@ pub(super) fn grant_in(
                 // While nothing new begins, what runs elsewhere is still looked at.
                 let may = |at: &usize| whole.may_grant() || whole.run.steps[*at].is_polling();
                 let fits = |at: &usize| may(at) && is_for(whole, *at, asking.labels);
-                let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else { break };
+                let Some(at) = whole.run.ready(tx.now()).into_iter().find(fits) else {
+                    let is_ready = |at: &usize| whole.run.steps[*at].status == StepStatus::Ready;
+                    let mut ready = (0..whole.run.steps.len()).filter(is_ready);
+                    given.is_for_others = !ready.any(|at| is_for(whole, at, asking.labels));
+                    break;
+                };
                 let (step, runner) = (whole.run.steps[at].id, asking.runner.to_owned());
                 let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
                 let cmd = GrantStep { step, runner, nonce, passes_gates };

@@ -34,7 +34,8 @@ impl Late {
         let known = self.seen().get(&key).copied();
         let end = match known {
             Some(Seen { end: Some(end), .. }) => Some(end),
-            Some(seen) if seen.rings == rings => None,
+            // Where others answer takeovers too, the bell rings here only after they have been answered.
+            Some(seen) if seen.rings == rings && !app.store.is_shared() => None,
             _ => self.look(app, it, &key, offset)?,
         };
         let mut seen = self.seen();

@@ -32,7 +32,13 @@ impl Embedded {
 impl Link for Embedded {
     fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
         let deadline = Instant::now() + wait;
-        let asking = Asking { runner: &asked.boot, org: None, nonces: &asked.nonces, labels: &asked.labels };
+        let asking = Asking {
+            runner: &asked.boot,
+            org: None,
+            nonces: &asked.nonces,
+            labels: &asked.labels,
+            only_again: false,
+        };
         loop {
             let heard = self.app.engine.bell.rings();
             if self.app.shutdown.is_cancelled() {

@@ -1,6 +1,7 @@
 //! The engine: deployments are planned and begun, their steps are granted to runners, and what runners say is written
 //! down. It holds no authority in memory: rows decide, a bell only says when to look.
 
+mod acquire;
 mod assign;
 mod begin;
 mod bell;
@@ -20,6 +21,7 @@ mod rollback;
 mod stages;
 mod unfit;
 mod whole;
+mod window;
 
 pub(crate) use begin::{begin_rollouts, begin_startable};
 pub(crate) use grant::is_for;
@@ -40,6 +42,8 @@ use bell::Bell;
 use late::Late;
 use net::Nets;
 use unfit::Unfit;
+use window::Window;
+pub(crate) use window::shows;
 
 use crate::credential::random_base62;
 use crate::gate::Gate;
@@ -59,6 +63,7 @@ pub(crate) struct Engine {
     nudge: watch::Sender<()>,
     watches: Mutex<Watches>,
     unfit: Unfit,
+    window: Window,
     late: Late,
     nets: Nets,
     /// Where plans are made: what people ask to look at does not hold it up.
@@ -74,6 +79,7 @@ impl Engine {
             nudge: watch::Sender::new(()),
             watches: Mutex::default(),
             unfit: Unfit::default(),
+            window: Window::default(),
             late: Late::default(),
             nets: Nets::default(),
             planning: Gate::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),

@@ -2,7 +2,7 @@
 //! that its offsets stay those of the runner.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_api::runner::{Assignment, Outcome, SecretText};
 use berth_core::mask::Masker;
@@ -15,7 +15,7 @@ const TAIL_BYTES_MAX: usize = 1_024;
 /// By nonce.
 #[derive(Default)]
 pub(super) struct Nets {
-    known: Mutex<HashMap<String, Net>>,
+    known: Mutex<HashMap<String, Arc<Mutex<Net>>>>,
 }
 
 struct Net {
@@ -29,11 +29,13 @@ impl Nets {
     pub(super) fn know(&self, it: &Assignment) {
         let values = it.masked.iter().chain(it.secret_files.values());
         let values: Vec<&str> = values.map(SecretText::reveal).collect();
+        // Made before the lock is taken: many values take their time, and others send their logs meanwhile.
+        let net = Net { masker: Masker::new(&values), tail: Vec::new(), offset: 0 };
+        let net = Arc::new(Mutex::new(net));
         let mut known = self.known();
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        let net = Net { masker: Masker::new(&values), tail: Vec::new(), offset: 0 };
         known.insert(it.attempt.nonce.clone(), net);
     }
 
@@ -47,8 +49,8 @@ impl Nets {
 
     /// Covers what a runner let through; whether there was anything.
     pub(super) fn cover(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
-        let mut known = self.known();
-        let Some(net) = known.get_mut(nonce) else { return false };
+        let Some(net) = self.net(nonce) else { return false };
+        let mut net = net.lock().unwrap_or_else(PoisonError::into_inner);
         if net.offset != offset {
             net.tail.clear();
         }
@@ -66,8 +68,9 @@ impl Nets {
 
     /// What is said about an end goes to people, too.
     pub(super) fn masked(&self, nonce: &str, outcome: Outcome) -> Outcome {
-        let known = self.known();
-        let Some(Net { masker, .. }) = known.get(nonce) else { return outcome };
+        let Some(net) = self.net(nonce) else { return outcome };
+        let net = net.lock().unwrap_or_else(PoisonError::into_inner);
+        let masker = &net.masker;
         match outcome {
             Outcome::Succeeded { mut outputs, artifacts } => {
                 outputs.values_mut().for_each(|value| *value = masker.mask(value));
@@ -85,7 +88,11 @@ impl Nets {
         }
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Net>> {
+    fn net(&self, nonce: &str) -> Option<Arc<Mutex<Net>>> {
+        self.known().get(nonce).cloned()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<Net>>>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::remote::{AcquireAsked, HeartbeatSent};
-use berth_api::runner::{Assignment, LinkError, Order, Outcome, Report, Reported, Told};
+use berth_api::remote::HeartbeatSent;
+use berth_api::runner::{LinkError, Order, Outcome, Report, Reported, Told};
 use berth_core::id::OrgId;
 use berth_core::run::Outcome as Ended;
 use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
@@ -23,8 +23,6 @@ use crate::app::App;
 use crate::artifacts::ArtifactError;
 use crate::error::AppError;
 
-/// How long one question for work may wait for an answer.
-const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
 /// A sign of life is written down at most so often.
 const SEEN_EVERY_S: i64 = 3;
 /// What a runner makes up: a nonce, or a name for its process.
@@ -50,43 +48,6 @@ pub(crate) struct Left {
 }
 
 impl Far {
-    pub(crate) async fn acquire(self, sent: AcquireAsked) -> Result<Vec<Assignment>, AppError> {
-        let runner = self.mark_of(&sent.asked.boot)?;
-        let deadline = Instant::now() + Duration::from_millis(sent.wait_ms).min(ACQUIRE_WAIT_MAX);
-        let slots = usize::try_from(self.who.runner.slots).unwrap_or(0);
-        if sent.asked.nonces.len() > slots {
-            return Err(refused(format!("this runner has {slots} places, and asks for more")));
-        }
-        let nonces = sent.asked.nonces.iter().map(|nonce| self.own(nonce)).collect::<Result<Vec<_>, _>>()?;
-        let labels: Vec<String> = self.who.runner.labels.iter().map(ToString::to_string).collect();
-        self.seen(false).await?;
-        loop {
-            let heard = self.app.engine.bell.rings();
-            let (org, id, runner) = (self.who.org, self.who.runner.id, runner.clone());
-            let (nonces, labels) = (nonces.clone(), labels.clone());
-            let (found, pause) = self
-                .blocking(move |app| {
-                    // While it waited it may have been removed, started again, or asked to end.
-                    let now = app.store.read_blocking(Some(org), move |db| runner::by_id(db, id))?;
-                    let takes = |it: &Runner| !it.is_draining && it.mark().as_ref() == Some(&runner);
-                    if !now.as_ref().is_some_and(takes) {
-                        return Ok((Some(Vec::new()), Duration::ZERO));
-                    }
-                    let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels };
-                    let found = calls::look(app, &asking)?;
-                    Ok::<_, AppError>((found, calls::next_look(app)))
-                })
-                .await??;
-            if let Some(work) = found {
-                work.iter().for_each(|it| self.app.engine.nets.know(it));
-                return Ok(work);
-            }
-            if !self.listen(heard, deadline.min(Instant::now() + pause)).await || Instant::now() >= deadline {
-                return Ok(Vec::new());
-            }
-        }
-    }
-
     pub(crate) async fn heartbeat(self, sent: HeartbeatSent) -> Result<Vec<Told>, AppError> {
         let runner = self.mark_of(&sent.beat.boot)?;
         let wait = Duration::from_millis(sent.wait_ms).min(self.app.config.runner_times.heartbeat);
@@ -249,7 +210,7 @@ impl Far {
     }
 
     /// How its attempts are marked. A process that was replaced by another is told so.
-    fn mark_of(&self, boot: &str) -> Result<String, AppError> {
+    pub(super) fn mark_of(&self, boot: &str) -> Result<String, AppError> {
         match self.who.runner.mark() {
             Some(mark) if self.who.runner.boot.as_deref() == Some(boot) => Ok(mark),
             _ => Err(refused(
@@ -259,7 +220,7 @@ impl Far {
     }
 
     /// A nonce with the runner's own name in it: whatever it sends, it cannot be another one's.
-    fn own(&self, nonce: &str) -> Result<String, AppError> {
+    pub(super) fn own(&self, nonce: &str) -> Result<String, AppError> {
         check_word(nonce)?;
         Ok(mark(self.who.runner.id, nonce))
     }
@@ -294,7 +255,8 @@ impl Far {
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
             }
-            let asking = Asking { runner: &runner, org: Some(it.org), nonces: &nonces, labels: &[] };
+            let asking =
+                Asking { runner: &runner, org: Some(it.org), nonces: &nonces, labels: &[], only_again: true };
             let given = grant_of(app, it.org, it.deployment, &asking)?;
             let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
             same.for_each(|it| super::assign::assign(it).iter().for_each(|it| app.engine.nets.know(it)));
@@ -303,7 +265,7 @@ impl Far {
         again.await?
     }
 
-    async fn seen(&self, is_draining: bool) -> Result<(), AppError> {
+    pub(super) async fn seen(&self, is_draining: bool) -> Result<(), AppError> {
         let (it, boot) = (&self.who.runner, self.who.runner.boot.clone().unwrap_or_default());
         let (id, before) = (it.id, (it.seen_at, it.is_draining));
         let org = Some(self.who.org);
@@ -322,7 +284,7 @@ impl Far {
         self.app.shutdown.run_until_cancelled(rung).await.is_some()
     }
 
-    async fn blocking<T: Send + 'static>(
+    pub(super) async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&App) -> T + Send + 'static,
     ) -> Result<T, AppError> {
@@ -357,7 +319,7 @@ fn check_word(text: &str) -> Result<(), AppError> {
     if is_plain { Ok(()) } else { Err(refused("a nonce or boot id has 1 to 64 letters and digits".into())) }
 }
 
-fn refused(text: String) -> AppError {
+pub(super) fn refused(text: String) -> AppError {
     AppError::new(berth_api::problem::Code::InvalidState, text)
 }
 

@@ -86,8 +86,13 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
         let granted = match said.next {
             Some(next) => {
                 let nonces = [next.nonce];
-                let asking =
-                    Asking { runner: &next.runner, org: Some(it.org), nonces: &nonces, labels: &next.labels };
+                let asking = Asking {
+                    runner: &next.runner,
+                    org: Some(it.org),
+                    nonces: &nonces,
+                    labels: &next.labels,
+                    only_again: false,
+                };
                 grant_in(tx, &mut whole, &vault, &asking)?.granted.pop()
             }
             None => None,

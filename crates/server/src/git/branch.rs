@@ -3,7 +3,6 @@
 //! A branch that is there already is never moved: the push succeeds where there was none, or not at all.
 
 use std::io::Write as _;
-use std::sync::PoisonError;
 
 use berth_analysis::diff::FILES_MAX;
 use berth_core::pipeline::grammar::is_branch;
@@ -63,7 +62,7 @@ impl Mirror {
         if changes.is_empty() || changes.len() > FILES_MAX {
             return Err(GitError::Refused(format!("a commit changes from 1 to {FILES_MAX} files")));
         }
-        let _held = self.lock().lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.hold()?;
         let index = tempfile::tempdir().map_err(GitError::io("there is no place for an index"))?;
         self.with(&index).args(["read-tree", "--end-of-options", parent.as_str()]).run()?.ok()?;
         for change in changes {

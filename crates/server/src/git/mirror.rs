@@ -4,11 +4,11 @@
 //! any more.
 
 use std::collections::BTreeMap;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use berth_core::pipeline::grammar::is_branch;
 use berth_core::repository::RemoteUrl;
@@ -19,6 +19,8 @@ use super::{GitError, Sha};
 use crate::limits::{MIRROR_BYTES_MAX, MIRROR_FILES_MAX, MIRROR_REFS_MAX};
 
 const HEADS: &str = "refs/heads/";
+/// Between two looks whether another server has let go of a mirror.
+const HELD_PAUSE: Duration = Duration::from_millis(50);
 
 /// The branches of a repository.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -33,6 +35,12 @@ impl Heads {
     pub fn head(&self) -> Option<&Sha> {
         self.branches.get(self.default_branch.as_deref()?)
     }
+}
+
+/// A mirror that is being changed.
+pub(super) struct Held<'a> {
+    _process: MutexGuard<'a, ()>,
+    _file: File,
 }
 
 #[derive(Clone)]
@@ -67,8 +75,31 @@ impl Mirror {
         Self { bytes_max, ..self }
     }
 
-    pub(super) fn lock(&self) -> &Mutex<()> {
-        &self.lock
+    /// Until it is dropped nobody else changes the mirror, also no other server with the same directory.
+    pub(super) fn hold(&self) -> Result<Held<'_>, GitError> {
+        let process = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parent) = self.path.parent() {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
+            made.map_err(GitError::io("there is no place for a mirror"))?;
+        }
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .mode(0o600)
+            .open(self.path.with_extension("held"));
+        let file = file.map_err(GitError::io("a mirror cannot be locked"))?;
+        let deadline = Instant::now() + self.time_max;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Held { _process: process, _file: file }),
+                Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(HELD_PAUSE),
+                Err(TryLockError::WouldBlock) => return Err(GitError::TooSlow(self.time_max.as_secs())),
+                Err(TryLockError::Error(source)) => {
+                    return Err(GitError::Io { action: "a mirror cannot be locked", source });
+                }
+            }
+        }
     }
 
     pub(super) fn git(&self) -> Git<'_> {
@@ -82,7 +113,7 @@ impl Mirror {
         credential: Option<&Credential>,
         access: &Access,
     ) -> Result<Heads, GitError> {
-        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.hold()?;
         let offered = self.offered(url, credential, access)?;
         if !self.path.join("HEAD").exists() {
             self.create()?;
@@ -219,7 +250,7 @@ impl Mirror {
     }
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
-        let _held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _held = self.hold()?;
         self.remove_held()
     }
 

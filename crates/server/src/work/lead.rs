@@ -6,7 +6,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_store::Context;
 use berth_store::records::lease;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -59,17 +58,13 @@ pub(super) async fn leads(app: Arc<App>) {
     }
     // Another one need not wait until it has run out.
     let boot = app.engine.boot().to_owned();
-    let left = app
-        .store
-        .transact(Context::system(None), move |tx| Ok::<_, AppError>(lease::leave(tx, NAME, &boot)?));
+    let left = app.store.transact_lease(move |tx| Ok::<_, AppError>(lease::leave(tx, NAME, &boot)?));
     let _ = tokio::time::timeout(RENEW_MAX, left).await;
 }
 
 async fn take(app: &App) -> Result<bool, AppError> {
     let boot = app.engine.boot().to_owned();
-    app.store
-        .transact(Context::system(None), move |tx| Ok::<_, AppError>(lease::take(tx, NAME, &boot, LEASE_S)?))
-        .await
+    app.store.transact_lease(move |tx| Ok::<_, AppError>(lease::take(tx, NAME, &boot, LEASE_S)?)).await
 }
 
 /// Begins whenever this server leads, and ends when it does not.

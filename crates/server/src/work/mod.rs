@@ -43,6 +43,7 @@ pub async fn run(app: Arc<App>) {
     tokio::join!(
         keep_on("lead", &app, lead::leads),
         keep_on("hear", &app, lead::hears),
+        keep_on("show what is ready", &app, engine::shows),
         keep_on("flush logs", &app, flushes),
         keep_on("other logs", &app, other_logs),
         keep_on("seal logs", &app, seal::seals),

@@ -1,7 +1,8 @@
 //! Where the database is, and how a connection to it is made.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use ::postgres::config::{Host, SslMode, TargetSessionAttrs};
@@ -13,6 +14,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::error::{OpenError, StoreError};
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// From the first packet to a connection that can be used.
+const GREETING_MAX: Duration = Duration::from_secs(8);
+/// Servers that accept and stay silent keep so many threads waiting; a further one is not started.
+const GREETINGS_MAX: usize = 16;
 /// A connection whose other end has vanished without a word is given up after this.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
@@ -25,6 +30,32 @@ pub(super) struct Address {
     tls: Option<MakeRustlsConnect>,
     /// Without user and password.
     shown: String,
+    /// Connections that are being made, of all who have this address.
+    greetings: Arc<AtomicUsize>,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum NotConnected {
+    Refused(::postgres::Error),
+    Silent,
+}
+
+impl From<::postgres::Error> for NotConnected {
+    fn from(error: ::postgres::Error) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl NotConnected {
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Refused(error) => told(error),
+            Self::Silent => {
+                format!("it accepts connections and does not answer within {} s", GREETING_MAX.as_secs())
+            }
+        }
+    }
 }
 
 /// What a connection is for.
@@ -84,7 +115,7 @@ impl Address {
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let tls = (config.get_ssl_mode() != SslMode::Disable).then(trusting);
         let shown = shown(&config);
-        Ok(Self { config, tls, shown })
+        Ok(Self { config, tls, shown, greetings: Arc::default() })
     }
 
     pub(super) fn shown(&self) -> &str {
@@ -92,7 +123,24 @@ impl Address {
     }
 
     /// The flag is raised when the server warns: of a commit that warned nobody knows how safe it is.
-    pub(super) fn connect(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
+    pub(super) fn connect(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), NotConnected> {
+        // The driver limits the connection alone, not what is said on it. A thread that waits for somebody silent ends
+        // when the other side does.
+        let (tell, heard) = mpsc::sync_channel(1);
+        let greetings = Greeting::begin(&self.greetings).ok_or(NotConnected::Silent)?;
+        let address = self.clone();
+        let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
+            let made = address.greet(purpose);
+            drop(greetings);
+            let _ = tell.send(made);
+        });
+        match began.map(|_| heard.recv_timeout(GREETING_MAX)) {
+            Ok(Ok(made)) => Ok(made?),
+            Ok(Err(_)) | Err(_) => Err(NotConnected::Silent),
+        }
+    }
+
+    fn greet(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), ::postgres::Error> {
         let warned = Arc::new(AtomicBool::new(false));
         let raise = warned.clone();
         let mut config = self.config.clone();
@@ -112,9 +160,26 @@ impl Address {
     /// As [`Address::connect`], with the reason in our words.
     pub(super) fn connected(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), StoreError> {
         self.connect(purpose).map_err(|error| {
-            let why = told(&error);
+            let why = error.told();
             StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))
         })
+    }
+}
+
+/// One connection that is being made.
+struct Greeting(Arc<AtomicUsize>);
+
+impl Greeting {
+    /// `None`: too many are.
+    fn begin(count: &Arc<AtomicUsize>) -> Option<Self> {
+        let more = |now: usize| (now < GREETINGS_MAX).then_some(now + 1);
+        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Self(count.clone()))
+    }
+}
+
+impl Drop for Greeting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -190,5 +255,17 @@ mod tests {
             let text = Address::parse(bad).err().unwrap().to_string();
             assert!(!text.contains("hunter2"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_that_accepts_and_stays_silent_is_given_up() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("postgres://ada@{}/berth?sslmode=disable", silent.local_addr().unwrap());
+        let address = Address::parse(&url).unwrap();
+        let why = address.connect(Purpose::Read).err().unwrap();
+        assert!(matches!(why, NotConnected::Silent), "{}", why.told());
+        // Those that still wait are counted, and are not too many.
+        address.greetings.store(GREETINGS_MAX, Ordering::SeqCst);
+        assert!(matches!(address.connect(Purpose::Read), Err(NotConnected::Silent)));
     }
 }

@@ -27,13 +27,15 @@ pub(super) struct PgConn {
     /// The first statement of the transaction that failed. Nothing it wrote can be kept, whatever the caller makes of it.
     pub(super) failed: Option<StoreError>,
     pub(super) heads: Heads,
+    /// Of the fences given here; known once somebody writes.
+    pub(super) epoch: Option<i64>,
 }
 
 impl PgConn {
     pub(super) fn open(address: &Address, purpose: Purpose) -> Result<Self, StoreError> {
         let (client, warned) = address.connected(purpose)?;
         let prepared = HashMap::new();
-        Ok(Self { client, purpose, warned, prepared, failed: None, heads: Heads::default() })
+        Ok(Self { client, purpose, warned, prepared, failed: None, heads: Heads::default(), epoch: None })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -55,6 +57,19 @@ impl PgConn {
             _ => None,
         });
         last.ok_or_else(|| StoreError::Bug("PostgreSQL answered no number".into()))
+    }
+
+    /// The columns of the first row, as text.
+    pub(super) fn words(&mut self, text: &str) -> Result<Vec<Option<String>>, StoreError> {
+        let answered = self.client.simple_query(text);
+        let answered = answered.map_err(|error| self.noted("transaction", &error))?;
+        let first = answered.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => {
+                Some((0..row.len()).map(|at| row.get(at).map(str::to_owned)).collect())
+            }
+            _ => None,
+        });
+        first.ok_or_else(|| StoreError::Bug("PostgreSQL answered no row".into()))
     }
 
     /// The end of a transaction: written, not written, or nobody knows.
@@ -113,6 +128,18 @@ impl PgConn {
 }
 
 impl Conn for PgConn {
+    fn epoch(&self) -> Option<i64> {
+        self.epoch
+    }
+
+    /// A commit waits for the standby only if it has written something. This writes nothing that anybody reads.
+    fn vouch(&mut self) -> Result<(), StoreError> {
+        if self.purpose != Purpose::Write {
+            return Ok(());
+        }
+        self.batch("SELECT pg_logical_emit_message(true, 'berth', '')")
+    }
+
     fn heads(&mut self) -> &mut Heads {
         &mut self.heads
     }

@@ -3,6 +3,7 @@
 
 mod address;
 mod conn;
+mod epoch;
 mod news;
 mod open;
 mod reader;
@@ -14,7 +15,7 @@ use tokio::sync::watch;
 use address::Address;
 use news::News;
 use reader::Readers;
-use writer::Writers;
+use writer::{Place, Writers};
 
 use crate::error::{OpenError, StoreError};
 use crate::feed::Publisher;
@@ -43,11 +44,16 @@ impl Postgres {
     }
 
     pub(crate) async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
-        self.writers.send(org, job).await
+        self.writers.send(org.into(), job).await
+    }
+
+    /// For leases alone.
+    pub(crate) async fn send_lease(&self, job: Job) -> Result<(), StoreError> {
+        self.writers.send(Place::Leases, job).await
     }
 
     pub(crate) fn send_blocking(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
-        self.writers.send_blocking(org, job)
+        self.writers.send_blocking(org.into(), job)
     }
 
     /// Changes when another server has committed something.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use ::postgres::Client;
 use ::postgres::error::SqlState;
 
-use super::address::{Address, Purpose, told};
+use super::address::{Address, NotConnected, Purpose, told};
 use super::conn::PgConn;
 use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
@@ -36,7 +36,7 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
             Ok((client, _)) => return Ok(client),
             Err(error) => error,
         };
-        let (shown, why) = (address.shown(), told(&error));
+        let (shown, why) = (address.shown(), error.told());
         if !passes(&error) {
             return Err(OpenError::Refused(format!("PostgreSQL at {shown} refuses the connection: {why}")));
         }
@@ -53,7 +53,8 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
 }
 
 /// Whether waiting may help: nobody is there yet, or it is still starting. A certificate that is not trusted stays so.
-fn passes(error: &::postgres::Error) -> bool {
+fn passes(error: &NotConnected) -> bool {
+    let NotConnected::Refused(error) = error else { return true };
     if let Some(code) = error.code() {
         return *code == SqlState::CANNOT_CONNECT_NOW || *code == SqlState::TOO_MANY_CONNECTIONS;
     }

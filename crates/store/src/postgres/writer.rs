@@ -36,9 +36,25 @@ pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) 
 /// Names of the locks: the installation, and the organizations in it.
 const INSTANCE: i32 = 0x6265_7274;
 const ORGANIZATION: i32 = INSTANCE + 1;
+const LEASES: i32 = INSTANCE + 2;
+
+/// What a job takes for itself until its commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Place {
+    Installation,
+    Organization(OrgId),
+    /// Leases alone: nobody who does anything else waits for one, and it waits for nobody.
+    Leases,
+}
+
+impl From<Option<OrgId>> for Place {
+    fn from(org: Option<OrgId>) -> Self {
+        org.map_or(Self::Installation, Self::Organization)
+    }
+}
 
 pub(super) struct Writers {
-    queues: Vec<mpsc::Sender<(Option<OrgId>, Job)>>,
+    queues: Vec<mpsc::Sender<(Place, Job)>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -46,7 +62,7 @@ impl Writers {
     pub(super) fn start(address: &Address, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
         let mut writers = Self { queues: Vec::new(), threads: Vec::new() };
         let last = Arc::new(AtomicI64::new(0));
-        for number in 0..WRITERS {
+        for number in 0..=WRITERS {
             let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
             let writer = Writer {
                 address: address.clone(),
@@ -65,18 +81,25 @@ impl Writers {
         Ok(writers)
     }
 
-    pub(super) async fn send(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
-        self.queue_of(org).send((org, job)).await.map_err(|_| closed())
+    pub(super) async fn send(&self, place: Place, job: Job) -> Result<(), StoreError> {
+        self.queue_of(place).send((place, job)).await.map_err(|_| closed())
     }
 
-    pub(super) fn send_blocking(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
-        self.queue_of(org).blocking_send((org, job)).map_err(|_| closed())
+    pub(super) fn send_blocking(&self, place: Place, job: Job) -> Result<(), StoreError> {
+        self.queue_of(place).blocking_send((place, job)).map_err(|_| closed())
     }
 
-    fn queue_of(&self, org: Option<OrgId>) -> &mpsc::Sender<(Option<OrgId>, Job)> {
-        let mut hasher = DefaultHasher::new();
-        org.hash(&mut hasher);
-        &self.queues[usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0)]
+    fn queue_of(&self, place: Place) -> &mpsc::Sender<(Place, Job)> {
+        // Leases have a thread of their own, the last one.
+        let at = match place {
+            Place::Leases => WRITERS,
+            Place::Installation | Place::Organization(_) => {
+                let mut hasher = DefaultHasher::new();
+                place.hash(&mut hasher);
+                usize::try_from(hasher.finish() % WRITERS as u64).unwrap_or(0)
+            }
+        };
+        &self.queues[at]
     }
 }
 
@@ -105,17 +128,17 @@ struct Writer {
 }
 
 impl Writer {
-    fn run(mut self, mut queue: mpsc::Receiver<(Option<OrgId>, Job)>) {
+    fn run(mut self, mut queue: mpsc::Receiver<(Place, Job)>) {
         let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
         while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
-            for (org, jobs) in by_organization(batch.drain(..)) {
-                self.commit(org, jobs);
+            for (place, jobs) in by_place(batch.drain(..)) {
+                self.commit(place, jobs);
             }
         }
     }
 
-    fn commit(&mut self, org: Option<OrgId>, jobs: Vec<Job>) {
-        let began = self.begin(org);
+    fn commit(&mut self, place: Place, jobs: Vec<Job>) {
+        let began = self.begin(place);
         let (mut conn, now) = match began {
             Ok(began) => began,
             Err(error) => {
@@ -167,8 +190,8 @@ impl Writer {
     }
 
     /// Takes the lock, and then the time. A connection that was lost while nobody used it is replaced.
-    fn begin(&mut self, org: Option<OrgId>) -> Result<(PgConn, i64), StoreError> {
-        let text = begin_text(org);
+    fn begin(&mut self, place: Place) -> Result<(PgConn, i64), StoreError> {
+        let text = begin_text(place);
         if let Some(mut conn) = self.conn.take() {
             conn.failed = None;
             match conn.number(&text) {
@@ -186,16 +209,20 @@ impl Writer {
             }
         }
         let mut conn = PgConn::open(&self.address, Purpose::Write)?;
+        conn.settle_epoch()?;
         let now = conn.number(&text)?;
         Ok((conn, now))
     }
 }
 
-fn begin_text(org: Option<OrgId>) -> String {
-    let locks = match org {
+fn begin_text(place: Place) -> String {
+    let locks = match place {
+        Place::Leases => format!("SELECT pg_advisory_xact_lock({LEASES}, 0)"),
         // Whoever waits for all others holds them off, too: not for long.
-        None => format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)"),
-        Some(org) => {
+        Place::Installation => {
+            format!("SET LOCAL lock_timeout = '2s'; SELECT pg_advisory_xact_lock({INSTANCE}, 0)")
+        }
+        Place::Organization(org) => {
             let key = lock_key(org);
             format!(
                 "SELECT pg_advisory_xact_lock_shared({INSTANCE}, 0); SELECT pg_advisory_xact_lock({ORGANIZATION}, {key})"
@@ -219,12 +246,12 @@ fn tick(last: &AtomicI64, now: i64) -> Timestamp {
 }
 
 /// In the order of their first jobs.
-fn by_organization(jobs: impl Iterator<Item = (Option<OrgId>, Job)>) -> Vec<(Option<OrgId>, Vec<Job>)> {
-    let mut sorted: Vec<(Option<OrgId>, Vec<Job>)> = Vec::new();
-    for (org, job) in jobs {
-        match sorted.iter_mut().find(|(known, _)| *known == org) {
+fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> {
+    let mut sorted: Vec<(Place, Vec<Job>)> = Vec::new();
+    for (place, job) in jobs {
+        match sorted.iter_mut().find(|(known, _)| *known == place) {
             Some((_, jobs)) => jobs.push(job),
-            None => sorted.push((org, vec![job])),
+            None => sorted.push((place, vec![job])),
         }
     }
     sorted

@@ -150,7 +150,12 @@ fn what_has_ended_stays_as_it_ended() {
     let ground = Ground::new();
     let mut conn = SqliteConn::on(&ground.db);
     let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
-    let mut tx = Tx::new(&mut conn, Context::system(Some(org)), Timestamp::from_micros(99), 0);
+    let mut tx = Tx::new(
+        &mut conn,
+        Context::system(Some(org)),
+        Timestamp::from_micros(99),
+        crate::Ground { epoch: 0, lost_s: 45 },
+    );
 
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();

@@ -12,7 +12,7 @@ use berth_store::chain::StoredCheck;
 use berth_store::feed::Heard;
 use berth_store::query::events;
 use berth_store::records::{lease, pipeline};
-use berth_store::{Context, OpenError, Store, StoreError};
+use berth_store::{Context, OpenError, Store, StoreError, idempotency};
 use berth_testkit::{Scratch, Server, binaries};
 
 use super::{create, new_organization};
@@ -244,4 +244,80 @@ fn a_database_that_goes_away_is_told_and_found_again() {
     make("after").unwrap();
     let read = store.read_blocking(Some(org), |db| events::head(db));
     assert_eq!(read.unwrap().sequence, 3, "what was refused left nothing");
+}
+
+/// The upper part of the fences that are given now.
+fn epoch(store: &Store) -> i64 {
+    store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch)).unwrap()
+}
+
+#[test]
+fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let mut server = Server::start(&bin).unwrap();
+    let stores = [(); 2].map(|()| Store::open_postgres(&server.url("postgres")).unwrap());
+    assert_eq!([&stores[0], &stores[1]].map(epoch), [0, 0]);
+    server.kill();
+    server.resume().unwrap();
+    // A connection that was lost is noticed when it is used; the next question is answered by a new one.
+    let found = |store: &Store| {
+        let asked =
+            || store.transact_blocking(Context::system(None), |tx| Ok::<_, StoreError>(tx.moment()?.epoch));
+        asked().or_else(|_| asked()).unwrap()
+    };
+    assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart loses nothing");
+    server.fail_over().unwrap();
+    assert_eq!([&stores[0], &stores[1]].map(found), [1, 1], "once, by whoever comes first");
+    drop(stores);
+    assert_eq!(epoch(&Store::open_postgres(&server.url("postgres")).unwrap()), 1);
+}
+
+#[tokio::test]
+async fn a_lease_is_taken_while_somebody_has_the_whole_installation_for_himself() {
+    let Some(scratch) = scratch() else { return };
+    let (url, beside) = (scratch.url(), scratch);
+    let store = tokio::task::spawn_blocking(move || Store::open_postgres(&url).unwrap()).await.unwrap();
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (tell, begun) = tokio::sync::oneshot::channel();
+    let holder = std::thread::spawn(move || {
+        let mut client = beside.connect();
+        client.batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1650815604, 0)").unwrap();
+        tell.send(()).unwrap();
+        let _ = held.recv();
+        drop(client);
+        beside
+    });
+    begun.await.unwrap();
+    let taken = store.transact_lease(|tx| lease::take(tx, "work", "a", 60)).await;
+    assert!(taken.unwrap());
+    let waits = store.transact(Context::system(None), |_| Ok::<_, StoreError>(())).await;
+    assert!(matches!(waits, Err(StoreError::Unavailable(_))), "the others wait for it, and not for ever");
+    drop(release);
+    tokio::task::spawn_blocking(move || drop((store, holder.join().unwrap()))).await.unwrap();
+}
+
+#[test]
+fn a_repeat_waits_for_the_disk_as_the_commit_it_tells_of_had_to() {
+    let Some(scratch) = scratch() else { return };
+    let store = Store::open_postgres(&scratch.url()).unwrap();
+    let org = new_organization(&store, "acme");
+    let mut beside = scratch.connect();
+    let mut written =
+        || -> String { beside.query_one("SELECT pg_current_wal_insert_lsn()::text", &[]).unwrap().get(0) };
+    let change = |vouches: bool| {
+        store
+            .transact_blocking(Context::system(Some(org)), move |tx| {
+                if vouches { idempotency::vouch(tx) } else { Ok::<_, StoreError>(()) }
+            })
+            .unwrap();
+    };
+    change(true);
+    let before = written();
+    change(false);
+    assert_eq!(written(), before, "a transaction that wrote nothing waits for nothing");
+    change(true);
+    assert_ne!(written(), before);
 }

@@ -1,6 +1,7 @@
 //! Is the process alive, and can it serve?
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use berth_api::Data;
@@ -10,6 +11,9 @@ use utoipa::ToSchema;
 
 use crate::app::{Answer, App};
 use crate::error::AppError;
+
+/// A database that takes longer to answer is not ready.
+const READY_MAX: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Health {
@@ -38,6 +42,10 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Health>
         return Err(AppError::busy("the database has failed; the server must be restarted"));
     }
     let nobody = berth_core::name::Slug::parse("readyz").map_err(|error| AppError::bug(error.to_string()))?;
-    app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &nobody)?)).await?;
+    let read = app.store().read(None, move |db| Ok::<_, AppError>(organization::by_slug(db, &nobody)?));
+    // Nothing is written. But whoever writes has been asked, and has a transaction that may.
+    let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
+    let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
+    both.map_err(|_| AppError::busy("the database does not answer"))??;
     Ok(healthy())
 }

@@ -1,0 +1,153 @@
+//! Berth over PostgreSQL, beside the same statements without Berth.
+//!
+//! Each round has three parts over the same PostgreSQL. Berth is measured. Berth is run once more while what it says to
+//! the database is recorded. And that is said again to a copy of the database from before, as fast as it is answered.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use berth_testkit::postgres::{Client, NoTls};
+use berth_testkit::{Server as Postgres, binaries};
+
+use super::berth::Berth;
+use super::replay::{Recording, replay};
+use super::{Options, Round, round};
+use crate::report::{machine, median, millis, rate};
+
+/// At least this part of what the statements do alone.
+const PART_MIN: f64 = 0.6;
+
+struct Measured {
+    berth: Round,
+    /// Pairs of the recorded round, and how long its statements take alone.
+    recorded: usize,
+    alone: Duration,
+    connections: usize,
+    statement_bytes: usize,
+}
+
+impl Measured {
+    fn alone_per_second(&self) -> f64 {
+        self.recorded as f64 / self.alone.as_secs_f64()
+    }
+
+    fn part(&self) -> f64 {
+        self.berth.per_second() / self.alone_per_second()
+    }
+}
+
+pub(super) fn run(options: &Options, dir: &Path) -> anyhow::Result<()> {
+    let bin = binaries().context("no PostgreSQL here; `apt-get install postgresql` brings one")?;
+    let database =
+        Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?;
+    let clients = options.clients.first().copied().unwrap_or(1);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut measured = Vec::new();
+    for number in 0..options.rounds {
+        eprintln!("round {} of {}", number + 1, options.rounds);
+        let place = dir.join(format!("round-{number}"));
+        std::fs::create_dir(&place)?;
+        measured.push(runtime.block_on(one(options, clients, &place, &database, number))?);
+    }
+    print!("{}", render(clients, options, &measured));
+    let part = median(measured.iter().map(Measured::part));
+    ensure!(
+        !options.check || part >= PART_MIN,
+        "{part:.2} of what the statements do alone, at least {PART_MIN}"
+    );
+    Ok(())
+}
+
+async fn one(
+    options: &Options,
+    clients: usize,
+    dir: &Path,
+    database: &Postgres,
+    number: usize,
+) -> anyhow::Result<Measured> {
+    let (original, copy) = (format!("bench_{number:03}_a"), format!("bench_{number:03}_b"));
+    ask(database, &format!("CREATE DATABASE {original} TEMPLATE template0 ENCODING 'UTF8'"))?;
+    let data = dir.join("data");
+    let url = database.url(&original);
+    let token = Berth::prepare(&data, &url, clients).await?;
+
+    let direct = Berth::serve(&data, &url, &token)?;
+    // Connections are made, statements prepared.
+    round(&direct, clients, options.length / 4).await?;
+    let berth = round(&direct, clients, options.length).await?;
+    drop(direct);
+    until_alone(database, &original)?;
+
+    ask(database, &format!("CREATE DATABASE {copy} TEMPLATE {original}"))?;
+    let (recording, between) = (Recording::default(), dir.join("between"));
+    std::fs::create_dir(&between)?;
+    recording.listen(&between.join(".s.PGSQL.5432"), &database.socket())?;
+    let socket = between.display().to_string().replace('/', "%2F");
+    let recorded = Berth::serve(&data, &format!("postgres://berth@{socket}/{original}"), &token)?;
+    let pairs = round(&recorded, clients, options.length).await?.latencies.len();
+    drop(recorded);
+    until_alone(database, &original)?;
+    let streams = recording.streams();
+    let alone = replay(&database.socket(), &streams, &original, &copy)?;
+    let statement_bytes = streams.iter().map(Vec::len).sum();
+    Ok(Measured { berth, recorded: pairs, alone, connections: streams.len(), statement_bytes })
+}
+
+fn ask(database: &Postgres, text: &str) -> anyhow::Result<()> {
+    let url = database.url("postgres");
+    let text = text.to_owned();
+    // The driver must not be used inside of a runtime.
+    let asked = std::thread::spawn(move || Client::connect(&url, NoTls)?.batch_execute(&text)).join();
+    Ok(asked.map_err(|_| anyhow::anyhow!("the question to PostgreSQL panicked"))??)
+}
+
+/// A database is copied only while nobody uses it.
+fn until_alone(database: &Postgres, name: &str) -> anyhow::Result<()> {
+    ask(
+        database,
+        &format!(
+            "DO $$ BEGIN FOR i IN 1..1000 LOOP
+               PERFORM pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}';
+               PERFORM pg_stat_clear_snapshot();
+               EXIT WHEN NOT EXISTS (SELECT 1 FROM pg_stat_activity WHERE datname = '{name}');
+               PERFORM pg_sleep(0.01);
+             END LOOP; END $$"
+        ),
+    )
+}
+
+fn render(clients: usize, options: &Options, measured: &[Measured]) -> String {
+    let mut out = String::new();
+    let _ = writeln!(
+        out,
+        "Claim and release over HTTP on PostgreSQL, {clients} clients, {} rounds of {} ms each; clients, server and \
+         database share {}.\nAlone: the same statements with the same parameters in the same order, recorded from a \
+         round of Berth, over as many connections, by a loop that does nothing else.\n",
+        measured.len(),
+        options.length.as_millis(),
+        machine(),
+    );
+    let _ = writeln!(
+        out,
+        "| round | Berth pairs/s | p50 ms | p99 ms | alone pairs/s | part | connections | bytes/pair |"
+    );
+    let _ = writeln!(out, "|--:|--:|--:|--:|--:|--:|--:|--:|");
+    for (number, it) in (1..).zip(measured) {
+        let _ = writeln!(
+            out,
+            "| {number} | {} | {} | {} | {} | {:.2} | {} | {} |",
+            rate(it.berth.per_second()),
+            millis(&it.berth.latencies, 50),
+            millis(&it.berth.latencies, 99),
+            rate(it.alone_per_second()),
+            it.part(),
+            it.connections,
+            it.statement_bytes / it.recorded.max(1),
+        );
+    }
+    let part = median(measured.iter().map(Measured::part));
+    let _ = writeln!(out, "\nBerth does {part:.2} of what its statements do alone; the goal is {PART_MIN}.");
+    out
+}

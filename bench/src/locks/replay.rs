@@ -1,0 +1,143 @@
+//! What a server says to PostgreSQL, recorded on the way and said again: the same statements in the same order, over as
+//! many connections, with nobody in between.
+
+use std::io::{self, Read, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// What each connection has sent, in order.
+#[derive(Clone, Default)]
+pub(super) struct Recording(Arc<Mutex<Vec<Arc<Mutex<Vec<u8>>>>>>);
+
+impl Recording {
+    /// Passes connections to this socket on to that one, and remembers what is asked.
+    pub(super) fn listen(&self, here: &Path, there: &Path) -> anyhow::Result<()> {
+        let listener = UnixListener::bind(here).context("cannot listen between server and database")?;
+        let (recording, there) = (self.clone(), there.to_owned());
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let Ok(database) = UnixStream::connect(&there) else { continue };
+                recording.pass(client, database);
+            }
+        });
+        Ok(())
+    }
+
+    fn pass(&self, client: UnixStream, database: UnixStream) {
+        let said = Arc::new(Mutex::new(Vec::new()));
+        self.0.lock().unwrap_or_else(|held| held.into_inner()).push(said.clone());
+        let (Ok(from), Ok(to)) = (client.try_clone(), database.try_clone()) else { return };
+        std::thread::spawn(move || {
+            copy(from, to, |bytes| {
+                said.lock().unwrap_or_else(|held| held.into_inner()).extend_from_slice(bytes);
+            })
+        });
+        std::thread::spawn(move || copy(database, client, |_| ()));
+    }
+
+    /// Everything so far, by connection.
+    pub(super) fn streams(&self) -> Vec<Vec<u8>> {
+        let all = self.0.lock().unwrap_or_else(|held| held.into_inner());
+        all.iter().map(|said| said.lock().unwrap_or_else(|held| held.into_inner()).clone()).collect()
+    }
+}
+
+fn copy(mut from: UnixStream, mut to: UnixStream, mut see: impl FnMut(&[u8])) {
+    let mut bytes = vec![0; CHUNK_BYTES];
+    while let Ok(count @ 1..) = from.read(&mut bytes) {
+        see(&bytes[..count]);
+        if to.write_all(&bytes[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(std::net::Shutdown::Both);
+}
+
+/// Says all of it again to another database of the same server, each connection as fast as it is answered. The names of
+/// the two databases are of the same length.
+pub(super) fn replay(socket: &Path, streams: &[Vec<u8>], from: &str, to: &str) -> anyhow::Result<Duration> {
+    ensure!(from.len() == to.len(), "{from} and {to} are not of the same length");
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        let all: Vec<_> =
+            streams.iter().map(|said| scope.spawn(move || say(socket, said, from, to))).collect();
+        all.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow::anyhow!("a replay panicked"))?)
+    })?;
+    Ok(begin.elapsed())
+}
+
+fn say(socket: &Path, said: &[u8], from: &str, to: &str) -> anyhow::Result<()> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    let mut answers = io::BufReader::with_capacity(CHUNK_BYTES, stream.try_clone()?);
+    // The first message has no kind, and names the database.
+    let Some((hello, mut rest)) = split(said, 0) else { return Ok(()) };
+    stream.write_all(&renamed(hello, from, to))?;
+    until_ready(&mut answers)?;
+    let mut group = 0;
+    while let Some((message, _)) = split(&rest[group..], 1) {
+        group += message.len();
+        // A simple query or a sync: now the answer is waited for. Anything else goes with what follows.
+        if matches!(message[0], b'Q' | b'S') {
+            stream.write_all(&rest[..group])?;
+            until_ready(&mut answers)?;
+            rest = &rest[group..];
+            group = 0;
+        }
+    }
+    Ok(())
+}
+
+/// One message, if it is there as a whole; its length stands behind `before` bytes, which it does not count.
+fn split(bytes: &[u8], before: usize) -> Option<(&[u8], &[u8])> {
+    let length = bytes.get(before..before + 4)?;
+    let length = u32::from_be_bytes(length.try_into().ok()?);
+    bytes.split_at_checked(before + usize::try_from(length).ok()?)
+}
+
+fn renamed(hello: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let mut hello = hello.to_vec();
+    let at = hello.windows(from.len()).position(|part| part == from.as_bytes());
+    if let Some(at) = at {
+        hello[at..at + to.len()].copy_from_slice(to.as_bytes());
+    }
+    hello
+}
+
+/// Reads until the database waits for the next question. What failed then is no replay.
+fn until_ready(answers: &mut impl Read) -> anyhow::Result<()> {
+    loop {
+        let mut head = [0; 5];
+        answers.read_exact(&mut head)?;
+        let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]).saturating_sub(4);
+        let mut body = vec![0; usize::try_from(length)?];
+        answers.read_exact(&mut body)?;
+        match head[0] {
+            b'E' => anyhow::bail!("the database says: {}", String::from_utf8_lossy(&body).replace('\0', " ")),
+            b'Z' => return Ok(()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_cut_out_of_a_stream_and_the_first_is_renamed() {
+        let stream = b"Q\0\0\0\x06ab\0S\0\0\0\x04x";
+        let (first, rest) = split(stream, 1).unwrap();
+        assert_eq!(first, &stream[..7]);
+        assert_eq!(split(&rest[1..], 1).unwrap(), (&b"S\0\0\0\x04"[..], &b"x"[..]));
+        assert!(split(b"S\0\0", 1).is_none());
+        assert_eq!(renamed(b"database\0bench_0\0", "bench_0", "bench_1"), b"database\0bench_1\0");
+    }
+}

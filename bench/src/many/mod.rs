@@ -1,0 +1,188 @@
+//! `many`: what claims cost while much else is there: held sessions, idle runners, and steps that nobody can take.
+//!
+//! Runners are clients that speak the protocol of real ones and never get anything: they register, say hello, and ask for
+//! work again and again, each on a connection of its own. The same claims are measured after each part was added.
+
+mod runners;
+mod site;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use berth_testkit::{Server as Postgres, binaries};
+
+use crate::load::{Connection, Target};
+use crate::process;
+use crate::report::{grouped, machine, millis, percentile, rate};
+use crate::served::{self, Api, PIPELINES};
+use site::{Site, claim};
+
+pub(crate) const USAGE: &str = "\
+usage: cargo xtask bench many [options]
+
+  --database D     sqlite, or postgres for one of its own [default: sqlite]
+  --runners N      idle runners [default: 1000]
+  --sessions N     held sessions [default: 10000]
+  --steps N        steps that wait for a runner nobody is [default: 100000]
+  --clients N      connections that claim and release meanwhile [default: 8]
+  --seconds N      measured time of each part [default: 10]
+  --dir DIR        where to put the data [default: the system's directory for temporary files]
+  --check          fail if the p99 of a claim is above 50 ms anywhere
+";
+
+const P99_MAX: Duration = Duration::from_millis(50);
+/// What was begun settles before it is measured.
+const SETTLE: Duration = Duration::from_secs(2);
+
+pub(super) struct Options {
+    postgres: bool,
+    runners: usize,
+    sessions: usize,
+    steps: usize,
+    clients: usize,
+    length: Duration,
+    dir: PathBuf,
+    check: bool,
+}
+
+fn options(args: &[String]) -> anyhow::Result<Options> {
+    let mut found = Options {
+        postgres: false,
+        runners: 1_000,
+        sessions: 10_000,
+        steps: 100_000,
+        clients: 8,
+        length: Duration::from_secs(10),
+        dir: std::env::temp_dir(),
+        check: false,
+    };
+    let mut args = args.iter();
+    while let Some(name) = args.next() {
+        let mut value = || args.next().with_context(|| format!("{name} needs a value\n\n{USAGE}"));
+        match name.as_str() {
+            "--database" => match value()?.as_str() {
+                "postgres" => found.postgres = true,
+                "sqlite" => found.postgres = false,
+                other => bail!("--database must be sqlite or postgres, not {other}"),
+            },
+            "--runners" => found.runners = value()?.parse()?,
+            "--sessions" => found.sessions = value()?.parse()?,
+            "--steps" => found.steps = value()?.parse()?,
+            "--clients" => found.clients = value()?.parse()?,
+            "--seconds" => found.length = Duration::from_secs(value()?.parse()?),
+            "--dir" => found.dir = value()?.into(),
+            "--check" => found.check = true,
+            other => bail!("there is no option {other}\n\n{USAGE}"),
+        }
+    }
+    ensure!((1..=200).contains(&found.clients), "--clients must be 1 to 200");
+    ensure!(found.runners + found.clients <= 1_000 + 20, "a server takes no more connections of one machine");
+    Ok(found)
+}
+
+/// What one part gave.
+struct Part {
+    name: String,
+    /// Of each claim, sorted.
+    claims: Vec<Duration>,
+    took: Duration,
+    cpu: Duration,
+}
+
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let options = options(args)?;
+    let temp = tempfile::Builder::new().prefix("berth-bench-").tempdir_in(&options.dir)?;
+    let database = match options.postgres {
+        false => None,
+        true => {
+            let bin = binaries().context("no PostgreSQL here; `apt-get install postgresql` brings one")?;
+            Some(Postgres::start_in(&bin, &options.dir).map_err(|why| anyhow::anyhow!("PostgreSQL: {why}"))?)
+        }
+    };
+    let url = database.as_ref().map(|it| it.url("postgres"));
+    let more: Vec<&str> = url.iter().flat_map(|url| ["--database", url]).collect();
+    let token = served::init(&temp.path().join("data"), &more)?;
+    let all = [&["--no-runner"], &more[..]].concat();
+    let (server, target) = served::serve(&temp.path().join("data"), &all, &token)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = tokio::task::LocalSet::new();
+    let parts = local.block_on(&runtime, measure(&options, &target, server.id()))?;
+    print!("{}", render(&options, &parts));
+    let worst =
+        parts.iter().max_by_key(|part| percentile(&part.claims, 99)).context("nothing was measured")?;
+    let p99 = percentile(&worst.claims, 99);
+    ensure!(!options.check || p99 <= P99_MAX, "{}: p99 of a claim {p99:?}, at most {P99_MAX:?}", worst.name);
+    Ok(())
+}
+
+async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Result<Vec<Part>> {
+    let mut api = Api::open(target).await?;
+    let mut parts = Vec::new();
+    let site = Site::build(&mut api, options).await?;
+    parts.push(part("nothing else", options, target, server).await?);
+    site.hold(target, options).await?;
+    parts.push(part(&format!("{} held sessions", grouped(options.sessions)), options, target, server).await?);
+    let _runners = runners::come(&mut api, target, options.runners).await?;
+    let name = format!("and {} idle runners", grouped(options.runners));
+    parts.push(part(&name, options, target, server).await?);
+    let steps = site.pile_up(&mut api, options).await?;
+    parts.push(part(&format!("and {} steps that wait", grouped(steps)), options, target, server).await?);
+    Ok(parts)
+}
+
+/// Claims and releases for so long, each client in an environment of its own.
+async fn part(name: &str, options: &Options, target: &Target, server: u32) -> anyhow::Result<Part> {
+    eprintln!("measuring with {name}");
+    tokio::time::sleep(SETTLE).await;
+    let mut clients = Vec::new();
+    let (cpu, start) = (process::cpu_time(server)?, Instant::now());
+    for number in 0..options.clients {
+        let (target, until) = (target.clone(), start + options.length);
+        clients.push(tokio::task::spawn_local(async move {
+            let (mut connection, mut claims) = (Connection::open(&target).await?, Vec::new());
+            let environment = format!("{PIPELINES}/asked/ephemeral-environments/e{number}/sessions");
+            while Instant::now() < until {
+                let sent = Instant::now();
+                let session = claim(&mut connection, &target, &environment, "{}").await?;
+                claims.push(sent.elapsed());
+                site::ask(&mut connection, &target, "DELETE", &format!("{environment}/{session}"), "")
+                    .await?;
+            }
+            Ok::<_, anyhow::Error>(claims)
+        }));
+    }
+    let mut claims = Vec::new();
+    for client in clients {
+        claims.extend(client.await??);
+    }
+    claims.sort_unstable();
+    let cpu = process::cpu_time(server)?.saturating_sub(cpu);
+    Ok(Part { name: name.to_owned(), claims, took: start.elapsed(), cpu })
+}
+
+fn render(options: &Options, parts: &[Part]) -> String {
+    let database = if options.postgres { "PostgreSQL" } else { "SQLite" };
+    let mut out = format!(
+        "Claims while much else is there, on {database}, {} clients that claim and release without a pause; clients, \
+         runners, server and database share {}.\n\n",
+        options.clients,
+        machine(),
+    );
+    let _ = writeln!(out, "| with | claims/s | p50 ms | p99 ms | longest ms | server cores |");
+    let _ = writeln!(out, "|---|--:|--:|--:|--:|--:|");
+    for part in parts {
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {:.2} |",
+            part.name,
+            rate(part.claims.len() as f64 / part.took.as_secs_f64()),
+            millis(&part.claims, 50),
+            millis(&part.claims, 99),
+            millis(&part.claims, 100),
+            part.cpu.as_secs_f64() / part.took.as_secs_f64(),
+        );
+    }
+    out
+}

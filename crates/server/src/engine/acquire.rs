@@ -1,0 +1,91 @@
+//! A question for work from a runner on another machine, which waits for an answer.
+
+use std::time::Duration;
+
+use berth_api::remote::AcquireAsked;
+use berth_api::runner::Assignment;
+use berth_store::records::runner;
+use tokio::time::Instant;
+
+use super::calls;
+use super::grant::{self, Asking};
+use super::remote::{Far, RunnerCaller, refused};
+use super::window::Window;
+use crate::app::App;
+use crate::error::AppError;
+
+/// How long one question for work may wait for an answer.
+const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
+/// A question that waits looks so often whether it is still asked by the same runner.
+const SAME_EVERY: Duration = Duration::from_secs(2);
+
+impl Far {
+    pub(crate) async fn acquire(self, sent: AcquireAsked) -> Result<Vec<Assignment>, AppError> {
+        let runner = self.mark_of(&sent.asked.boot)?;
+        let deadline = Instant::now() + Duration::from_millis(sent.wait_ms).min(ACQUIRE_WAIT_MAX);
+        let slots = usize::try_from(self.who.runner.slots).unwrap_or(0);
+        if sent.asked.nonces.len() > slots {
+            return Err(refused(format!("this runner has {slots} places, and asks for more")));
+        }
+        let nonces = sent.asked.nonces.iter().map(|nonce| self.own(nonce)).collect::<Result<Vec<_>, _>>()?;
+        let labels: Vec<String> = self.who.runner.labels.iter().map(ToString::to_string).collect();
+        self.seen(false).await?;
+        let mut window = self.app.engine.window.watch();
+        let asking = Asking {
+            runner: &runner,
+            org: Some(self.who.org),
+            nonces: &nonces,
+            labels: &labels,
+            only_again: false,
+        };
+        let mut known = self.again(&asking).await?;
+        loop {
+            let shown = window.borrow_and_update().clone();
+            let found = match known.take() {
+                Some(work) => Some(work),
+                None => Window::take(&self.app, &shown, &asking, &self.who).await?,
+            };
+            if let Some(work) = found {
+                work.iter().for_each(|it| self.app.engine.nets.know(it));
+                return Ok(work);
+            }
+            let until = deadline.min(Instant::now() + SAME_EVERY);
+            let news = tokio::time::timeout_at(until, window.changed());
+            let waited = self.app.shutdown.run_until_cancelled(news).await;
+            if waited.is_none() || Instant::now() >= deadline {
+                return Ok(Vec::new());
+            }
+            if matches!(waited, Some(Err(_))) {
+                let (who, runner) = (self.who.clone(), runner.clone());
+                if !self.blocking(move |app| may_have(app, &who, &runner)).await?? {
+                    return Ok(Vec::new());
+                }
+                // An earlier question with the same nonces may have been answered to nobody.
+                known = self.again(&asking).await?;
+            }
+        }
+    }
+
+    /// What these very nonces have been given already.
+    async fn again(&self, asking: &Asking<'_>) -> Result<Option<Vec<Assignment>>, AppError> {
+        let (runner, org) = (asking.runner.to_owned(), asking.org);
+        let (nonces, labels) = (asking.nonces.to_vec(), asking.labels.to_vec());
+        self.blocking(move |app| {
+            let asking = Asking { runner: &runner, org, nonces: &nonces, labels: &labels, only_again: true };
+            let given = grant::again(app, &asking)?;
+            let mut work = Vec::with_capacity(given.granted.len());
+            for it in &given.granted {
+                work.extend(calls::assigned(app, it)?);
+            }
+            Ok((given.used > 0).then_some(work))
+        })
+        .await?
+    }
+}
+
+/// Whether it may have work: it is there, has not been started again and was not asked to end.
+pub(super) fn may_have(app: &App, who: &RunnerCaller, mark: &str) -> Result<bool, AppError> {
+    let id = who.runner.id;
+    let now = app.store.read_blocking(Some(who.org), move |db| runner::by_id(db, id))?;
+    Ok(now.is_some_and(|it| !it.is_draining && it.mark().as_deref() == Some(mark)))
+}
