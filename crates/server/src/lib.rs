@@ -24,5 +24,6 @@ pub mod registries;
 pub mod serve;
 pub mod setup;
 mod streams;
+pub mod upkeep;
 pub mod vault;
 pub mod work;

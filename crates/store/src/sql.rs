@@ -97,6 +97,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::query::attempts::STATEMENTS,
         crate::query::environments::STATEMENTS,
         crate::query::events::STATEMENTS,
+        crate::query::everywhere::STATEMENTS,
         crate::query::members::STATEMENTS,
         crate::query::pipelines::STATEMENTS,
         crate::query::runs::STATEMENTS,

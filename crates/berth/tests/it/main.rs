@@ -21,5 +21,6 @@ mod runner;
 mod start;
 mod stop;
 mod upgrade;
+mod upkeep;
 mod walk;
 mod webhooks;

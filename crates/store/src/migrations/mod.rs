@@ -30,6 +30,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 12, name: "fix_ends", text: include_str!("0012_fix_ends.sql") },
     Migration { number: 13, name: "runners", text: include_str!("0013_runners.sql") },
     Migration { number: 14, name: "leases", text: include_str!("0014_leases.sql") },
+    Migration { number: 15, name: "incarnations", text: include_str!("0015_incarnations.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -3,6 +3,7 @@
 
 mod address;
 mod conn;
+mod look;
 mod news;
 mod open;
 mod reader;
@@ -12,6 +13,9 @@ use berth_core::id::OrgId;
 use tokio::sync::watch;
 
 use address::Address;
+pub(crate) use address::told;
+pub(crate) use conn::owned;
+pub(crate) use look::Looker;
 use news::News;
 use reader::Readers;
 use writer::Writers;
@@ -25,6 +29,13 @@ pub(crate) struct Postgres {
     // Before the news: they end when nobody writes.
     writers: Writers,
     news: News,
+}
+
+/// A connection to a database that was checked and migrated.
+pub(crate) fn opened(url: &str) -> Result<::postgres::Client, OpenError> {
+    let address = Address::parse(url)?;
+    open::open(&address)?;
+    Ok(address.connected(address::Purpose::Write)?.0)
 }
 
 impl Postgres {

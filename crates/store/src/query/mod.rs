@@ -7,6 +7,7 @@ pub mod deployed;
 pub mod deployments;
 pub mod environments;
 pub mod events;
+pub mod everywhere;
 pub mod insights;
 pub mod members;
 pub mod pipelines;
