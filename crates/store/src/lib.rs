@@ -5,6 +5,7 @@
 
 pub mod backup;
 pub mod chain;
+pub mod commits;
 pub mod copy;
 pub mod data_dir;
 pub mod error;
@@ -33,6 +34,7 @@ use berth_core::id::OrgId;
 use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
+use commits::Counted;
 use feed::{Feed, Follower};
 
 pub use error::{OpenError, StoreError};
@@ -203,6 +205,14 @@ impl Store {
         match &self.driver {
             Driver::Sqlite { .. } => None,
             Driver::Postgres(database) => Some(database.nudged()),
+        }
+    }
+
+    /// How long commits took so far, and how much waits.
+    pub fn commits(&self) -> Counted {
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.commits(),
+            Driver::Postgres(database) => database.commits(),
         }
     }
 

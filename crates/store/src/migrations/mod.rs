@@ -31,6 +31,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 13, name: "runners", text: include_str!("0013_runners.sql") },
     Migration { number: 14, name: "leases", text: include_str!("0014_leases.sql") },
     Migration { number: 15, name: "incarnations", text: include_str!("0015_incarnations.sql") },
+    Migration { number: 16, name: "retention", text: include_str!("0016_retention.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

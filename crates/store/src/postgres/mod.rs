@@ -20,6 +20,7 @@ use news::News;
 use reader::Readers;
 use writer::Writers;
 
+use crate::commits::Counted;
 use crate::error::{OpenError, StoreError};
 use crate::feed::Publisher;
 use crate::job::{Job, Look};
@@ -64,6 +65,10 @@ impl Postgres {
     /// Changes when another server has committed something.
     pub(crate) fn nudged(&self) -> watch::Receiver<()> {
         self.news.nudged()
+    }
+
+    pub(crate) fn commits(&self) -> Counted {
+        self.writers.commits()
     }
 
     pub(crate) fn look(&self, look: Look) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
@@ -18,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::address::{Address, Purpose};
 use super::conn::PgConn;
+use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
 use crate::job::{Answer, Job};
@@ -40,11 +42,12 @@ const ORGANIZATION: i32 = INSTANCE + 1;
 pub(super) struct Writers {
     queues: Vec<mpsc::Sender<(Option<OrgId>, Job)>>,
     threads: Vec<JoinHandle<()>>,
+    commits: Arc<Commits>,
 }
 
 impl Writers {
     pub(super) fn start(address: &Address, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
-        let mut writers = Self { queues: Vec::new(), threads: Vec::new() };
+        let mut writers = Self { queues: Vec::new(), threads: Vec::new(), commits: Arc::default() };
         let last = Arc::new(AtomicI64::new(0));
         for number in 0..WRITERS {
             let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
@@ -54,6 +57,7 @@ impl Writers {
                 last: last.clone(),
                 nudges: nudges.clone(),
                 fail: FailPoint::from_env(),
+                commits: writers.commits.clone(),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("store-writer-{number}"))
@@ -71,6 +75,11 @@ impl Writers {
 
     pub(super) fn send_blocking(&self, org: Option<OrgId>, job: Job) -> Result<(), StoreError> {
         self.queue_of(org).blocking_send((org, job)).map_err(|_| closed())
+    }
+
+    pub(super) fn commits(&self) -> Counted {
+        let waiting = self.queues.iter().map(|queue| queue.max_capacity() - queue.capacity()).sum();
+        self.commits.counted(waiting)
     }
 
     fn queue_of(&self, org: Option<OrgId>) -> &mpsc::Sender<(Option<OrgId>, Job)> {
@@ -102,6 +111,7 @@ struct Writer {
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     fail: FailPoint,
+    commits: Arc<Commits>,
 }
 
 impl Writer {
@@ -109,7 +119,9 @@ impl Writer {
         let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
         while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
             for (org, jobs) in by_organization(batch.drain(..)) {
+                let (count, began) = (jobs.len(), Instant::now());
                 self.commit(org, jobs);
+                self.commits.note(began.elapsed(), count);
             }
         }
     }

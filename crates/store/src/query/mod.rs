@@ -9,6 +9,7 @@ pub mod environments;
 pub mod events;
 pub mod everywhere;
 pub mod insights;
+pub mod measured;
 pub mod members;
 pub mod pipelines;
 pub mod registries;

@@ -3,6 +3,9 @@
 
 mod backup;
 mod copied;
+mod encrypted;
+mod kept;
+mod measured;
 mod moved;
 
 use std::path::Path;
