@@ -1,6 +1,7 @@
 //! Project tasks. `cargo xtask` alone lists them.
 
 mod demo;
+mod dist;
 mod etcd;
 mod npm;
 mod postgres;
@@ -22,9 +23,10 @@ Tasks of this project:
 
   cargo xtask demo [ARGS…]    build berth and start it with something to look at
   cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy, API fuzzing and the dashboard, and installs nothing
+  cargo xtask dist            a release: .tar.gz, .deb and checksums in target/dist
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
-  cargo xtask tidy            the house rules only: file sizes, crate edges, links
+  cargo xtask tidy            the house rules only: file sizes, crate edges, links, licences
   cargo xtask openapi         write openapi.json again from the handlers
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
     let done = match task.as_str() {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
+        "dist" => dist::task(rest),
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
         "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),

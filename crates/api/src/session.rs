@@ -75,6 +75,8 @@ pub enum EndReason {
     Expired,
     /// Nothing was deployed for as long as the definition allows.
     Idle,
+    /// The database was restored from a backup.
+    Restored,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

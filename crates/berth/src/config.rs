@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::Times;
@@ -25,7 +26,39 @@ pub(crate) struct Settings {
     pub(crate) egress: EgressSettings,
     /// As `--forge` takes them.
     pub(crate) forges: Vec<String>,
+    pub(crate) metrics: MetricsSettings,
+    pub(crate) tls: TlsSettings,
+    pub(crate) retention: RetentionSettings,
     pub(crate) log: Log,
+}
+
+/// Numbers for Prometheus.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MetricsSettings {
+    /// An address of their own. `None`: there are none.
+    pub(crate) listen: Option<SocketAddr>,
+}
+
+/// Files in PEM form; both or neither.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct TlsSettings {
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+}
+
+/// After how many days what deployments left goes. `0`: never.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct RetentionSettings {
+    pub(crate) log_days: u32,
+}
+
+impl RetentionSettings {
+    pub(crate) fn logs_kept(&self) -> Option<Duration> {
+        (self.log_days > 0).then(|| Duration::from_secs(u64::from(self.log_days) * 24 * 60 * 60))
+    }
 }
 
 /// Where the server's own requests may go.
@@ -63,7 +96,7 @@ pub(crate) enum SandboxLevel {
 
 impl Default for RunnerSettings {
     fn default() -> Self {
-        let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
+        let ms = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         let stop_grace = Times::default().stop_grace;
         Self {
             places: RUNNER_PLACES,
@@ -110,6 +143,9 @@ impl Default for Settings {
             repository_hosts: Vec::new(),
             egress: EgressSettings::default(),
             forges: Vec::new(),
+            metrics: MetricsSettings::default(),
+            tls: TlsSettings::default(),
+            retention: RetentionSettings::default(),
             log: Log::default(),
         }
     }
@@ -134,6 +170,10 @@ const VARIABLES: &[&str] = &[
     "BERTH_REPOSITORY_HOSTS",
     "BERTH_EGRESS__ALLOW",
     "BERTH_FORGES",
+    "BERTH_METRICS__LISTEN",
+    "BERTH_TLS__CERTIFICATE",
+    "BERTH_TLS__KEY",
+    "BERTH_RETENTION__LOG_DAYS",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",
 ];

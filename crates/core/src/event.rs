@@ -59,6 +59,7 @@ kinds! {
     TicketExpired = "ticket_expired",
     EnvironmentDrained = "environment_drained",
     EnvironmentReset = "environment_reset",
+    EnvironmentRestored = "environment_restored",
     DrainOverridden = "drain_overridden",
     DeploymentQueued = "deployment_queued",
     DeploymentStarted = "deployment_started",

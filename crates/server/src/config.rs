@@ -28,6 +28,12 @@ pub struct Config {
     pub own_dir: PathBuf,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
     pub public_url: Option<String>,
+    /// This server itself speaks https.
+    pub has_tls: bool,
+    /// Where numbers for Prometheus are served.
+    pub metrics_listen: Option<SocketAddr>,
+    /// So long after its end the logs of a deployment go. `None`: never.
+    pub logs_kept: Option<Duration>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
     pub rate_limit: bool,
@@ -66,6 +72,9 @@ impl Config {
             data_dir: PathBuf::from("berth-data"),
             own_dir: PathBuf::from("berth-data"),
             public_url: None,
+            has_tls: false,
+            metrics_listen: None,
+            logs_kept: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
             requests_per_s: REQUESTS_PER_TOKEN_PER_S,
@@ -105,7 +114,7 @@ impl Config {
     }
 
     pub fn is_https(&self) -> bool {
-        self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
+        self.has_tls || self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
     }
 
     /// The cookie of a signed-in browser; `None` where plain http would give it away.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
@@ -45,17 +47,24 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
     let graceful = GracefulShutdown::new();
     while let Some(accepted) = app.shutdown.run_until_cancelled(accept(&listener, &connections)).await {
         let Some((stream, peer, place)) = accepted else { continue };
-        let edge = edge.clone();
+        let (edge, tls) = (edge.clone(), app.tls().cloned());
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
             let edge = edge.clone();
             async move { Ok::<_, std::convert::Infallible>(edge.answer(request.map(Body::new), peer.ip()).await) }
         });
-        let mut stream = TimeoutStream::new(stream);
-        stream.set_write_timeout(Some(WRITE_IDLE_MAX));
-        let connection = builder().serve_connection(TokioIo::new(Box::pin(stream)), service);
-        let watched = graceful.watch(connection);
+        let watcher = graceful.watcher();
         tokio::spawn(async move {
-            if let Err(error) = watched.await {
+            let ended = match tls {
+                None => watcher.watch(builder().serve_connection(limited(stream), service)).await,
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => watcher.watch(builder().serve_connection(limited(stream), service)).await,
+                    Err(error) => {
+                        tracing::debug!(%error, %peer, "no handshake");
+                        Ok(())
+                    }
+                },
+            };
+            if let Err(error) = ended {
                 tracing::debug!(%error, %peer, "connection ended");
             }
             drop(place);
@@ -66,6 +75,13 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
         tracing::warn!("some connections did not end in time and were cut");
     }
     let _ = work.await;
+}
+
+/// Whoever takes nothing of an answer is let go.
+fn limited<S: AsyncRead + AsyncWrite>(stream: S) -> TokioIo<Pin<Box<TimeoutStream<S>>>> {
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(WRITE_IDLE_MAX));
+    TokioIo::new(Box::pin(stream))
 }
 
 fn builder() -> http1::Builder {

@@ -75,6 +75,14 @@ impl DataDir {
         Err(OpenError::Refused(format!("{} has {REPLICAS_MAX} servers already", path.display())))
     }
 
+    /// Opens the directory alone, although the database is elsewhere: no server that shares it may be running.
+    pub fn open_alone(path: &Path) -> Result<Self, OpenError> {
+        make(path)?;
+        let lock = lock_file(&path.join("berth.lock"))?;
+        take(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
+    }
+
     /// What no other server touches: where steps run, and the socket of the operator.
     pub fn own(&self) -> &Path {
         &self.own

@@ -3,12 +3,16 @@
 //! Async code hands in a closure and awaits its answer; the closure runs on a thread that owns a connection. So no
 //! lock is held across an `.await`, and a dropped request cannot cancel a commit.
 
+pub mod backup;
 pub mod chain;
+pub mod commits;
+pub mod copy;
 pub mod data_dir;
 pub mod error;
 mod fail;
 pub mod feed;
 pub mod idempotency;
+pub mod incarnation;
 mod job;
 mod lists;
 pub mod migrations;
@@ -16,6 +20,7 @@ pub mod outbox;
 mod postgres;
 pub mod query;
 mod queue;
+pub mod read_only;
 pub mod records;
 pub mod sql;
 mod sqlite;
@@ -27,8 +32,10 @@ use std::path::Path;
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::OrgId;
+use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
+use commits::Counted;
 use feed::{Feed, Follower};
 
 pub use error::{OpenError, StoreError};
@@ -71,11 +78,39 @@ impl Store {
         Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
+    /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.
+    pub fn open_in(dir: &DataDir) -> Result<Self, OpenError> {
+        sqlite::check_version()?;
+        sqlite::migrate(&dir.database(), sqlite::now(&sqlite::Ahead::default()))?;
+        incarnation::check(dir)?;
+        Self::adopt_in(dir)
+    }
+
+    /// As [`Store::open_in`], wherever the database comes from. What has to happen then, the caller sees to.
+    pub fn adopt_in(dir: &DataDir) -> Result<Self, OpenError> {
+        sqlite::check_version()?;
+        sqlite::migrate(&dir.database(), sqlite::now(&sqlite::Ahead::default()))?;
+        incarnation::renew(dir)?;
+        Self::open_sqlite(&dir.database())
+    }
+
     /// Opens the PostgreSQL database at `url`, migrating it if need be. Several servers may have it open.
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
         let (feed, publisher) = Feed::start()?;
         let (database, epoch) = postgres::Postgres::open(url, reader_count(), publisher)?;
         Ok(Self { driver: Driver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
+    }
+
+    /// The upper part of every fence given from here on.
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// For when counters of fences may have been lost. Servers that are running know the old epoch until they start anew.
+    pub fn raise_epoch(&mut self, by: i64) -> Result<(), StoreError> {
+        self.transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, by))?;
+        self.epoch += by;
+        Ok(())
     }
 
     /// Whether other servers may be writing to the same database.
@@ -205,6 +240,14 @@ impl Store {
         match &self.driver {
             Driver::Sqlite { .. } => None,
             Driver::Postgres(database) => Some(database.nudged()),
+        }
+    }
+
+    /// How long commits took so far, and how much waits.
+    pub fn commits(&self) -> Counted {
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.commits(),
+            Driver::Postgres(database) => database.commits(),
         }
     }
 

@@ -65,6 +65,7 @@ const SENTENCES: Record<string, Sentence> = {
   ticket_expired: (told, actor) => `${told.text("holder") ?? actor} waited too long for ${told.place()}`,
   environment_drained: told => `${told.place()} is handed over`,
   environment_reset: told => `${told.place()} was reset`,
+  environment_restored: told => `${told.place()} comes from a backup, what is in it is not known`,
   deployment_queued: (told, actor) => `${actor} started a deployment: ${told.deployment()}`,
   deployment_started: told => `Deployment began: ${told.deployment()}`,
   deployment_succeeded: told => `Deployment succeeded: ${told.deployment()}`,

@@ -2,6 +2,7 @@
 
 mod docs;
 mod edges;
+mod licences;
 mod lock;
 mod source;
 
@@ -50,6 +51,7 @@ fn violations(root: &Path) -> Vec<String> {
     }
     found.extend(docs::check_decisions(&root.join("docs/adr")));
     found.extend(lock::check(root));
+    found.extend(licences::check(root));
     found
 }
 

@@ -44,7 +44,7 @@ fn open(data_dir: &std::path::Path, database: Option<&str>) -> anyhow::Result<(D
     match database {
         None => {
             let dir = DataDir::open(data_dir)?;
-            let store = Store::open_sqlite(&dir.database());
+            let store = Store::open_in(&dir);
             let store = store.with_context(|| format!("cannot open {}", dir.database().display()))?;
             Ok((dir, store))
         }

@@ -16,7 +16,9 @@ use berth_server::credential::Redacted;
 use berth_server::demo::{self, DemoOrganization};
 use berth_server::egress::Allowed;
 use berth_server::forge::ForgeAt;
+use berth_server::metrics;
 use berth_server::serve::serve;
+use berth_server::tls::{Reload, Tls};
 use berth_server::vault::WhenMissing;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -25,9 +27,12 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use super::{open, open_vault, say, told};
-use crate::config::{RunnerSettings, SandboxLevel, Settings, parse_public_url};
+use crate::config::{RunnerSettings, SandboxLevel, Settings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;
+
+/// How soon new files of a certificate are noticed.
+const TLS_LOOK_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -95,8 +100,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         egress_allow: allowed(&settings.egress.allow, &args.egress_allow)?,
         forges: forges(&settings.forges, &args.forge)?,
         runner_times: times(&settings.runner, database.is_some())?,
+        metrics_listen: settings.metrics.listen,
+        logs_kept: settings.retention.logs_kept(),
         ..Config::local(listen)
     };
+    let tls = tls(&settings.tls)?;
+    let config = Config { has_tls: tls.is_some(), ..config };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
@@ -119,10 +128,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
     let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
-    let hidden: Vec<PathBuf> =
-        [key, args.config.as_deref()].into_iter().flatten().map(Path::to_owned).collect();
+    let app = match &tls {
+        Some(tls) => app.with_tls(tls.clone()),
+        None => app,
+    };
+    let hidden: Vec<PathBuf> = [key, args.config.as_deref(), settings.tls.key.as_deref()]
+        .into_iter()
+        .flatten()
+        .map(Path::to_owned)
+        .collect();
     listen_and_serve(runtime, app, &runner, &hidden, WhenTaken::Fail, |address| {
-        say(&format!("berth is serving at http://{address}"))
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        say(&format!("berth is serving at {scheme}://{address}"))
     })
 }
 
@@ -187,13 +204,19 @@ pub(super) fn listen_and_serve(
     let code = runtime.block_on(async move {
         let listener = bind(app.config().listen, when_taken).await?;
         let runner = embedded::start(&app, runner, hidden)?;
+        let metrics = match app.config().metrics_listen {
+            Some(address) => Some(bind(address, WhenTaken::Fail).await?),
+            None => None,
+        };
         announce(listener.local_addr()?)?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();
         let own_dir = app.config().own_dir.clone();
         let admin = admin::serve(app.clone(), &own_dir);
         let running = embedded::run(runner, stop.clone());
-        let serving = async { tokio::join!(serve(app, listener), admin, running) };
+        let measured = measure(app.clone(), metrics);
+        let reloads = reload_tls(app.clone());
+        let serving = async { tokio::join!(serve(app, listener), admin, running, measured, reloads) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
             failure.is_ok()
@@ -220,6 +243,38 @@ async fn bind(wanted: SocketAddr, when_taken: WhenTaken) -> anyhow::Result<TcpLi
             Ok(TcpListener::bind((wanted.ip(), 0)).await?)
         }
         other => other.with_context(|| format!("cannot listen on {wanted}")),
+    }
+}
+
+async fn measure(app: Arc<App>, listener: Option<TcpListener>) {
+    if let Some(listener) = listener {
+        if let Ok(address) = listener.local_addr() {
+            tracing::info!(%address, "metrics are served");
+        }
+        metrics::serve(app, listener).await;
+    }
+}
+
+fn tls(settings: &TlsSettings) -> anyhow::Result<Option<Arc<Tls>>> {
+    match (&settings.certificate, &settings.key) {
+        (None, None) => Ok(None),
+        (Some(certificate), Some(key)) => Ok(Some(Arc::new(Tls::load(certificate, key)?))),
+        _ => anyhow::bail!("tls.certificate and tls.key belong together: name both, or neither"),
+    }
+}
+
+/// New files are taken at SIGHUP, and by themselves when they have changed.
+async fn reload_tls(app: Arc<App>) {
+    let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
+    while !app.shutdown.is_cancelled() {
+        let when = tokio::select! {
+            _ = asked.recv() => Reload::Asked,
+            () = tokio::time::sleep(TLS_LOOK_EVERY) => Reload::IfChanged,
+            () = app.shutdown.cancelled() => return,
+        };
+        if let Some(tls) = app.tls() {
+            tls.reload(when);
+        }
     }
 }
 

@@ -200,6 +200,11 @@ impl Home {
         Self { _postgres: postgres, ..home }
     }
 
+    /// On SQLite, whatever other tests run on.
+    pub(crate) fn on_sqlite() -> Self {
+        Self::with(None)
+    }
+
     /// Over this database.
     pub(crate) fn over(url: String) -> Self {
         Self::with(Some(url))

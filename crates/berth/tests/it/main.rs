@@ -24,5 +24,6 @@ mod soak;
 mod start;
 mod stop;
 mod upgrade;
+mod upkeep;
 mod walk;
 mod webhooks;

@@ -35,7 +35,14 @@ pub(crate) struct Draft<'a> {
 impl<'a> Draft<'a> {
     /// Begins with what time has made due.
     pub(crate) fn begin(before: &'a Lock, moment: &'a Moment) -> Self {
-        let mut draft = Self {
+        let mut draft = Self::of(before, moment);
+        settle::run(&mut draft);
+        draft
+    }
+
+    /// As it stands, whatever may be due.
+    pub(super) fn of(before: &'a Lock, moment: &'a Moment) -> Self {
+        Self {
             before,
             lock: before.clone(),
             moment,
@@ -43,9 +50,7 @@ impl<'a> Draft<'a> {
             gone: Vec::new(),
             events: Vec::new(),
             drawn: 0,
-        };
-        settle::run(&mut draft);
-        draft
+        }
     }
 
     /// Ends the same way, and hands out what changed: what left the lock first, so that a session is ended before

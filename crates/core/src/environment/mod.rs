@@ -19,6 +19,7 @@ mod lock;
 mod moves;
 pub mod queue;
 pub mod release;
+pub mod restored;
 mod settle;
 mod state;
 mod telling;

@@ -141,16 +141,19 @@ pub enum EndReason {
     Overridden,
     Expired,
     Idle,
+    /// The database is an older copy.
+    Restored,
 }
 
 impl EndReason {
-    pub const ALL: [EndReason; 6] = [
+    pub const ALL: [EndReason; 7] = [
         EndReason::Released,
         EndReason::HandedOver,
         EndReason::EnvironmentDeleted,
         EndReason::Overridden,
         EndReason::Expired,
         EndReason::Idle,
+        EndReason::Restored,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -161,6 +164,7 @@ impl EndReason {
             EndReason::Overridden => "overridden",
             EndReason::Expired => "expired",
             EndReason::Idle => "idle",
+            EndReason::Restored => "restored",
         }
     }
 }
@@ -249,6 +253,8 @@ pub enum TicketCause {
     /// Its owner may no longer claim, or its token was revoked.
     Revoked,
     EnvironmentDeleted,
+    /// The database is an older copy.
+    Restored,
 }
 
 impl TicketCause {
@@ -257,6 +263,7 @@ impl TicketCause {
             TicketCause::Requested => "requested",
             TicketCause::Revoked => "revoked",
             TicketCause::EnvironmentDeleted => "environment_deleted",
+            TicketCause::Restored => "restored",
         }
     }
 }
@@ -286,9 +293,12 @@ impl Session {
     pub fn status(&self) -> SessionStatus {
         match self.end.as_ref().map(|end| end.reason) {
             None => SessionStatus::Active,
-            Some(EndReason::Released | EndReason::HandedOver | EndReason::EnvironmentDeleted) => {
-                SessionStatus::Released
-            }
+            Some(
+                EndReason::Released
+                | EndReason::HandedOver
+                | EndReason::EnvironmentDeleted
+                | EndReason::Restored,
+            ) => SessionStatus::Released,
             Some(EndReason::Overridden) => SessionStatus::Overridden,
             Some(EndReason::Expired | EndReason::Idle) => SessionStatus::Expired,
         }

@@ -53,6 +53,11 @@ pub(crate) fn choose(sandbox: Sandbox) -> Result<Level, StartError> {
     }
 }
 
+/// How far steps would be kept apart on this machine.
+pub fn isolation_here(sandbox: Sandbox) -> Result<Isolation, StartError> {
+    choose(sandbox).map(|level| level.isolation())
+}
+
 impl Level {
     pub(crate) fn isolation(&self) -> Isolation {
         match self {

@@ -87,10 +87,12 @@ use crate::limits::{
     TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX,
 };
 use crate::logs::LogStore;
+use crate::metrics::Requests;
 use crate::notify::Notify;
 use crate::rate::Rates;
 use crate::registries::{Builder, Registries};
 use crate::streams::Streams;
+use crate::tls::Tls;
 use crate::vault::Vault;
 use crate::work::{Lead, Syncs};
 
@@ -124,8 +126,11 @@ pub struct App {
     pub(crate) notify: Notify,
     /// Looks into failures.
     pub(crate) analyses: Analyses,
+    /// For whoever measures.
+    pub(crate) requests: Requests,
     /// Whether this server does the background work.
     pub(crate) lead: Lead,
+    tls: Option<Arc<Tls>>,
     /// How far what is deployed is behind.
     behind: deployed::Behind,
     /// Cancelled when the server stops: streams and background work end on it.
@@ -168,7 +173,9 @@ impl App {
             fixes: Fixes::default(),
             notify,
             analyses: Analyses::default(),
+            requests: Requests::default(),
             lead: Lead::default(),
+            tls: None,
             behind: deployed::Behind::default(),
             shutdown,
         }
@@ -184,6 +191,16 @@ impl App {
     #[must_use]
     pub fn stopped_by(self, shutdown: CancellationToken) -> Self {
         Self { shutdown, ..self }
+    }
+
+    /// Connections are encrypted by this server itself.
+    #[must_use]
+    pub fn with_tls(self, tls: Arc<Tls>) -> Self {
+        Self { tls: Some(tls), ..self }
+    }
+
+    pub fn tls(&self) -> Option<&Arc<Tls>> {
+        self.tls.as_ref()
     }
 
     pub fn store(&self) -> &Store {

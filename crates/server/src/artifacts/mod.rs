@@ -129,6 +129,11 @@ impl Artifacts {
         }
     }
 
+    /// Whether it is there, and what its name says.
+    pub fn check(&self, org: OrgId, digest: &str) -> Result<(), ArtifactError> {
+        unpack::check(self, &self.packed(org, digest)?, digest)
+    }
+
     /// The archive as it lies here.
     pub fn packed(&self, org: OrgId, digest: &str) -> Result<File, ArtifactError> {
         File::open(self.place(org, digest)?).map_err(|error| match error.kind() {

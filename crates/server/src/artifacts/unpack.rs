@@ -34,12 +34,26 @@ pub(super) fn unpack(
     // What follows the end of the archive is of no use, but it is part of the digest.
     let rest = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
     rest.map_err(|error| source.explain(error))?;
-    let found = source.digest.finish();
+    has_digest(source.digest, digest)
+}
+
+/// Reads the whole archive, and leaves it where it is.
+pub(super) fn check(artifacts: &Artifacts, file: &File, digest: &str) -> Result<(), ArtifactError> {
+    let mut unpacker = zstd::Decoder::new(file)?;
+    unpacker.window_log_max(WINDOW_LOG_MAX)?;
+    let mut source = Hashing { digest: Context::new(&SHA256), from: unpacker, left: artifacts.bytes_max };
+    let read = io::copy(&mut source, &mut io::sink()).map_err(ArtifactError::from);
+    read.map_err(|error| source.explain(error))?;
+    has_digest(source.digest, digest)
+}
+
+fn has_digest(found: Context, digest: &str) -> Result<(), ArtifactError> {
+    let found = found.finish();
     let found = found.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"));
-    if found != digest {
-        return Err(ArtifactError::Corrupt("it has another digest"));
+    match found == digest {
+        true => Ok(()),
+        false => Err(ArtifactError::Corrupt("it has another digest")),
     }
-    Ok(())
 }
 
 /// An archive that a runner has sent: it has no digest yet.

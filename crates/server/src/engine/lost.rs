@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use berth_core::run::Outcome;
-use berth_store::Context;
 use berth_store::query::runs::{self, Live};
+use berth_store::{Context, Store};
 
 use super::EMBEDDED;
+use super::plans::Plans;
 use super::report::{Named, told};
 use super::whole::Whole;
 use crate::app::App;
@@ -20,6 +21,9 @@ use crate::logs::{LogKey, LogStream};
 
 /// Attempts looked at in one go; more than all the runners of an installation execute.
 pub(super) const LIVE_MAX: i64 = 16_384;
+
+/// Far more than there can be: what comes after is a mistake of ours.
+const LIVE_ALL_MAX: usize = 1_000_000;
 
 /// Between two looks, where all is well; longer ones are times in which nobody could renew.
 const LOOK_GAP_MAX: Duration = Duration::from_secs(5);
@@ -107,6 +111,30 @@ pub(super) async fn report_ended(app: &App, lost: Live, outcome: Outcome) -> Res
     app.engine.late.forget(app, &key);
     app.nudge();
     Ok(())
+}
+
+/// Nobody knows any more how far the attempts came that are under way: the records are older than they are. Answers how many
+/// there were.
+pub(crate) fn end_all(store: &Store) -> Result<usize, AppError> {
+    let (plans, mut ended) = (Plans::default(), 0);
+    loop {
+        let live = store.read_blocking(None, |db| Ok::<_, AppError>(runs::live(db, LIVE_MAX)?))?;
+        if live.is_empty() {
+            return Ok(ended);
+        }
+        for attempt in live {
+            let (plans, deployment, named) = (plans.clone(), attempt.deployment, Named::from(attempt));
+            store.transact_blocking(Context::system(Some(named.org)), move |tx| {
+                let whole = Whole::load(tx, &plans, deployment)?;
+                let mut whole = whole.ok_or_else(|| AppError::bug("an attempt without a run"))?;
+                told(tx, &mut whole, &named, Outcome::Lost).map(drop)
+            })?;
+            ended += 1;
+        }
+        if ended > LIVE_ALL_MAX {
+            return Err(AppError::bug("attempts that were ended are still under way"));
+        }
+    }
 }
 
 #[cfg(test)]

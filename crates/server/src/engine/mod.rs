@@ -26,7 +26,7 @@ mod window;
 pub(crate) use begin::{begin_rollouts, begin_startable};
 pub(crate) use grant::is_for;
 pub use link::Embedded;
-pub(crate) use lost::{Watches, reap};
+pub(crate) use lost::{Watches, end_all, reap};
 pub(crate) use people::voter;
 pub(crate) use plans::Plans;
 pub(crate) use remote::{Far, Left, RunnerCaller};

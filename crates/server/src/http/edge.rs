@@ -6,10 +6,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
+use axum::{Router, middleware};
 use berth_api::problem::{Code, Problem};
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -26,6 +26,7 @@ use crate::credential::random_base62;
 use crate::credential::token::looks_like_token;
 use crate::error::AppError;
 use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, TRANSFER_MAX, URI_BYTES_MAX};
+use crate::metrics::Matched;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
@@ -49,6 +50,7 @@ pub struct Edge {
 impl Edge {
     pub fn new(app: Arc<App>) -> Self {
         let (router, table, _) = router::build(&app);
+        let router = router.layer(middleware::from_fn(Matched::note));
         Self { app, router, table }
     }
 
@@ -77,7 +79,9 @@ impl Edge {
                 self.route(request).instrument(tracing::info_span!("request", id)).await
             }
         };
+        let route = response.extensions().get::<Matched>().cloned();
         let response = self.finish(response, &asked, &id);
+        self.app.requests.note(&asked.method, route.as_ref(), response.status(), started.elapsed());
         let (status, ms) =
             (response.status().as_u16(), u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
         // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.

@@ -13,6 +13,7 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{DataKeyId, OrgId, WebhookId};
 use berth_core::secret::Secret;
+use berth_store::query::{self, everywhere, secrets};
 use berth_store::records::key::{self, DataKey, Wrapped};
 use berth_store::records::secret::{self, Sealed};
 use berth_store::records::webhook::SigningSecret;
@@ -88,6 +89,9 @@ impl Roots {
         root.unwrap(&wrapped.bytes, bound_to)
     }
 }
+
+/// Looked at by [`Vault::check_sample`].
+const SAMPLED_PER_ORGANIZATION: i64 = 20;
 
 const INSTANCE_KEY: &[&str] = &["berth instance key"];
 
@@ -177,6 +181,39 @@ impl Vault {
         self.open_value(tx, org, secret, version)
     }
 
+    /// Opens some of the values, to see that they do: the newest of each of the first secrets of every organization. Says
+    /// how many; nothing of them leaves the vault.
+    pub fn check_sample(&self, store: &Store) -> Result<usize, KeyError> {
+        let mut opened = 0;
+        let mut after = None;
+        loop {
+            let page = store
+                .read_blocking(None, move |db| Ok::<_, KeyError>(everywhere::organizations(db, after)?))?;
+            let Some((last, _)) = page.last() else { return Ok(opened) };
+            after = Some(*last);
+            for (org, _) in page {
+                let listed = store.read_blocking(Some(org), move |db| {
+                    let listed = secrets::list(db, &query::From::Offset(0), SAMPLED_PER_ORGANIZATION)?
+                        .items
+                        .into_iter();
+                    let sealed = |secret: Secret| {
+                        let sealed =
+                            secret::value(db, secret.id, secret.version)?.ok_or(KeyError::Damaged)?;
+                        let key = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
+                        Ok((secret, sealed, key))
+                    };
+                    listed.map(sealed).collect::<Result<Vec<_>, KeyError>>()
+                })?;
+                for (secret, sealed, key) in listed {
+                    let bound_to = place(org, &secret, secret.version, sealed.key);
+                    let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+                    root::open(&self.data_key(org, &key)?, &sealed.bytes, &parts)?;
+                    opened += 1;
+                }
+            }
+        }
+    }
+
     /// Stays in the vault: whoever hands it out records that.
     fn open_value(
         &self,
@@ -208,6 +245,11 @@ impl Vault {
         key::insert(tx, &DataKey { id, wrapped })?;
         Ok((id, bytes))
     }
+}
+
+/// Which key a file holds; refused where a server would refuse it.
+pub fn root_key_id(path: &Path) -> Result<String, KeyError> {
+    RootKey::load(path).map(|key| key.id)
 }
 
 /// What a value is bound to.

@@ -32,6 +32,12 @@ impl Default for Lead {
     }
 }
 
+impl Lead {
+    pub(crate) fn leads(&self) -> bool {
+        *self.0.borrow()
+    }
+}
+
 /// Runs until the server stops.
 pub(super) async fn leads(app: Arc<App>) {
     if !app.store.is_shared() {

@@ -4,12 +4,14 @@
 
 mod expire;
 mod lead;
+mod retention;
 mod seal;
 mod sweep;
 mod sync;
 
 pub use crate::fixes::ends::notice_fix_ends;
 pub(crate) use lead::Lead;
+pub use retention::retain;
 pub use sweep::sweep;
 pub(crate) use sync::{Syncs, credential};
 
@@ -48,6 +50,7 @@ pub async fn run(app: Arc<App>) {
         keep_on("other logs", &app, other_logs),
         keep_on("seal logs", &app, seal::seals),
         while_leading("sweep", &app, sweeps),
+        while_leading("retention", &app, retention::retains),
         while_leading("expire", &app, expiries),
         while_leading("stop", &app, stops),
         while_leading("begin", &app, begins),

@@ -30,6 +30,8 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 12, name: "fix_ends", text: include_str!("0012_fix_ends.sql") },
     Migration { number: 13, name: "runners", text: include_str!("0013_runners.sql") },
     Migration { number: 14, name: "leases", text: include_str!("0014_leases.sql") },
+    Migration { number: 15, name: "incarnations", text: include_str!("0015_incarnations.sql") },
+    Migration { number: 16, name: "retention", text: include_str!("0016_retention.sql") },
     Migration { number: 17, name: "timeline", text: include_str!("0017_timeline.sql") },
 ];
 

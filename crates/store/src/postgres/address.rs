@@ -184,7 +184,7 @@ impl Drop for Greeting {
 }
 
 /// An error with what is behind it: the driver's own texts leave that out.
-pub(super) fn told(error: &::postgres::Error) -> String {
+pub(crate) fn told(error: &::postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {

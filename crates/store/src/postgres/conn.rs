@@ -19,7 +19,7 @@ use crate::value::{Row, Value};
 /// Rows that several organizations share: two of them may want the same new one at once.
 const SHARED_TABLES: &[&str] = &["users", "organizations"];
 
-pub(super) struct PgConn {
+pub(crate) struct PgConn {
     client: Client,
     purpose: Purpose,
     warned: Arc<AtomicBool>,
@@ -182,7 +182,7 @@ fn read(name: &str, error: &::postgres::Error) -> StoreError {
     }
 }
 
-fn owned(row: &::postgres::Row) -> Result<Row, ::postgres::Error> {
+pub(crate) fn owned(row: &::postgres::Row) -> Result<Row, ::postgres::Error> {
     let value = |(at, column): (usize, &::postgres::Column)| {
         Ok(match *column.type_() {
             Type::INT8 => row.try_get::<_, Option<i64>>(at)?.map_or(Value::Null, Value::Int),

@@ -4,6 +4,7 @@
 mod address;
 mod conn;
 mod epoch;
+mod look;
 mod news;
 mod open;
 mod reader;
@@ -13,10 +14,14 @@ use berth_core::id::OrgId;
 use tokio::sync::watch;
 
 use address::Address;
+pub(crate) use address::told;
+pub(crate) use conn::owned;
+pub(crate) use look::Looker;
 use news::News;
 use reader::Readers;
 use writer::{Place, Writers};
 
+use crate::commits::Counted;
 use crate::error::{OpenError, StoreError};
 use crate::feed::Publisher;
 use crate::job::{Job, Look};
@@ -26,6 +31,13 @@ pub(crate) struct Postgres {
     // Before the news: they end when nobody writes.
     writers: Writers,
     news: News,
+}
+
+/// A connection to a database that was checked and migrated.
+pub(crate) fn opened(url: &str) -> Result<::postgres::Client, OpenError> {
+    let address = Address::parse(url)?;
+    open::open(&address)?;
+    Ok(address.connected(address::Purpose::Write)?.0)
 }
 
 impl Postgres {
@@ -59,6 +71,10 @@ impl Postgres {
     /// Changes when another server has committed something.
     pub(crate) fn nudged(&self) -> watch::Receiver<()> {
         self.news.nudged()
+    }
+
+    pub(crate) fn commits(&self) -> Counted {
+        self.writers.commits()
     }
 
     pub(crate) fn look(&self, look: Look) -> Result<(), StoreError> {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
@@ -18,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::address::{Address, Purpose};
 use super::conn::PgConn;
+use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
 use crate::job::{Answer, Job};
@@ -56,11 +58,12 @@ impl From<Option<OrgId>> for Place {
 pub(super) struct Writers {
     queues: Vec<mpsc::Sender<(Place, Job)>>,
     threads: Vec<JoinHandle<()>>,
+    commits: Arc<Commits>,
 }
 
 impl Writers {
     pub(super) fn start(address: &Address, nudges: &SyncSender<OrgId>) -> Result<Self, StoreError> {
-        let mut writers = Self { queues: Vec::new(), threads: Vec::new() };
+        let mut writers = Self { queues: Vec::new(), threads: Vec::new(), commits: Arc::default() };
         let last = Arc::new(AtomicI64::new(0));
         for number in 0..=WRITERS {
             let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
@@ -70,6 +73,7 @@ impl Writers {
                 last: last.clone(),
                 nudges: nudges.clone(),
                 fail: FailPoint::from_env(),
+                commits: writers.commits.clone(),
             };
             let thread = std::thread::Builder::new()
                 .name(format!("store-writer-{number}"))
@@ -87,6 +91,11 @@ impl Writers {
 
     pub(super) fn send_blocking(&self, place: Place, job: Job) -> Result<(), StoreError> {
         self.queue_of(place).blocking_send((place, job)).map_err(|_| closed())
+    }
+
+    pub(super) fn commits(&self) -> Counted {
+        let waiting = self.queues.iter().map(|queue| queue.max_capacity() - queue.capacity()).sum();
+        self.commits.counted(waiting)
     }
 
     fn queue_of(&self, place: Place) -> &mpsc::Sender<(Place, Job)> {
@@ -125,6 +134,7 @@ struct Writer {
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
     fail: FailPoint,
+    commits: Arc<Commits>,
 }
 
 impl Writer {
@@ -132,7 +142,9 @@ impl Writer {
         let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
         while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
             for (place, jobs) in by_place(batch.drain(..)) {
+                let (count, began) = (jobs.len(), Instant::now());
                 self.commit(place, jobs);
+                self.commits.note(began.elapsed(), count);
             }
         }
     }

@@ -1,9 +1,13 @@
 //! What concerns the whole installation: the epoch of its fences, and a clock that was set.
 
+use berth_core::environment::fence::EPOCH_MAX;
+
 use crate::error::StoreError;
 use crate::sql::{Conn, statements};
+use crate::tx::Tx;
 
 statements! {
+    Instance Upkeep RAISE_EPOCH = "UPDATE instance SET epoch = epoch + $1 WHERE id = 'berth' AND epoch + $1 <= $2";
     Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
     Instance Upkeep PUT_OFF_SESSIONS = "UPDATE sessions SET expires_at = expires_at + $1, active_at = active_at + $1,
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
@@ -18,6 +22,14 @@ pub(crate) fn epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {
     match conn.query(&EPOCH, &[])?.first() {
         Some(row) => row.int(0),
         None => Err(StoreError::Bug("the instance has no row".into())),
+    }
+}
+
+/// Fences that are given from here on are above all that may have been given before.
+pub(crate) fn raise_epoch(tx: &mut Tx<'_>, by: i64) -> Result<(), StoreError> {
+    match tx.execute(&RAISE_EPOCH, &[by.into(), EPOCH_MAX.into()])? {
+        1 => Ok(()),
+        _ => Err(StoreError::Unavailable(format!("the epoch would be above {EPOCH_MAX}, where fences end"))),
     }
 }
 

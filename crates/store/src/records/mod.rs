@@ -17,6 +17,7 @@ pub mod plan;
 pub mod registry;
 pub mod registry_build;
 pub mod repository;
+pub mod retention;
 pub mod rollout;
 pub mod run;
 pub mod runner;

@@ -80,6 +80,7 @@ fn cause(word: &str) -> TicketCause {
     match word {
         "requested" => TicketCause::Requested,
         "revoked" => TicketCause::Revoked,
+        "restored" => TicketCause::Restored,
         _ => TicketCause::EnvironmentDeleted,
     }
 }

@@ -11,7 +11,7 @@ use crate::sql::{self, Conn, Engine, Statement};
 use crate::trail::Heads;
 use crate::value::{Row, Value};
 
-pub(super) struct SqliteConn<'db> {
+pub(crate) struct SqliteConn<'db> {
     pub(super) db: &'db Connection,
     /// The disk failed under a statement; the writer looks here after every job.
     pub(super) broken: Option<StoreError>,
@@ -21,12 +21,12 @@ pub(super) struct SqliteConn<'db> {
 }
 
 impl<'db> SqliteConn<'db> {
-    pub(super) fn on(db: &'db Connection) -> Self {
+    pub(crate) fn on(db: &'db Connection) -> Self {
         Self { db, broken: None, prepared: HashMap::new(), heads: Heads::default() }
     }
 
     /// A word about the transaction itself.
-    pub(super) fn batch(&mut self, text: &'static str) -> Result<(), StoreError> {
+    pub(crate) fn batch(&mut self, text: &'static str) -> Result<(), StoreError> {
         let prepared = match self.prepared.entry(text) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => free.insert(self.db.prepare(text).map_err(StoreError::from)?),
@@ -96,7 +96,7 @@ impl rusqlite::ToSql for Value {
     }
 }
 
-fn owned(value: ValueRef<'_>) -> Value {
+pub(crate) fn owned(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null | ValueRef::Real(_) => Value::Null,
         ValueRef::Integer(number) => Value::Int(number),

@@ -16,7 +16,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub(crate) use clock::{Ahead, Clock, now};
-use conn::SqliteConn;
+pub(crate) use conn::{SqliteConn, owned};
 pub(crate) use reader::Readers;
 pub(crate) use writer::Writer;
 
@@ -61,14 +61,36 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     }
 }
 
-fn applied(db: &Connection) -> rusqlite::Result<Vec<Applied>> {
+/// The mark of the database, if it has one; it must have been migrated.
+pub(crate) fn incarnation(path: &Path) -> Result<Option<String>, StoreError> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let text = "SELECT incarnation FROM instance WHERE id = 'berth'";
+    db.query_row(text, [], |row| row.get(0)).map_err(StoreError::from)
+}
+
+pub(crate) fn set_incarnation(path: &Path, mark: &str) -> Result<(), StoreError> {
+    let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let text = "UPDATE instance SET incarnation = ?1 WHERE id = 'berth'";
+    db.execute(text, [mark]).map(drop).map_err(StoreError::from)
+}
+
+/// A connection that cannot write, beside those of a server that may be running.
+pub(crate) fn connect_read_only(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let db = Connection::open_with_flags(path, flags).map_err(StoreError::from)?;
+    db.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;
+    db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
+    Ok(db)
+}
+
+pub(crate) fn applied(db: &Connection) -> rusqlite::Result<Vec<Applied>> {
     let mut query = db.prepare("SELECT number, name, checksum FROM schema_migrations ORDER BY number")?;
     let rows = query
         .query_map([], |row| Ok(Applied { number: row.get(0)?, name: row.get(1)?, checksum: row.get(2)? }))?;
     rows.collect()
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let db = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
         .map_err(StoreError::from)?;
     db.busy_timeout(BUSY_WAIT).map_err(StoreError::from)?;

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use berth_core::event::Event;
 use berth_core::time::Timestamp;
@@ -14,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
 use super::{Ahead, Clock, SqliteConn, connect};
+use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
 use crate::feed::Publisher;
@@ -33,6 +35,7 @@ const CHECKPOINT_PAGES: i32 = 4_000;
 pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     broken: watch::Receiver<Option<StoreError>>,
+    commits: Arc<Commits>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -49,11 +52,13 @@ impl Writer {
         db.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
+        let commits = Arc::new(Commits::default());
+        let measured = commits.clone();
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&db, Clock::new(ahead), queue, &publisher, &pages, &broke))
+            .spawn(move || run(&db, Clock::new(ahead), queue, &publisher, &pages, &broke, &measured))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
-        Ok(Self { jobs: Some(jobs), broken, thread: Some(thread) })
+        Ok(Self { jobs: Some(jobs), broken, commits, thread: Some(thread) })
     }
 
     pub(crate) async fn send(&self, job: Job) -> Result<(), StoreError> {
@@ -64,6 +69,11 @@ impl Writer {
     pub(crate) fn send_blocking(&self, job: Job) -> Result<(), StoreError> {
         let jobs = self.jobs.as_ref().ok_or_else(closed)?;
         jobs.blocking_send(job).map_err(|_| self.broken.borrow().clone().unwrap_or_else(closed))
+    }
+
+    pub(crate) fn commits(&self) -> Counted {
+        let waiting = self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity());
+        self.commits.counted(waiting)
     }
 
     /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
@@ -93,12 +103,16 @@ fn run(
     publisher: &Publisher,
     pages: &AtomicI32,
     broke: &watch::Sender<Option<StoreError>>,
+    commits: &Commits,
 ) {
     let mut conn = SqliteConn::on(db);
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
-        if let Err(error) = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..), &mut fail) {
+        let (jobs, began) = (batch.len(), Instant::now());
+        let committed = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..), &mut fail);
+        commits.note(began.elapsed(), jobs);
+        if let Err(error) = committed {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
             let _ = broke.send(Some(error));

@@ -93,7 +93,9 @@ fn expected(moves: &Moves<'_>, seen: &Seen<'_>) -> Vec<Told> {
 
 const fn kind_of(reason: EndReason) -> EventKind {
     match reason {
-        EndReason::Released | EndReason::EnvironmentDeleted => EventKind::SessionReleased,
+        EndReason::Released | EndReason::EnvironmentDeleted | EndReason::Restored => {
+            EventKind::SessionReleased
+        }
         EndReason::HandedOver => EventKind::SessionHandedOver,
         EndReason::Overridden => EventKind::SessionOverridden,
         EndReason::Expired | EndReason::Idle => EventKind::SessionExpired,

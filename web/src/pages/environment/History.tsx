@@ -51,6 +51,7 @@ const BULLETS = {
   expired: IconClock,
   idle: IconClock,
   environment_deleted: IconAnchor,
+  restored: IconAnchor,
 };
 
 function Bullet({ entry }: { entry: HistoryEntry }) {
@@ -73,6 +74,8 @@ function ending({ endReason, endedBy, holder }: HistoryEntry): string {
       return "ended after a while without deployments";
     case "environment_deleted":
       return "ended with the environment";
+    case "restored":
+      return "ended when the database was restored";
     default:
       return "holds it now";
   }

@@ -123,6 +123,7 @@ pub(super) fn end_reason(it: EndReason) -> wire_session::EndReason {
         EndReason::Overridden => wire_session::EndReason::Overridden,
         EndReason::Expired => wire_session::EndReason::Expired,
         EndReason::Idle => wire_session::EndReason::Idle,
+        EndReason::Restored => wire_session::EndReason::Restored,
     }
 }
 

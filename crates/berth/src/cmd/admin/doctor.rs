@@ -1,0 +1,208 @@
+//! `berth admin doctor`: is this machine fit to serve, and what is to be done if it is not?
+
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command as Program, ExitCode};
+
+use berth_runner::isolation_here;
+use berth_server::admin::SOCKET;
+use berth_server::vault::root_key_id;
+use berth_store::query::everywhere;
+use serde_json::json;
+
+use super::{Found, Place};
+use crate::embedded;
+use crate::output::Output;
+
+/// Below the one a warning, below the other a failure.
+const FREE_BYTES_WANTED: u64 = 1024 * 1024 * 1024;
+const FREE_BYTES_MIN: u64 = FREE_BYTES_WANTED / 10;
+const GIT_MIN: (u32, u32) = (2, 39);
+/// A clock that is before this was never set: 2025-01-01.
+const CLOCK_MIN_S: i64 = 1_735_689_600;
+/// Events that are so much later than this machine's clock were not written with this time.
+const CLOCK_BEHIND_S_MAX: i64 = 60;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// Print a list of JSON objects
+    #[arg(long)]
+    json: bool,
+}
+
+enum State {
+    Ok,
+    Warn,
+    Fail,
+}
+
+impl State {
+    const fn as_str(&self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Warn => "warn",
+            State::Fail => "fail",
+        }
+    }
+}
+
+struct Check {
+    name: &'static str,
+    state: State,
+    /// What was found, and what to do about it.
+    said: String,
+}
+
+fn ok(name: &'static str, said: impl Into<String>) -> Check {
+    Check { name, state: State::Ok, said: said.into() }
+}
+
+fn warn(name: &'static str, said: impl Into<String>) -> Check {
+    Check { name, state: State::Warn, said: said.into() }
+}
+
+fn fail(name: &'static str, said: impl Into<String>) -> Check {
+    Check { name, state: State::Fail, said: said.into() }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let found = args.place.find()?;
+    let checks = [
+        data_dir(&found),
+        root_key(&found),
+        database(&found),
+        disk(&found),
+        git(),
+        sandbox(&found),
+        clock(&found),
+        port(&found),
+    ];
+    let is_fit = !checks.iter().any(|check| matches!(check.state, State::Fail));
+    let raw =
+        checks.iter().map(|it| json!({"check": it.name, "state": it.state.as_str(), "detail": it.said}));
+    let row = |it: &Check| vec![it.state.as_str().to_owned(), it.name.to_owned(), it.said.clone()];
+    let (raw, rows) = (raw.collect(), checks.iter().map(row).collect());
+    Output::new(args.json).table(&raw, &["state", "check", "detail"], rows, "")?;
+    Ok(if is_fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn data_dir(found: &Found) -> Check {
+    let (name, dir) = ("data directory", &found.data_dir);
+    let Ok(info) = std::fs::metadata(dir) else {
+        return fail(
+            name,
+            format!("{} is not there, or cannot be looked at: run `berth init`", dir.display()),
+        );
+    };
+    if !info.is_dir() {
+        return fail(name, format!("{} is no directory", dir.display()));
+    }
+    let mode = info.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let text = format!("{} may be read by others (mode {mode:o}): run chmod 700 on it", dir.display());
+        return warn(name, text);
+    }
+    let is_running = dir.join(SOCKET).exists();
+    ok(name, format!("{}{}", dir.display(), if is_running { ", a server is running" } else { "" }))
+}
+
+fn root_key(found: &Found) -> Check {
+    let path = found.root_key(None);
+    match root_key_id(&path) {
+        Ok(id) => ok("root key", format!("key {id} at {}; is there a copy elsewhere?", path.display())),
+        Err(error) => fail("root key", error.to_string()),
+    }
+}
+
+fn database(found: &Found) -> Check {
+    let name = "database";
+    let looked = found.read_only().and_then(|mut db| {
+        let epoch = db.read(None, |db| everywhere::epoch(db))?;
+        let version = match found.database {
+            Some(_) => db.sql("SELECT current_setting('server_version')", 1)?,
+            None => db.sql("SELECT sqlite_version()", 1)?,
+        };
+        let version = version.rows.into_iter().flatten().flatten().next().unwrap_or_default();
+        let engine = if found.database.is_some() { "PostgreSQL" } else { "SQLite" };
+        let key = db.read(None, |db| everywhere::root_key(db))?;
+        Ok((format!("{engine} {version}, epoch {epoch}"), key))
+    });
+    match looked {
+        Err(error) => fail(name, format!("{error:#}")),
+        Ok((text, wanted)) => match (wanted, root_key_id(&found.root_key(None))) {
+            (Some(wanted), Ok(id)) if wanted != id => fail(
+                name,
+                format!("{text}; it wants the root key {wanted}, and the one that is there is {id}"),
+            ),
+            _ => ok(name, text),
+        },
+    }
+}
+
+fn disk(found: &Found) -> Check {
+    let name = "disk space";
+    let Ok(info) = rustix::fs::statvfs(&found.data_dir) else {
+        return warn(name, "cannot be looked up");
+    };
+    let free = info.f_bavail * info.f_frsize;
+    let text = format!("{} MiB free", free / (1024 * 1024));
+    match free {
+        ..FREE_BYTES_MIN => fail(name, format!("{text}: make room, or writes are refused soon")),
+        ..FREE_BYTES_WANTED => warn(name, format!("{text}: make room, or shorten `retention`")),
+        _ => ok(name, text),
+    }
+}
+
+fn git() -> Check {
+    let name = "git";
+    let Ok(told) = Program::new("git").arg("--version").output() else {
+        return warn(name, "not in PATH: repositories cannot be synced. Install git 2.39 or newer");
+    };
+    let text = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+    let mut numbers =
+        text.trim_start_matches("git version ").split('.').map_while(|part| part.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) if (major, minor) >= GIT_MIN => ok(name, text),
+        _ => warn(name, format!("{text:?} is too old, or not understood: 2.39 or newer is needed")),
+    }
+}
+
+fn sandbox(found: &Found) -> Check {
+    let name = "sandbox";
+    match isolation_here(embedded::sandbox(found.settings.runner.sandbox)) {
+        Err(error) => fail(name, error.to_string()),
+        Ok(berth_api::runner::Isolation::Process) => warn(
+            name,
+            "none: steps see this machine as the server does. Install bubblewrap, or run steps on other machines",
+        ),
+        Ok(level) => ok(name, format!("{level:?}").to_lowercase()),
+    }
+}
+
+fn clock(found: &Found) -> Check {
+    let (name, now) = ("clock", jiff::Timestamp::now());
+    if now.as_second() < CLOCK_MIN_S {
+        return fail(name, format!("it says {now}: set it, and keep it set (systemd-timesyncd, chrony)"));
+    }
+    let last =
+        found.read_only().ok().and_then(|mut db| db.sql("SELECT MAX(occurred_at) FROM events", 1).ok());
+    let last = last.and_then(|table| table.rows.into_iter().flatten().flatten().next()?.parse::<i64>().ok());
+    let behind = last.map_or(0, |last| last / 1_000_000 - now.as_second());
+    match behind > CLOCK_BEHIND_S_MAX {
+        true => fail(name, format!("it is {behind} s behind the last event in the database: set it")),
+        false => ok(name, now.strftime("%Y-%m-%d %H:%M:%S UTC").to_string()),
+    }
+}
+
+fn port(found: &Found) -> Check {
+    let (name, address) = ("port", found.settings.listen);
+    match TcpListener::bind(address) {
+        Ok(_) => ok(name, format!("{address} is free")),
+        Err(_) if found.data_dir.join(SOCKET).exists() => {
+            ok(name, format!("{address} is in use, by this server it seems"))
+        }
+        Err(error) => warn(name, format!("{address} cannot be used: {error}")),
+    }
+}

@@ -1,0 +1,151 @@
+//! A backup under load is restored to something whole, and what came after it is not forgotten in silence.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::json;
+
+use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
+use crate::client::Api;
+use crate::harness::{DEFINITION, Home, until};
+
+const WRITERS: usize = 4;
+/// Writes seen before and between the backups.
+const WRITES_MIN: usize = 40;
+
+/// Makes pipelines until it is told to stop; counts what was acknowledged.
+fn write(api: &Api, number: usize, stop: &AtomicBool, written: &AtomicUsize) {
+    for round in 0.. {
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let body = json!({ "slug": format!("w{number}-{round}"), "definition": DEFINITION });
+        assert_eq!(api.post(&format!("{ORGANIZATION}/pipelines"), &body).status, 201);
+        written.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn contains(dir: &Path, wanted: &[u8]) -> bool {
+    std::fs::read_dir(dir).expect("a directory").any(|entry| {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            return contains(&path, wanted);
+        }
+        std::fs::read(&path).expect("a file").windows(wanted.len()).any(|part| part == wanted)
+    })
+}
+
+#[test]
+fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
+    let home = Home::on_sqlite();
+    let place = tempfile::tempdir().expect("a directory");
+    let (dir, tar) = (place.path().join("one"), place.path().join("two.tar"));
+    let server = home.serve();
+    make_shop(&server.api);
+    let secret = json!({ "name": "TOKEN", "value": "canary-3f1" });
+    assert_eq!(server.api.post(&format!("{ORGANIZATION}/secrets"), &secret).status, 201);
+    let (session, fence) = claim(&server.api, "qa-1");
+    let done = deploy(&server.api, "qa-1", &session, "aaa1", "succeeded");
+    let (slow, _) = claim(&server.api, "qa-2");
+    let running = deploy(&server.api, "qa-2", &slow, "slow", "running");
+
+    let (stop, written) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for number in 0..WRITERS {
+            let (api, stop, written) = (server.api.clone(), &stop, &written);
+            scope.spawn(move || write(&api, number, stop, written));
+        }
+        for (round, to) in [(1, &dir), (2, &tar)] {
+            until(PATIENCE, "writes", || {
+                (written.load(Ordering::SeqCst) >= WRITES_MIN * round).then_some(())
+            });
+            let made = admin(&["backup", "--json", "--to", text(to)], &home.path()).json();
+            assert_eq!(made["epoch"], 0, "{made}");
+        }
+        until(PATIENCE, "writes", || (written.load(Ordering::SeqCst) >= WRITES_MIN * 3).then_some(()));
+        stop.store(true, Ordering::SeqCst);
+    });
+    // What came after the backup: another holder, and a higher fence.
+    let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
+    assert_eq!(server.api.ask(&server.api.request("DELETE", &path)).status, 200);
+    let (_, later) = claim(&server.api, "qa-1");
+    assert!(later > fence);
+    assert_eq!(admin(&["verify"], &home.path()).code, Some(0), "while the server runs");
+    server.stop();
+
+    let key = std::fs::read(home.path().join("root.key")).expect("the key");
+    assert!(
+        !contains(&dir, &key) && !std::fs::read(&tar).unwrap().windows(32).any(|it| it == key.as_slice())
+    );
+    for (from, to) in [(&dir, "from-dir"), (&tar, "from-tar")] {
+        let restored = place.path().join(to);
+        std::fs::create_dir(&restored).expect("a directory");
+        admin(&["restore", "--from", text(from)], &restored).refused(&["root key", "--root-key-file"]);
+        std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
+        let told = admin(&["restore", "--json", "--from", text(from)], &restored).json();
+        assert_eq!((&told["epoch"], &told["verified"]["problemCount"]), (&json!(16), &json!(0)), "{told}");
+        assert_eq!((&told["sessionsEnded"], &told["attemptsUnknown"]), (&json!(2), &json!(1)), "{told}");
+        assert_eq!(told["secretsOpened"], 1, "{told}");
+        assert!(told["pipelinesStopped"].as_i64().unwrap() > i64::try_from(WRITES_MIN).unwrap(), "{told}");
+        admin(&["restore", "--from", text(from)], &restored).refused(&["is not empty"]);
+
+        let server = serve(&restored, &[], &home.token);
+        let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
+        let ended = server.api.get(&path).json()["data"].clone();
+        assert_eq!(
+            (&ended["status"], &ended["endReason"]),
+            (&json!("released"), &json!("restored")),
+            "{ended}"
+        );
+        let lost = format!("{ORGANIZATION}/deployments/{}", running["id"].as_str().expect("its id"));
+        let lost = server.api.get(&lost).json()["data"].clone();
+        assert_eq!(lost["stages"][0]["steps"][0]["attempts"][0]["status"], "unknown", "{lost}");
+        assert!(log_of(&server.api, &done).contains("it runs"));
+        assert_eq!(server.api.get(SHOP).json()["data"]["status"], "stopped");
+        let (_, new) = claim(&server.api, "qa-1");
+        assert!(new > later, "{new} is not above {later}, which was given after the backup");
+        server.stop();
+        assert_eq!(admin(&["verify"], &restored).code, Some(0));
+    }
+}
+
+#[test]
+fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
+    let home = Home::on_sqlite();
+    let server = home.serve();
+    make_shop(&server.api);
+    let (session, _) = claim(&server.api, "qa-1");
+    deploy(&server.api, "qa-1", &session, "aaa1", "succeeded");
+    server.stop();
+    let place = tempfile::tempdir().expect("a directory");
+    let (dir, restored) = (place.path().join("backup"), place.path().join("restored"));
+    let key = home.path().join("root.key");
+    assert_eq!(admin(&["backup", "--to", text(&dir)], &home.path()).code, Some(0));
+    let restore = |to: &Path| admin(&["restore", "--root-key-file", text(&key), "--from", text(&dir)], to);
+
+    let log = first_file(&dir.join("logs"));
+    let whole = std::fs::read(&log).expect("a log");
+    std::fs::write(&log, [&whole[1..], &whole[..1]].concat()).expect("a change");
+    restore(&restored).refused(&["damaged", "logs/"]);
+    std::fs::write(&log, &whole).expect("the change undone");
+    assert_eq!(restore(&restored).code, Some(0));
+
+    let verify = || admin(&["verify"], &restored);
+    assert_eq!(verify().code, Some(0));
+    let artifact = first_file(&restored.join("artifacts"));
+    std::fs::remove_file(&artifact).expect("an artifact less");
+    let database = rusqlite::Connection::open(restored.join("berth.db")).expect("the database");
+    database.execute("UPDATE events SET kind = 'token_created' WHERE sequence = 2", []).expect("a change");
+    drop(database);
+    let found = verify();
+    assert_eq!(found.code, Some(1), "{found:?}");
+    for words in ["artifact sha256:", "wrong at event 2"] {
+        assert!(found.stdout.contains(words), "{found:?}");
+    }
+}
+
+fn first_file(dir: &Path) -> std::path::PathBuf {
+    let path =
+        std::fs::read_dir(dir).expect("a directory").next().expect("an entry").expect("an entry").path();
+    if path.is_dir() { first_file(&path) } else { path }
+}

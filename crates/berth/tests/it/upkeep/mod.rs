@@ -1,0 +1,83 @@
+//! Looking after an installation: backups while it works, what a restore leaves, files that were copied back, moving to
+//! PostgreSQL, and questions that cannot change anything.
+
+mod backup;
+mod copied;
+mod encrypted;
+mod kept;
+mod measured;
+mod moved;
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::client::Api;
+use crate::harness::{Ran, Server, berth, run, until};
+
+pub(super) const PATIENCE: Duration = Duration::from_secs(40);
+pub(super) const ORGANIZATION: &str = "/api/v1/organizations/acme";
+pub(super) const SHOP: &str = "/api/v1/organizations/acme/pipelines/shop";
+const DEFINITION: &str = "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: staging }]
+  ephemeral_environments:
+    qa-1: {}
+    qa-2: {}
+  steps:
+    - name: Speak
+      type: script
+      params: { run: 'echo it runs; mkdir out; echo built > out/a; [ \"$BERTH_COMMIT\" != slow ] || sleep 600' }
+      artifacts: { made: { path: out } }
+      on_lost: ask
+";
+
+/// `berth admin …` on a data directory.
+pub(super) fn admin(words: &[&str], dir: &Path) -> Ran {
+    run(&[&["admin"], words, &["--data-dir", text(dir)]].concat())
+}
+
+pub(super) fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+pub(super) fn serve(dir: &Path, more: &[&str], token: &str) -> Server {
+    let words = ["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir", text(dir)];
+    Server::start(berth(&[&words, more].concat()).env("BERTH_LOG__LEVEL", "warn"), token)
+}
+
+pub(super) fn make_shop(api: &Api) {
+    let body = json!({ "slug": "shop", "definition": DEFINITION });
+    let made = api.post(&format!("{ORGANIZATION}/pipelines"), &body);
+    assert_eq!(made.status, 201, "{}", made.text());
+}
+
+/// Claims, and gives the session and its fence.
+pub(super) fn claim(api: &Api, environment: &str) -> (String, i64) {
+    let held = api.post(&format!("{SHOP}/ephemeral-environments/{environment}/sessions"), &json!({}));
+    assert_eq!(held.status, 201, "{}", held.text());
+    let told = held.json()["data"].clone();
+    let id = told["sessionId"].as_str().expect("a session").to_owned();
+    (id, told["fence"].as_i64().expect("a fence"))
+}
+
+/// Deploys in a session, and answers the deployment once it is as wanted.
+pub(super) fn deploy(api: &Api, environment: &str, session: &str, commit: &str, status: &str) -> Value {
+    let path = format!("{SHOP}/ephemeral-environments/{environment}/sessions/{session}/deploy");
+    let asked = api.post(&path, &json!({ "commitId": commit }));
+    assert_eq!(asked.status, 202, "{}", asked.text());
+    let id = asked.json()["data"]["id"].as_str().expect("its id").to_owned();
+    until(PATIENCE, &format!("deployment that is {status}"), || {
+        let seen = api.get(&format!("{ORGANIZATION}/deployments/{id}")).json()["data"].clone();
+        let step = &seen["stages"][0]["steps"][0]["status"];
+        (seen["status"] == status && (status != "running" || *step == "running")).then_some(seen)
+    })
+}
+
+pub(super) fn log_of(api: &Api, deployment: &Value) -> String {
+    let step = deployment["stages"][0]["steps"][0]["id"].as_str().expect("a step");
+    let id = deployment["id"].as_str().expect("its id");
+    api.get(&format!("{ORGANIZATION}/deployments/{id}/steps/{step}/logs?raw=true")).text()
+}

@@ -1,0 +1,12 @@
+//! What Prometheus is told: how many requests of which kind, how the locks fare, what waits, and how the database does.
+//!
+//! On an address of its own, which is off unless somebody sets it: numbers say how busy others are, and the port people
+//! use is for people. No label holds a name that somebody chose.
+
+mod listen;
+mod requests;
+mod scrape;
+mod text;
+
+pub use listen::serve;
+pub(crate) use requests::{Matched, Requests};

@@ -1,0 +1,110 @@
+//! TLS of the server itself, with files that may be replaced while it runs.
+//!
+//! New files are taken only if they are good: a certificate that cannot be read, or does not belong to its key, leaves the
+//! old one in use, and says so.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use rustls::ServerConfig;
+use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+/// From the first byte to the end of the handshake.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Certificates in one file: its own, and those that lead to a known one.
+const CHAIN_MAX: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("{path} holds no certificates in PEM form: {why}")]
+    Certificate { path: PathBuf, why: String },
+    #[error("{path} holds no private key in PEM form: {why}")]
+    Key { path: PathBuf, why: String },
+    #[error("the certificate and the key cannot be used: {0}. Do they belong together?")]
+    Unfit(#[from] rustls::Error),
+}
+
+/// When to look at the files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reload {
+    Asked,
+    IfChanged,
+}
+
+pub struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    config: Arc<ServerConfig>,
+    /// When the files had changed, as they were looked at last.
+    seen: Seen,
+}
+
+type Seen = [Option<SystemTime>; 2];
+
+impl Tls {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        // Before they are read: a change meanwhile is noticed at the next look.
+        let seen = seen(certificate, key);
+        let config = Arc::new(read(certificate, key)?);
+        let current = Mutex::new(Current { config, seen });
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), current })
+    }
+
+    /// Takes new files, if they are good. Connections that are open keep what they have.
+    pub fn reload(&self, when: Reload) {
+        let seen = seen(&self.certificate, &self.key);
+        let before = self.current.lock().unwrap_or_else(PoisonError::into_inner).seen;
+        if when == Reload::IfChanged && seen == before {
+            return;
+        }
+        let read = read(&self.certificate, &self.key);
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.seen = seen;
+        match read {
+            Ok(config) => {
+                current.config = Arc::new(config);
+                tracing::info!(certificate = %self.certificate.display(), "the certificate was read anew");
+            }
+            Err(error) => tracing::error!(%error, "the new certificate is not used; the old one stays"),
+        }
+    }
+
+    pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+        let config = self.current.lock().unwrap_or_else(PoisonError::into_inner).config.clone();
+        let handshake = tokio::time::timeout(HANDSHAKE_MAX, TlsAcceptor::from(config).accept(stream)).await;
+        handshake.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+fn seen(certificate: &Path, key: &Path) -> Seen {
+    [certificate, key].map(|path| std::fs::metadata(path).and_then(|info| info.modified()).ok())
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
+    let unreadable = |why: String| TlsError::Certificate { path: certificate.to_owned(), why };
+    let chain = CertificateDer::pem_file_iter(certificate).map_err(|error| unreadable(error.to_string()))?;
+    let chain = chain.take(CHAIN_MAX + 1).collect::<Result<Vec<_>, _>>();
+    let chain = chain.map_err(|error| unreadable(error.to_string()))?;
+    if chain.is_empty() || chain.len() > CHAIN_MAX {
+        return Err(unreadable(format!("it has {} of them, 1 to {CHAIN_MAX} are wanted", chain.len())));
+    }
+    let key = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| TlsError::Key { path: key.to_owned(), why: error.to_string() })?;
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}

@@ -1,0 +1,225 @@
+//! Backup: the database as it is at one moment, then the files it speaks of, then a manifest with all digests.
+//!
+//! In that order: files are only added to, so whatever the copied database says has ended is whole in the files that are
+//! copied after it. The server may run and write meanwhile. The root key is no part of it.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use berth_core::time::Timestamp;
+use berth_store::migrations::MIGRATIONS;
+use berth_store::query::{events, everywhere};
+use berth_store::read_only::ReadOnly;
+
+use super::manifest::{self, ChainHead, FORMAT, FileEntry, Hashing, Manifest};
+use super::{DATABASE, KEPT, UpkeepError, io};
+
+/// Endings of files that are still being made.
+const UNFINISHED: &str = ".part";
+/// Beginnings of names that are nobody's yet.
+const SCRATCH: [&str; 2] = ["part-", "scratch-"];
+/// How deep files lie below the directories that are kept.
+const DEPTH_MAX: usize = 8;
+
+/// Where a backup goes.
+enum Sink {
+    Directory(PathBuf),
+    Tar(Box<tar::Builder<File>>),
+}
+
+/// Which database a data directory belongs to.
+pub enum Database<'a> {
+    Sqlite,
+    /// Its own tools back it up; the files alone are taken.
+    Postgres(&'a str),
+}
+
+/// Makes a backup of a data directory. A name that ends in `.tar` becomes one file, any other a directory.
+pub fn backup(
+    data_dir: &Path,
+    database: &Database<'_>,
+    to: &Path,
+    now: Timestamp,
+) -> Result<Manifest, UpkeepError> {
+    let mut sink = Sink::create(to)?;
+    let mut manifest = Manifest {
+        format: FORMAT,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: "sqlite".into(),
+        created_at: now.to_string(),
+        schema: MIGRATIONS.last().map(|last| last.number),
+        epoch: None,
+        root_key_id: None,
+        heads: Vec::new(),
+        files: Vec::new(),
+    };
+    let mut looked = match database {
+        Database::Sqlite => {
+            let copy = tempfile::Builder::new()
+                .prefix(".berth-backup-")
+                .tempdir_in(parent(to))
+                .map_err(io("cannot write beside", to))?;
+            let copied = copy.path().join(DATABASE);
+            berth_store::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
+            manifest.files.push(sink.put(DATABASE, &copied)?);
+            // What is said about it is said about the copy.
+            let looked = ReadOnly::sqlite(&copied)?;
+            describe(&mut manifest, looked)?;
+            None
+        }
+        Database::Postgres(url) => Some(ReadOnly::postgres(url)?),
+    };
+    if let Some(looked) = looked.take() {
+        manifest.engine = "postgres".into();
+        describe(&mut manifest, looked)?;
+    }
+    for kept in KEPT {
+        put_all(&mut sink, data_dir, Path::new(kept), DEPTH_MAX, &mut manifest.files)?;
+    }
+    sink.finish(&manifest, to)?;
+    Ok(manifest)
+}
+
+fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError> {
+    let (epoch, root_key) =
+        db.read(None, |db| Ok::<_, UpkeepError>((everywhere::epoch(db)?, everywhere::root_key(db)?)))?;
+    (manifest.epoch, manifest.root_key_id) = (Some(epoch), root_key);
+    let mut after = None;
+    loop {
+        let page = db.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
+        let Some((last, _)) = page.last() else { return Ok(()) };
+        after = Some(*last);
+        for (org, slug) in page {
+            let head = db.read(Some(org), |db| Ok::<_, UpkeepError>(events::head(db)?))?;
+            let organization = org.to_string();
+            manifest.heads.push(ChainHead { organization, slug, sequence: head.sequence, hash: head.hash });
+        }
+    }
+}
+
+/// Everything below a directory, whatever comes and goes meanwhile.
+fn put_all(
+    sink: &mut Sink,
+    data_dir: &Path,
+    below: &Path,
+    depth: usize,
+    files: &mut Vec<FileEntry>,
+) -> Result<(), UpkeepError> {
+    let dir = data_dir.join(below);
+    let listed = match std::fs::read_dir(&dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(io("cannot read", &dir))?,
+    };
+    let mut names = BTreeSet::new();
+    for entry in listed {
+        names.insert(entry.map_err(io("cannot read", &dir))?.file_name().to_string_lossy().into_owned());
+    }
+    for name in names {
+        let (path, place) = (below.join(&name), dir.join(&name));
+        if SCRATCH.iter().any(|scratch| name.starts_with(scratch)) || name.ends_with(UNFINISHED) {
+            continue;
+        }
+        let is_dir = std::fs::symlink_metadata(&place).map(|found| found.is_dir());
+        match is_dir {
+            Ok(true) if depth > 0 => put_all(sink, data_dir, &path, depth - 1, files)?,
+            Ok(true) => return Err(UpkeepError::Refused(format!("{} is too deep", place.display()))),
+            Ok(false) => files.extend(put_present(sink, data_dir, &path)?),
+            // A log that was sealed since has another name.
+            Err(_) => {
+                let sealed = path.with_file_name(format!("{name}.zst"));
+                let is_there = files.iter().any(|it| Path::new(&it.path) == sealed);
+                files.extend(if is_there { None } else { put_present(sink, data_dir, &sealed)? });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `None`: it has gone.
+fn put_present(sink: &mut Sink, data_dir: &Path, path: &Path) -> Result<Option<FileEntry>, UpkeepError> {
+    let (name, place) = (path.to_string_lossy(), data_dir.join(path));
+    match sink.put(&name, &place) {
+        Ok(entry) => Ok(Some(entry)),
+        Err(UpkeepError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn new_file(path: &Path) -> io::Result<File> {
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
+
+impl Sink {
+    fn create(to: &Path) -> Result<Self, UpkeepError> {
+        if to.extension().is_some_and(|ending| ending == "tar") {
+            let file = new_file(to).map_err(io("cannot make", to))?;
+            return Ok(Sink::Tar(Box::new(tar::Builder::new(file))));
+        }
+        let made = std::fs::DirBuilder::new().mode(0o700).create(to);
+        made.map_err(io("cannot make", to))?;
+        Ok(Sink::Directory(to.to_owned()))
+    }
+
+    /// Copies a file as long as it is now; it may grow meanwhile.
+    fn put(&mut self, name: &str, from: &Path) -> Result<FileEntry, UpkeepError> {
+        let file = File::open(from).map_err(io("cannot read", from))?;
+        let bytes = file.metadata().map_err(io("cannot read", from))?.len();
+        let mut source = Hashing::new(file.take(bytes));
+        match self {
+            Sink::Directory(dir) => {
+                let place = dir.join(name);
+                let above = parent(&place);
+                let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
+                made.map_err(io("cannot make", above))?;
+                let mut into = new_file(&place).map_err(io("cannot make", &place))?;
+                io::copy(&mut source, &mut into).map_err(io("cannot write", &place))?;
+                into.sync_all().map_err(io("cannot write", &place))?;
+            }
+            Sink::Tar(archive) => {
+                let mut header = header(bytes);
+                let put = archive.append_data(&mut header, name, &mut source);
+                put.map_err(io("cannot put into the archive", from))?;
+            }
+        }
+        if source.bytes != bytes {
+            return Err(UpkeepError::Refused(format!("{} became shorter while it was read", from.display())));
+        }
+        Ok(source.entry(name.to_owned()))
+    }
+
+    fn finish(self, manifest: &Manifest, to: &Path) -> Result<(), UpkeepError> {
+        let text = serde_json::to_vec_pretty(manifest)
+            .map_err(|error| UpkeepError::Refused(format!("the manifest cannot be written: {error}")))?;
+        let written = || -> io::Result<()> {
+            match self {
+                Sink::Directory(dir) => {
+                    let mut file = new_file(&dir.join(manifest::FILE))?;
+                    file.write_all(&text)?;
+                    file.sync_all()?;
+                    File::open(&dir)?.sync_all()?;
+                }
+                Sink::Tar(mut archive) => {
+                    archive.append_data(&mut header(text.len() as u64), manifest::FILE, text.as_slice())?;
+                    archive.into_inner()?.sync_all()?;
+                }
+            }
+            File::open(parent(to))?.sync_all()
+        };
+        written().map_err(io("cannot write", to))
+    }
+}
+
+fn header(bytes: u64) -> tar::Header {
+    let mut header = tar::Header::new_gnu();
+    header.set_size(bytes);
+    header.set_mode(0o600);
+    header.set_entry_type(tar::EntryType::Regular);
+    header
+}

@@ -1,0 +1,45 @@
+//! Looking after an installation: backups, what a restore brings with it, and whether everything is as it was written.
+
+pub mod backup;
+pub mod manifest;
+pub mod restore;
+mod restored;
+pub mod verify;
+
+pub use restored::{EPOCHS_RAISED, Settled, settle};
+
+/// Directories of the data directory that a backup holds beside the database.
+const KEPT: [&str; 2] = ["logs", "artifacts"];
+/// The database, in a backup and in the directory.
+const DATABASE: &str = "berth.db";
+
+#[derive(Debug, thiserror::Error)]
+pub enum UpkeepError {
+    #[error("{0}")]
+    Refused(String),
+    #[error("{action} {path}: {source}")]
+    Io { action: &'static str, path: String, source: std::io::Error },
+    #[error(transparent)]
+    Open(#[from] berth_store::OpenError),
+    #[error(transparent)]
+    Store(#[from] berth_store::StoreError),
+    #[error(transparent)]
+    Key(#[from] crate::vault::KeyError),
+}
+
+impl From<crate::error::AppError> for UpkeepError {
+    fn from(error: crate::error::AppError) -> Self {
+        match error {
+            crate::error::AppError::Store(error) => error.into(),
+            crate::error::AppError::Fault(text) => Self::Refused(text),
+            crate::error::AppError::Problem(problem) => Self::Refused(problem.detail),
+        }
+    }
+}
+
+fn io<'p>(
+    action: &'static str,
+    path: &'p std::path::Path,
+) -> impl FnOnce(std::io::Error) -> UpkeepError + use<'p> {
+    move |source| UpkeepError::Io { action, path: path.display().to_string(), source }
+}

@@ -1,0 +1,201 @@
+//! Restore: a backup becomes a data directory, only in an empty place, and only whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path, PathBuf};
+
+use berth_core::id::OrgId;
+use berth_store::Store;
+use berth_store::chain::Head;
+use berth_store::data_dir::DataDir;
+use berth_store::read_only::ReadOnly;
+
+use super::manifest::{self, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
+use super::restored::{Settled, settle};
+use super::verify::{Verified, verify};
+use super::{DATABASE, KEPT, UpkeepError, io};
+use crate::vault::{Vault, WhenMissing};
+
+/// Where it lies until it is known to be whole.
+const STAGING: &str = "restoring";
+/// What may lie in the directory before: the key has to come from elsewhere, and the lock of the directory is made first.
+const WELCOME: [&str; 2] = ["root.key", "berth.lock"];
+/// Files of one backup.
+const FILES_MAX: usize = 10_000_000;
+
+#[derive(Debug)]
+pub struct Restored {
+    pub manifest: Manifest,
+    pub settled: Settled,
+    pub verified: Verified,
+    /// Values of secrets that were opened, to see that they do.
+    pub secrets: usize,
+}
+
+/// `key`: where the root key is, which is in no backup.
+pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, UpkeepError> {
+    check_empty(data_dir)?;
+    if !key.is_file() {
+        return Err(UpkeepError::Refused(format!(
+            "there is no root key at {}. It is in no backup: put the copy you kept there (chmod 600), or name it with \
+             --root-key-file.",
+            key.display(),
+        )));
+    }
+    let staging = data_dir.join(STAGING);
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&staging);
+    made.map_err(io("cannot make", &staging))?;
+    let staged = stage(from, &staging);
+    let manifest = match staged {
+        Ok(manifest) => manifest,
+        Err(error) => {
+            let _ = std::fs::remove_dir_all(&staging);
+            return Err(error);
+        }
+    };
+    let dir = DataDir::open(data_dir)?;
+    for name in KEPT.into_iter().chain([DATABASE]) {
+        let (staged, place) = (staging.join(name), data_dir.join(name));
+        match std::fs::rename(&staged, &place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            other => other.map_err(io("cannot move", &staged))?,
+        }
+    }
+    std::fs::remove_dir_all(&staging).map_err(io("cannot remove", &staging))?;
+    // The key and the history first: what was not ours is left as it is.
+    let mut store = Store::adopt_in(&dir)?;
+    let vault = Vault::open(&store, key, WhenMissing::Refuse)?;
+    let secrets = vault.check_sample(&store)?;
+    let verified = verify(&mut ReadOnly::sqlite(&dir.database())?, data_dir, &heads(&manifest))?;
+    let settled = settle(&mut store)?;
+    Ok(Restored { manifest, settled, verified, secrets })
+}
+
+fn heads(manifest: &Manifest) -> BTreeMap<OrgId, Head> {
+    let head = |it: &manifest::ChainHead| {
+        Some((it.organization.parse().ok()?, Head { sequence: it.sequence, hash: it.hash.clone() }))
+    };
+    manifest.heads.iter().filter_map(head).collect()
+}
+
+fn check_empty(data_dir: &Path) -> Result<(), UpkeepError> {
+    let listed = match std::fs::read_dir(data_dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(io("cannot read", data_dir))?,
+    };
+    for entry in listed {
+        let name = entry.map_err(io("cannot read", data_dir))?.file_name();
+        if !WELCOME.iter().any(|welcome| name == *welcome) {
+            return Err(UpkeepError::Refused(format!(
+                "{} is not empty ({} is in it). A backup is restored into an empty directory; only root.key may be there. \
+                 Nothing was changed.",
+                data_dir.display(),
+                name.to_string_lossy(),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Copies everything, and answers the manifest once each file has the digest it should have.
+fn stage(from: &Path, staging: &Path) -> Result<Manifest, UpkeepError> {
+    let mut files = BTreeMap::new();
+    let mut put = |name: &Path, source: &mut dyn Read| -> Result<(), UpkeepError> {
+        let place = place(staging, name)?;
+        let above = place.parent().unwrap_or(staging);
+        let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(above);
+        made.map_err(io("cannot make", above))?;
+        let into = File::options().write(true).create_new(true).mode(0o600).open(&place);
+        let mut into = into.map_err(io("cannot make", &place))?;
+        let mut source = Hashing::new(source);
+        io::copy(&mut source, &mut into).map_err(io("cannot write", &place))?;
+        into.sync_all().map_err(io("cannot write", &place))?;
+        let entry = source.entry(name.to_string_lossy().into_owned());
+        files.insert(entry.path.clone(), entry);
+        match files.len() {
+            0..=FILES_MAX => Ok(()),
+            _ => Err(UpkeepError::Refused(format!("the backup has more than {FILES_MAX} files"))),
+        }
+    };
+    if from.is_dir() {
+        let manifest = read_manifest(&from.join(manifest::FILE))?;
+        for FileEntry { path, .. } in &manifest.files {
+            // The name was written by a program, but it may have been written by another one.
+            let source = place(from, Path::new(path))?;
+            let mut file = File::open(&source).map_err(io("cannot read", &source))?;
+            put(Path::new(path), &mut file)?;
+        }
+        check_files(&manifest, &files)?;
+        return Ok(manifest);
+    }
+    let mut archive = tar::Archive::new(File::open(from).map_err(io("cannot read", from))?);
+    for entry in archive.entries().map_err(io("cannot read", from))? {
+        let mut entry = entry.map_err(io("cannot read", from))?;
+        let name = entry.path().map_err(io("cannot read", from))?.into_owned();
+        if entry.header().entry_type() != tar::EntryType::Regular {
+            let text = format!("{} in the backup is no plain file", name.display());
+            return Err(UpkeepError::Refused(text));
+        }
+        put(&name, &mut entry)?;
+    }
+    let manifest = read_manifest(&staging.join(manifest::FILE))?;
+    files.remove(manifest::FILE);
+    check_files(&manifest, &files)?;
+    Ok(manifest)
+}
+
+/// Only names beneath the directory.
+fn place(dir: &Path, name: &Path) -> Result<PathBuf, UpkeepError> {
+    let is_plain = name.components().all(|part| matches!(part, Component::Normal(_)));
+    if !is_plain || name.as_os_str().is_empty() {
+        return Err(UpkeepError::Refused(format!("{:?} is no name of a file in a backup", name.display())));
+    }
+    Ok(dir.join(name))
+}
+
+fn read_manifest(path: &Path) -> Result<Manifest, UpkeepError> {
+    let text = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let text = "this is no backup, or it was cut short: it has no manifest.json";
+            return Err(UpkeepError::Refused(text.into()));
+        }
+        other => {
+            let mut text = String::new();
+            let file = other.map_err(io("cannot read", path))?;
+            file.take(MANIFEST_BYTES_MAX).read_to_string(&mut text).map_err(io("cannot read", path))?;
+            text
+        }
+    };
+    let manifest: Manifest = serde_json::from_str(&text)
+        .map_err(|error| UpkeepError::Refused(format!("manifest.json cannot be read: {error}")))?;
+    if manifest.format > FORMAT {
+        return Err(UpkeepError::Refused(format!(
+            "the backup was made by berth {}, which is newer than this program. Install that version.",
+            manifest.version,
+        )));
+    }
+    if manifest.engine != "sqlite" {
+        let text = "this backup has the files of an installation on PostgreSQL, and no database. Restore the database \
+                    with PostgreSQL's own tools, copy logs/ and artifacts/ into the data directory, and run `berth admin \
+                    raise-epoch`.";
+        return Err(UpkeepError::Refused(text.into()));
+    }
+    Ok(manifest)
+}
+
+fn check_files(manifest: &Manifest, found: &BTreeMap<String, FileEntry>) -> Result<(), UpkeepError> {
+    for wanted in &manifest.files {
+        if found.get(&wanted.path) != Some(wanted) {
+            return Err(UpkeepError::Refused(format!(
+                "the backup is damaged: {} is missing, or not what was written. Nothing was restored.",
+                wanted.path,
+            )));
+        }
+    }
+    match manifest.files.len() == found.len() {
+        true => Ok(()),
+        false => Err(UpkeepError::Refused("the backup holds files that its manifest does not name".into())),
+    }
+}

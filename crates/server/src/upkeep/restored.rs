@@ -1,0 +1,128 @@
+//! What is so after a restore: the records are older than what really happened since.
+//!
+//! Fences rise above all that may have been given. Nobody holds an environment or waits for one, what ran is unknown, and
+//! nothing begins or is told to anybody outside until a person says so.
+
+use berth_core::environment::restored::restored;
+use berth_core::event::{Actor, EventKind, NewEvent, Subject};
+use berth_core::id::{OrgId, PipelineId, WebhookId};
+use berth_core::name::Reason;
+use berth_core::pipeline::state;
+use berth_core::webhook::{State, Webhook};
+use berth_store::query::everywhere;
+use berth_store::query::webhooks;
+use berth_store::records::{environment, pipeline, webhook};
+use berth_store::{Context, Store};
+
+use crate::engine;
+use crate::error::AppError;
+
+/// By how much the epoch of fences rises: enough to jump over changes made after the backup was taken.
+pub const EPOCHS_RAISED: i64 = 16;
+const WHY: &str = "the database was restored from a backup; look at what really runs, then resume";
+const WEBHOOKS_PAGE: i64 = 200;
+
+/// What was done.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    pub epoch: i64,
+    pub organizations: usize,
+    pub environments: usize,
+    /// Sessions that ended.
+    pub sessions: usize,
+    /// Attempts that nobody knows the end of.
+    pub attempts: usize,
+    pub pipelines: usize,
+    pub webhooks: usize,
+}
+
+/// Once more does no harm: the epoch rises again, and the rest is done already.
+pub fn settle(store: &mut Store) -> Result<Settled, AppError> {
+    store.raise_epoch(EPOCHS_RAISED)?;
+    let store = &*store;
+    let mut settled = Settled { epoch: store.epoch(), ..Settled::default() };
+    let mut after = None;
+    loop {
+        let page =
+            store.read_blocking(None, move |db| Ok::<_, AppError>(everywhere::organizations(db, after)?))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (org, _) in page {
+            settled.organizations += 1;
+            // First nothing new begins.
+            settled.pipelines += stop_pipelines(store, org)?;
+            settled.sessions += free_environments(store, org, &mut settled.environments)?;
+        }
+    }
+    settled.webhooks = silence_webhooks(store)?;
+    settled.attempts = engine::end_all(store)?;
+    Ok(settled)
+}
+
+fn stop_pipelines(store: &Store, org: OrgId) -> Result<usize, AppError> {
+    let (mut stopped, mut after) = (0, None);
+    loop {
+        let page: Vec<PipelineId> = store.read_blocking(Some(org), move |db| {
+            Ok::<_, AppError>(everywhere::active_pipelines(db, after)?)
+        })?;
+        let Some(last) = page.last() else { return Ok(stopped) };
+        after = Some(*last);
+        for id in page {
+            store.transact_blocking(Context::system(Some(org)), move |tx| {
+                let Some(found) = pipeline::by_id(tx, id)? else { return Ok(()) };
+                let why = Reason::parse(WHY).ok();
+                let decision = state::stop(&found, Actor::system(), why, None, tx.now())?;
+                tx.commit(decision).map(drop).map_err(AppError::from)
+            })?;
+            stopped += 1;
+        }
+    }
+}
+
+fn free_environments(store: &Store, org: OrgId, seen: &mut usize) -> Result<usize, AppError> {
+    let (mut ended, mut after) = (0, None);
+    loop {
+        let page = store
+            .read_blocking(Some(org), move |db| Ok::<_, AppError>(everywhere::environments(db, after)?))?;
+        let Some(last) = page.last() else { return Ok(ended) };
+        after = Some(*last);
+        for id in page {
+            *seen += 1;
+            let was_held = store.transact_blocking(Context::system(Some(org)), move |tx| {
+                let Some(lock) = environment::by_id(tx, id)? else { return Ok(false) };
+                let decision = restored(&lock, &tx.moment()?);
+                tx.commit(decision)?;
+                Ok::<_, AppError>(lock.session.is_some())
+            })?;
+            ended += usize::from(was_held);
+        }
+    }
+}
+
+/// Receivers would be told again what they know, and of what was never so.
+fn silence_webhooks(store: &Store) -> Result<usize, AppError> {
+    let (mut silenced, mut after) = (0, String::new());
+    loop {
+        let from = after.clone();
+        let page: Vec<(OrgId, WebhookId)> = store.read_blocking(None, move |db| {
+            Ok::<_, AppError>(webhooks::everywhere(db, &from, WEBHOOKS_PAGE)?)
+        })?;
+        let Some((_, last)) = page.last() else { return Ok(silenced) };
+        after = last.to_string();
+        for (org, id) in page {
+            let was_active = store.transact_blocking(Context::system(Some(org)), move |tx| {
+                let Some(found) = webhook::by_id(tx, id)?.filter(|it| it.state == State::Active) else {
+                    return Ok(false);
+                };
+                let now = tx.now();
+                let state = State::Inactive { since: now, why: Some(WHY.to_owned()) };
+                let next = Webhook { state, version: found.version + 1, updated_at: now, ..found };
+                webhook::put(tx, &next)?;
+                let subject = Subject::new("webhook", next.id, Some(next.name.as_str()));
+                tx.record(NewEvent::new(EventKind::WebhookDeactivated, subject).with("reason", WHY))?;
+                Ok::<_, AppError>(true)
+            })?;
+            silenced += usize::from(was_active);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Verify: is everything as it was written? The file of the database, the history of every organization, every log that
+//! has ended and every artifact somebody speaks of. Nothing is changed, and the server may run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use aws_lc_rs::digest::{Context, SHA256};
+use berth_core::id::OrgId;
+use berth_store::chain::{Head, StoredCheck};
+use berth_store::query::events;
+use berth_store::query::everywhere::{self, Logged};
+use berth_store::read_only::ReadOnly;
+
+use super::UpkeepError;
+use crate::artifacts::Artifacts;
+use crate::logs::{LogError, LogKey, LogStore, LogStream};
+
+/// What is told of one by one; the rest is counted.
+pub const PROBLEMS_SHOWN_MAX: usize = 100;
+const READ_BYTES: usize = 256 * 1024;
+
+#[derive(Debug, Default)]
+pub struct Verified {
+    pub organizations: usize,
+    pub events: i64,
+    pub logs: usize,
+    pub artifacts: usize,
+    /// The first of them, in words.
+    pub problems: Vec<String>,
+    pub problem_count: usize,
+}
+
+impl Verified {
+    fn note(&mut self, problem: String) {
+        self.problem_count += 1;
+        if self.problems.len() < PROBLEMS_SHOWN_MAX {
+            self.problems.push(problem);
+        }
+    }
+}
+
+/// `kept`: where histories ended, as it was written down elsewhere.
+pub fn verify(
+    db: &mut ReadOnly,
+    data_dir: &Path,
+    kept: &BTreeMap<OrgId, Head>,
+) -> Result<Verified, UpkeepError> {
+    let mut found = Verified::default();
+    if let Err(error) = db.check_file() {
+        found.note(error.to_string());
+    }
+    let files = Files {
+        logs: LogStore::shared(data_dir.join("logs")),
+        artifacts: Artifacts::new(data_dir.join("artifacts")),
+    };
+    let (mut after, mut seen) = (None, BTreeSet::new());
+    loop {
+        let page = db.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
+        let Some((last, _)) = page.last() else { break };
+        after = Some(*last);
+        for (org, slug) in page {
+            found.organizations += 1;
+            seen.insert(org);
+            chain(db, org, &slug, kept.get(&org).cloned(), &mut found)?;
+            logs(db, org, &slug, &files, &mut found)?;
+            artifacts(db, org, &slug, &files, &mut found)?;
+        }
+    }
+    for org in kept.keys().filter(|org| !seen.contains(org)) {
+        found.note(format!("the organization {org} is gone"));
+    }
+    Ok(found)
+}
+
+/// Whether a copy has the histories of what it was copied from, whole and the same.
+pub fn verify_chains(copy: &mut ReadOnly, source: &mut ReadOnly) -> Result<Verified, UpkeepError> {
+    let (mut found, mut after) = (Verified::default(), None);
+    loop {
+        let page = source.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
+        let Some((last, _)) = page.last() else { return Ok(found) };
+        after = Some(*last);
+        for (org, slug) in page {
+            found.organizations += 1;
+            let head = source.read(Some(org), |db| Ok::<_, UpkeepError>(events::head(db)?))?;
+            chain(copy, org, &slug, Some(head), &mut found)?;
+        }
+    }
+}
+
+struct Files {
+    logs: LogStore,
+    artifacts: Artifacts,
+}
+
+fn chain(
+    db: &mut ReadOnly,
+    org: OrgId,
+    slug: &str,
+    kept: Option<Head>,
+    found: &mut Verified,
+) -> Result<(), UpkeepError> {
+    let mut check = db.read(Some(org), |db| Ok::<_, UpkeepError>(StoredCheck::begin(db, kept)?))?;
+    while db.read(Some(org), |db| Ok::<_, UpkeepError>(check.page(db)?))? {}
+    let verdict = check.finish();
+    found.events += verdict.checked;
+    if let Some(problem) = verdict.problem {
+        let (at, reason) = (problem.sequence, problem.reason.as_str());
+        found.note(format!("{slug}: the history is wrong at event {at} ({reason}): {}", problem.detail));
+    }
+    Ok(())
+}
+
+fn logs(
+    db: &mut ReadOnly,
+    org: OrgId,
+    slug: &str,
+    files: &Files,
+    found: &mut Verified,
+) -> Result<(), UpkeepError> {
+    let mut after = None;
+    loop {
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(everywhere::logged(db, after)?))?;
+        let Some(last) = page.last() else { return Ok(()) };
+        after = Some(*last);
+        for Logged { deployment, step, attempt } in page {
+            found.logs += 1;
+            let key = LogKey { org, deployment, step, attempt, stream: LogStream::Step };
+            let wrong = match check_log(&files.logs, &key) {
+                Ok(None) => continue,
+                Ok(Some(wrong)) => wrong.to_owned(),
+                Err(error) => error.to_string(),
+            };
+            found.note(format!("{slug}: the log of attempt {attempt} of {step} in {deployment}: {wrong}"));
+        }
+    }
+}
+
+fn check_log(logs: &LogStore, key: &LogKey) -> Result<Option<&'static str>, LogError> {
+    let Some(mut log) = logs.open(key)? else { return Ok(Some("it is not there")) };
+    let (mut digest, mut at) = (Context::new(&SHA256), 0);
+    loop {
+        let bytes = log.read_bytes(at, READ_BYTES)?;
+        if bytes.is_empty() {
+            break;
+        }
+        digest.update(&bytes);
+        at += bytes.len() as u64;
+    }
+    let is_other = |sha256: [u8; 32]| digest.finish().as_ref() != sha256;
+    Ok(log.sealed().and_then(|sealed| is_other(sealed.sha256).then_some("it has another digest")))
+}
+
+fn artifacts(
+    db: &mut ReadOnly,
+    org: OrgId,
+    slug: &str,
+    files: &Files,
+    found: &mut Verified,
+) -> Result<(), UpkeepError> {
+    let mut wanted = BTreeSet::new();
+    let mut after = None;
+    loop {
+        let page =
+            db.read(Some(org), |db| Ok::<_, UpkeepError>(everywhere::left_behind(db, after.as_ref())?))?;
+        let Some(last) = page.last().cloned() else { break };
+        wanted.extend(page.into_iter().flat_map(|it| it.artifacts.into_values()));
+        after = Some(last);
+    }
+    let mut after = None;
+    loop {
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(everywhere::built(db, after.as_ref())?))?;
+        let Some(last) = page.last().cloned() else { break };
+        wanted.extend(page.into_iter().map(|it| it.digest));
+        after = Some(last);
+    }
+    for digest in wanted {
+        found.artifacts += 1;
+        if let Err(error) = files.artifacts.check(org, &digest) {
+            found.note(format!("{slug}: artifact {digest}: {error}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! Everything from SQLite to PostgreSQL, or back: all tables, in one transaction, into an empty database.
+//!
+//! Both have the same tables, made by the same migrations, so that a row is copied as it is. The epoch of fences rises by
+//! one: whatever the old database should still be used for, what the new one gives is above it.
+
+mod pg;
+mod schema;
+
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params_from_iter};
+
+use crate::data_dir::DataDir;
+use crate::error::{OpenError, StoreError};
+use crate::incarnation::MOVED;
+use crate::sqlite;
+use crate::value::Value;
+use pg::Postgres;
+use schema::{Table, tables};
+
+/// Rows written by one statement.
+const BATCH_ROWS: usize = 50;
+/// Made by the migrations themselves, one row.
+const INSTANCE: &str = "instance";
+
+/// Which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    ToPostgres,
+    ToSqlite,
+}
+
+/// Rows of a table, counted on both sides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    pub table: String,
+    pub rows: u64,
+}
+
+/// Copies between the database of a directory and the one at `url`. No server may use either.
+pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied>, OpenError> {
+    sqlite::check_version()?;
+    let path = dir.database();
+    sqlite::migrate(&path, sqlite::now(&sqlite::Ahead::default()))?;
+    let mut postgres = Postgres::open(url)?;
+    let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let tables = tables(&db).map_err(StoreError::from)?;
+    let copied = match direction {
+        Direction::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,
+        Direction::ToSqlite => to_sqlite(&mut postgres, &db, &tables)?,
+    };
+    if direction == Direction::ToPostgres {
+        mark_moved(&path)?;
+    }
+    Ok(copied)
+}
+
+fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<Vec<Copied>, OpenError> {
+    let mut writing = to.begin()?;
+    refuse_filled(tables, |table| writing.count(table), "the PostgreSQL database")?;
+    writing.execute(&format!("DELETE FROM {INSTANCE}"))?;
+    let mut copied = Vec::new();
+    for table in tables {
+        let mut query = db.prepare(&table.select()).map_err(StoreError::from)?;
+        let mut rows = query.query([]).map_err(StoreError::from)?;
+        let mut batch = Vec::new();
+        while let Some(row) = rows.next().map_err(StoreError::from)? {
+            let cell = |at: usize| row.get_ref(at).map(sqlite::owned);
+            let cells = (0..table.columns.len()).map(cell).collect::<Result<Vec<_>, _>>();
+            batch.push(cells.map_err(StoreError::from)?);
+            if batch.len() == BATCH_ROWS {
+                writing.insert(table, &std::mem::take(&mut batch))?;
+            }
+        }
+        writing.insert(table, &batch)?;
+        copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
+    }
+    writing.execute(&new_instance())?;
+    writing.commit()?;
+    Ok(copied)
+}
+
+fn to_sqlite(from: &mut Postgres, db: &Connection, tables: &[Table]) -> Result<Vec<Copied>, OpenError> {
+    let mut reading = from.begin()?;
+    let run = |text: &str| db.execute_batch(text).map_err(StoreError::from);
+    run("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON")?;
+    refuse_filled(tables, |table| count(db, table), "the SQLite database")?;
+    run(&format!("DELETE FROM {INSTANCE}"))?;
+    let mut copied = Vec::new();
+    for table in tables {
+        let mut insert = db.prepare(&table.insert(1, "?")).map_err(StoreError::from)?;
+        reading.each(table, |cells: Vec<Value>| {
+            insert.execute(params_from_iter(&cells)).map(drop).map_err(StoreError::from)
+        })?;
+        copied.push(counted(table, reading.count(table)?, count(db, table)?)?);
+    }
+    run(&new_instance())?;
+    run("COMMIT")?;
+    Ok(copied)
+}
+
+/// Nobody's yet, and above every fence the old one may still give.
+fn new_instance() -> String {
+    format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL")
+}
+
+fn count(db: &Connection, table: &Table) -> Result<u64, StoreError> {
+    let text = format!("SELECT COUNT(*) FROM {}", table.name);
+    let rows: i64 = db.query_row(&text, [], |row| row.get(0)).map_err(StoreError::from)?;
+    Ok(u64::try_from(rows).unwrap_or_default())
+}
+
+fn refuse_filled(
+    tables: &[Table],
+    mut count: impl FnMut(&Table) -> Result<u64, StoreError>,
+    which: &str,
+) -> Result<(), OpenError> {
+    for table in tables.iter().filter(|table| table.name != INSTANCE) {
+        let rows = count(table)?;
+        if rows > 0 {
+            return Err(OpenError::Refused(format!(
+                "{which} is not empty: {} has {rows} rows. Copy into a new and empty database; nothing was changed.",
+                table.name,
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn counted(table: &Table, from: u64, to: u64) -> Result<Copied, OpenError> {
+    match from == to {
+        true => Ok(Copied { table: table.name.clone(), rows: to }),
+        false => Err(OpenError::Refused(format!(
+            "{} has {from} rows here and {to} there; nothing was kept. Is a server still running?",
+            table.name,
+        ))),
+    }
+}
+
+/// The file stays, and is not served by mistake.
+fn mark_moved(path: &Path) -> Result<(), StoreError> {
+    sqlite::set_incarnation(path, MOVED)
+}

@@ -1,0 +1,131 @@
+//! A database file that was copied back by hand is noticed, and not used as if nothing had happened: fences that were
+//! given since the copy was made would be given again.
+//!
+//! At every start the database gets a new mark, and a file beside it the same one. The file names two marks while they are
+//! being changed, so that a crash in between leaves nothing to complain about.
+
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::data_dir::DataDir;
+use crate::error::{OpenError, StoreError};
+use crate::sqlite;
+
+/// Name of the file beside the database.
+pub const FILE: &str = "incarnation";
+/// The mark of a copy made by a backup: no directory has it, so that it is only taken by a restore.
+pub const BACKUP: &str = "backup";
+/// The mark of a database that was copied elsewhere, and is not meant to be used any more.
+pub const MOVED: &str = "moved";
+const RANDOM_BYTES: usize = 16;
+
+/// Refuses a database that this directory did not write last.
+pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
+    let Some(found) = sqlite::incarnation(&dir.database())? else { return Ok(()) };
+    if known(dir)?.contains(&found) {
+        return Ok(());
+    }
+    if found == MOVED {
+        return Err(OpenError::Refused(format!(
+            "{} was copied to PostgreSQL by `berth admin copy`: serve that with --database. To go on with this file all the \
+             same, run `berth admin raise-epoch --data-dir {}`; what happened in the other one is then not known here.",
+            dir.database().display(),
+            dir.path().display(),
+        )));
+    }
+    Err(OpenError::Refused(format!(
+        "{} is not the database that was used last in {}: it was copied here, and what happened since the copy was made is \
+         missing in it. Sessions could be given fences that others have had. To go back to a backup, run `berth admin \
+         restore` into an empty directory. To go on with this file all the same, run `berth admin raise-epoch \
+         --data-dir {}`: sessions end, running steps are called unknown, and pipelines wait to be resumed.",
+        dir.database().display(),
+        dir.path().display(),
+        dir.path().display(),
+    )))
+}
+
+/// From here on the database and the directory belong together, and no earlier copy of it does.
+pub(crate) fn renew(dir: &DataDir) -> Result<(), OpenError> {
+    let before = sqlite::incarnation(&dir.database())?;
+    let next = new_mark()?;
+    write(dir, &before.iter().chain([&next]).map(String::as_str).collect::<Vec<_>>())?;
+    sqlite::set_incarnation(&dir.database(), &next)?;
+    write(dir, &[&next])
+}
+
+fn new_mark() -> Result<String, OpenError> {
+    let mut bytes = [0; RANDOM_BYTES];
+    let drawn = aws_lc_rs::rand::fill(&mut bytes);
+    drawn.map_err(|_| StoreError::Unavailable("the system gave no random bytes".into()))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn path(dir: &DataDir) -> PathBuf {
+    dir.path().join(FILE)
+}
+
+fn known(dir: &DataDir) -> Result<Vec<String>, OpenError> {
+    match std::fs::read_to_string(path(dir)) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(failed("cannot read", &path(dir), error)),
+    }
+}
+
+/// Whole or not at all, and on the disk when this returns.
+fn write(dir: &DataDir, marks: &[&str]) -> Result<(), OpenError> {
+    let (path, draft) = (path(dir), dir.path().join(format!("{FILE}.draft")));
+    let written = || -> std::io::Result<()> {
+        let mut options = File::options();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        marks.iter().try_for_each(|mark| writeln!(file, "{mark}"))?;
+        file.sync_all()?;
+        std::fs::rename(&draft, &path)?;
+        File::open(dir.path())?.sync_all()
+    };
+    written().map_err(|error| failed("cannot write", &path, error))
+}
+
+fn failed(action: &'static str, path: &Path, source: std::io::Error) -> OpenError {
+    OpenError::Io { action, path: path.display().to_string(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Store;
+
+    #[test]
+    fn a_database_of_an_earlier_start_is_refused_and_one_of_the_last_start_is_not() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        drop(Store::open_in(&dir).unwrap());
+        let copy = temp.path().join("copy");
+        std::fs::copy(dir.database(), &copy).unwrap();
+        drop(Store::open_in(&dir).unwrap());
+        drop(Store::open_in(&dir).unwrap());
+        std::fs::copy(&copy, dir.database()).unwrap();
+        let refused = Store::open_in(&dir).err().unwrap().to_string();
+        assert!(refused.contains("raise-epoch"), "{refused}");
+        drop(Store::adopt_in(&dir).unwrap());
+        drop(Store::open_in(&dir).unwrap());
+        std::fs::remove_file(path(&dir)).unwrap();
+        assert!(Store::open_in(&dir).is_err(), "a database alone is a copy");
+    }
+
+    #[test]
+    fn a_crash_between_the_two_is_no_copy() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        drop(Store::open_in(&dir).unwrap());
+        let mark = sqlite::incarnation(&dir.database()).unwrap().unwrap();
+        write(&dir, &[&mark, "next"]).unwrap();
+        check(&dir).unwrap();
+        sqlite::set_incarnation(&dir.database(), "next").unwrap();
+        check(&dir).unwrap();
+        sqlite::set_incarnation(&dir.database(), "other").unwrap();
+        assert!(check(&dir).is_err());
+    }
+}

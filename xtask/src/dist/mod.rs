@@ -1,0 +1,131 @@
+//! `cargo xtask dist`: what is handed out. A release build with the dashboard in it, as a .tar.gz and a .deb, with
+//! completions, manual pages and checksums.
+
+mod deb;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::tool::{Done, cargo, output, root, run};
+use crate::web::{self, NoNode};
+
+const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
+  --binary FILE   package this program instead of building one
+  --to DIR        where everything goes [default: target/dist]";
+
+/// Everything that is packaged, before it is packed.
+pub(super) struct Staged {
+    pub(super) binary: PathBuf,
+    /// With `berth.bash`, `_berth` and `berth.fish`.
+    pub(super) completions: PathBuf,
+    pub(super) man: PathBuf,
+    pub(super) version: String,
+    /// Seconds: of the last commit, so that the same commit gives the same archive.
+    pub(super) made_at: String,
+}
+
+pub(crate) fn task(args: &[String]) -> Done {
+    let (mut binary, mut to) = (None, root().join("target/dist"));
+    let mut words = args.iter();
+    while let Some(word) = words.next() {
+        match (word.as_str(), words.next()) {
+            ("--binary", Some(path)) => binary = Some(PathBuf::from(path)),
+            ("--to", Some(path)) => to = PathBuf::from(path),
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let binary = match binary {
+        Some(binary) => binary,
+        None => built()?,
+    };
+    let binary = std::path::absolute(&binary).map_err(|error| error.to_string())?;
+    make(&to)?;
+    let staged = stage(&binary, &to)?;
+    let names = [archive(&staged, &to)?, deb::build(&staged, &to)?];
+    sums(&to, &names)?;
+    for name in names.iter().map(String::as_str).chain(["SHA256SUMS"]) {
+        println!("{}", to.join(name).display());
+    }
+    Ok(())
+}
+
+fn built() -> Result<PathBuf, String> {
+    match web::prepare() {
+        Ok(done) => done?,
+        Err(NoNode(why)) => return Err(format!("the dashboard cannot be built: {why}")),
+    }
+    println!("building berth with optimisation, a cold build takes many minutes");
+    run(&mut cargo(["build", "--release", "--locked", "-p", "berth"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    Ok(target.join("release/berth"))
+}
+
+fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
+    let told = output(Command::new(binary).arg("--version")).ok_or("the program does not say its version")?;
+    let version = told.strip_prefix("berth ").ok_or_else(|| format!("{told:?} is no version of berth"))?;
+    let (completions, man) = (to.join("completions"), to.join("man"));
+    for dir in [&completions, &man] {
+        let _ = std::fs::remove_dir_all(dir);
+        make(dir)?;
+    }
+    for (shell, name) in [("bash", "berth.bash"), ("zsh", "_berth"), ("fish", "berth.fish")] {
+        let text = output(Command::new(binary).args(["completion", shell])).ok_or("no completions")?;
+        write(&completions.join(name), &(text + "\n"))?;
+    }
+    run(Command::new(binary).arg("man").arg(&man))?;
+    let made_at = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
+    let made_at = made_at.ok_or("git does not say when the last commit was made")?;
+    Ok(Staged { binary: binary.to_owned(), completions, man, version: version.to_owned(), made_at })
+}
+
+fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
+    let name = format!("berth-{}-linux-{}", staged.version, std::env::consts::ARCH);
+    let dir = to.join(&name);
+    let _ = std::fs::remove_dir_all(&dir);
+    make(&dir.join("packaging"))?;
+    copy(&staged.binary, &dir.join("berth"))?;
+    for file in ["README.md", "LICENSE", "CHANGELOG.md"] {
+        copy(&root().join(file), &dir.join(file))?;
+    }
+    for file in ["berth.service", "berth.sysusers", "berth.toml", "alerts.yaml"] {
+        copy(&root().join("packaging").join(file), &dir.join("packaging").join(file))?;
+    }
+    for (from, name) in [(&staged.completions, "completions"), (&staged.man, "man")] {
+        copy_all(from, &dir.join(name))?;
+    }
+    let file = format!("{name}.tar.gz");
+    let packed = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
+    let mut tar = Command::new("tar");
+    tar.args(packed)
+        .arg(format!("--mtime=@{}", staged.made_at))
+        .arg("-C")
+        .arg(to)
+        .arg("-czf")
+        .arg(to.join(&file));
+    run(tar.arg(&name).env("GZIP", "-n"))?;
+    Ok(file)
+}
+
+fn sums(to: &Path, names: &[String]) -> Done {
+    let told =
+        output(Command::new("sha256sum").args(names).current_dir(to)).ok_or("sha256sum does not answer")?;
+    write(&to.join("SHA256SUMS"), &(told + "\n"))
+}
+
+pub(super) fn make(dir: &Path) -> Done {
+    std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))
+}
+
+pub(super) fn write(path: &Path, text: &str) -> Done {
+    std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+pub(super) fn copy(from: &Path, to: &Path) -> Done {
+    std::fs::copy(from, to).map(drop).map_err(|error| format!("{}: {error}", from.display()))
+}
+
+pub(super) fn copy_all(from: &Path, to: &Path) -> Done {
+    make(to)?;
+    let entries = std::fs::read_dir(from).map_err(|error| format!("{}: {error}", from.display()))?;
+    entries.flatten().try_for_each(|entry| copy(&entry.path(), &to.join(entry.file_name())))
+}

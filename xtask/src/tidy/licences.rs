@@ -1,0 +1,140 @@
+//! Everything that is linked has a licence we may link: those that `deny.toml` allows. This needs no cargo-deny.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::tool::cargo;
+
+/// Exceptions that only add rights.
+const EXCEPTIONS: &[&str] = &["LLVM-exception"];
+
+pub(super) fn check(root: &Path) -> Vec<String> {
+    let Ok(rules) = std::fs::read_to_string(root.join("deny.toml")) else {
+        return vec!["deny.toml: missing; it says which licences may be linked".into()];
+    };
+    let allowed = allowed(&rules);
+    // Of this machine's kind: packages for others may not even be here.
+    let args =
+        ["metadata", "--format-version", "1", "--locked", "--filter-platform", "x86_64-unknown-linux-gnu"];
+    let told = cargo(args).current_dir(root).output();
+    let parsed = told.ok().and_then(|told| serde_json::from_slice::<Value>(&told.stdout).ok());
+    let Some(packages) = parsed.as_ref().and_then(|it| it["packages"].as_array()) else {
+        return vec![
+            "Cargo.lock: `cargo metadata --locked` does not answer; is the lock file up to date?".into(),
+        ];
+    };
+    let mut found = own(root, packages);
+    for package in packages.iter().filter(|package| package["source"].is_string()) {
+        let (name, version) =
+            (package["name"].as_str().unwrap_or(""), package["version"].as_str().unwrap_or(""));
+        match package["license"].as_str() {
+            None => found.push(format!("Cargo.lock: {name} {version} does not say its licence")),
+            Some(licence) if !is_allowed(licence, &allowed) => found.push(format!(
+                "Cargo.lock: {name} {version} is under {licence}, which deny.toml does not allow; use another crate"
+            )),
+            Some(_) => {}
+        }
+    }
+    found
+}
+
+/// What we say about ourselves is what lies in the repository.
+fn own(root: &Path, packages: &[Value]) -> Vec<String> {
+    let text = std::fs::read_to_string(root.join("LICENSE")).unwrap_or_default();
+    let is_apache = text.contains("Apache License") && text.contains("Version 2.0");
+    let ours = packages.iter().filter(|package| package["source"].is_null());
+    let other = ours.filter(|package| package["license"] != "Apache-2.0" || !is_apache);
+    other
+        .map(|package| format!("{}: its licence is not the one in LICENSE, Apache-2.0", package["name"]))
+        .collect()
+}
+
+/// The names between `allow = [` and `]`.
+fn allowed(rules: &str) -> Vec<&str> {
+    let list = rules
+        .split_once("\nallow = [")
+        .and_then(|(_, rest)| rest.split_once("\n]"))
+        .map_or("", |(list, _)| list);
+    let names = list.lines().filter(|line| !line.trim_start().starts_with('#'));
+    names.filter_map(|line| line.trim().strip_prefix('"')?.split('"').next()).collect()
+}
+
+/// An expression of SPDX: `OR` gives a choice, `AND` does not.
+fn is_allowed(expression: &str, allowed: &[&str]) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let mut words = words.as_slice();
+    either(&mut words, allowed) && words.is_empty()
+}
+
+fn either(words: &mut &[&str], allowed: &[&str]) -> bool {
+    let mut is_fine = both(words, allowed);
+    while take(words, "OR") {
+        is_fine |= both(words, allowed);
+    }
+    is_fine
+}
+
+fn both(words: &mut &[&str], allowed: &[&str]) -> bool {
+    let mut is_fine = one(words, allowed);
+    while take(words, "AND") {
+        is_fine &= one(words, allowed);
+    }
+    is_fine
+}
+
+fn one(words: &mut &[&str], allowed: &[&str]) -> bool {
+    if take(words, "(") {
+        let is_fine = either(words, allowed);
+        return take(words, ")") && is_fine;
+    }
+    let Some((name, rest)) = words.split_first() else { return false };
+    *words = rest;
+    let is_fine = allowed.contains(name);
+    if take(words, "WITH") {
+        let Some((exception, rest)) = words.split_first() else { return false };
+        *words = rest;
+        return is_fine && EXCEPTIONS.contains(exception);
+    }
+    is_fine
+}
+
+fn take(words: &mut &[&str], wanted: &str) -> bool {
+    let is_next = words.first() == Some(&wanted);
+    if is_next {
+        *words = &words[1..];
+    }
+    is_next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_expression_is_read_as_spdx_means_it() {
+        let allowed = allowed("x = 1\nallow = [\n  \"MIT\",\n  # why\n  \"Apache-2.0\",\n]\n");
+        assert_eq!(allowed, ["MIT", "Apache-2.0"]);
+        for good in [
+            "MIT",
+            "MIT OR GPL-3.0",
+            "GPL-3.0/MIT",
+            "(MIT OR GPL-3.0) AND Apache-2.0",
+            "Apache-2.0 WITH LLVM-exception OR GPL-2.0",
+        ] {
+            assert!(is_allowed(good, &allowed), "{good}");
+        }
+        for bad in [
+            "GPL-3.0",
+            "MIT AND GPL-3.0",
+            "(MIT",
+            "",
+            "Apache-2.0 WITH Classpath",
+            "MIT MIT",
+            "LGPL-2.1 OR GPL-3.0",
+        ] {
+            assert!(!is_allowed(bad, &allowed), "{bad}");
+        }
+    }
+}
