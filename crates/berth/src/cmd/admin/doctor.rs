@@ -148,10 +148,12 @@ fn disk(found: &Found) -> Check {
     };
     let free = info.f_bavail * info.f_frsize;
     let text = format!("{} MiB free", free / (1024 * 1024));
-    match free {
-        ..FREE_BYTES_MIN => fail(name, format!("{text}: make room, or writes are refused soon")),
-        ..FREE_BYTES_WANTED => warn(name, format!("{text}: make room, or shorten `retention`")),
-        _ => ok(name, text),
+    if free < FREE_BYTES_MIN {
+        fail(name, format!("{text}: make room, or writes are refused soon"))
+    } else if free < FREE_BYTES_WANTED {
+        warn(name, format!("{text}: make room, or set retention.log_days"))
+    } else {
+        ok(name, text)
     }
 }
 
