@@ -97,9 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_rise_from_one() {
-        assert_eq!(MIGRATIONS[0].number, 1);
-        assert!(MIGRATIONS.is_sorted_by(|one, next| one.number < next.number));
+    fn numbers_are_consecutive_from_one() {
+        for (index, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(usize::try_from(migration.number).unwrap(), index + 1);
+        }
     }
 
     #[test]
