@@ -22,11 +22,20 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts `berth serve --demo` on any free port; what it logs goes to this file.
+    /// Starts `berth serve --demo`, in which nothing happens by itself, on any free port; what it logs goes to this file.
     pub(crate) fn start(berth: &Path, log: &Path) -> Result<Self, String> {
         let file = File::create(log).map_err(|error| format!("cannot write {}: {error}", log.display()))?;
         let mut command = Command::new(berth);
-        command.args(["serve", "--demo", "--json", "--listen", "127.0.0.1:0", "--rate-limit", "off"]);
+        command.args([
+            "serve",
+            "--demo",
+            "--bare",
+            "--json",
+            "--listen",
+            "127.0.0.1:0",
+            "--rate-limit",
+            "off",
+        ]);
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_"))
         {
             command.env_remove(name);

@@ -33,6 +33,27 @@ pub struct Me {
     pub organizations: Vec<Organization>,
     /// To be sent as `X-Berth-CSRF` with every change made with the cookie. Null for a token.
     pub csrf_token: Option<String>,
+    /// What only a demo has; null on every other server.
+    #[serde(default)]
+    pub demo: Option<Demo>,
+}
+
+/// A server with throw-away data, to look at.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Demo {
+    pub sites: Vec<DemoSite>,
+}
+
+/// Where what was deployed can be seen.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DemoSite {
+    /// Name of the stage or environment.
+    #[schema(example = "qa-2")]
+    pub place: String,
+    #[schema(example = "http://127.0.0.1:8084")]
+    pub url: String,
 }
 
 impl Replay for Me {

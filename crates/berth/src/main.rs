@@ -35,6 +35,9 @@ enum Command {
     Serve(cmd::serve::Args),
     /// Execute steps on this machine for a server elsewhere
     Runner(cmd::runner::Args),
+    /// A running demo
+    #[command(subcommand)]
+    Demo(cmd::demo::Command),
     /// Look after an installation
     #[command(subcommand)]
     Admin(cmd::admin::Command),
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Init(args) => cmd::init::run(&args),
         Command::Serve(args) => cmd::serve::run(&args),
         Command::Runner(args) => cmd::runner::run(&args),
+        Command::Demo(command) => cmd::demo::run(&command),
         Command::Admin(command) => cmd::admin::run(&command),
         Command::Login(args) => cmd::login::run(&args),
         Command::Logout => cmd::login::log_out(),

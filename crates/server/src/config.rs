@@ -63,6 +63,8 @@ pub struct Config {
     pub webhook_max: Duration,
     /// Events a webhook may be behind before the oldest are dropped.
     pub webhook_behind_max: i64,
+    /// Of a demo: the places that are deployed to, and where each is to be seen.
+    pub demo_sites: Option<Vec<(String, String)>>,
 }
 
 impl Config {
@@ -92,6 +94,7 @@ impl Config {
             forges: Vec::new(),
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,
+            demo_sites: None,
         }
     }
 

@@ -17,7 +17,7 @@ export default async function start() {
   const more = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
   const server = spawn(
     PROGRAM,
-    ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", "--rate-limit", "off", ...more],
+    ["serve", "--demo", "--bare", "--json", "--listen", "127.0.0.1:0", "--rate-limit", "off", ...more],
     {
       stdio: ["ignore", "pipe", "ignore"],
     },

@@ -4,6 +4,7 @@ pub(crate) mod admin;
 pub(crate) mod analyze;
 pub(crate) mod approval;
 mod commit;
+pub(crate) mod demo;
 pub(crate) mod deployment;
 pub(crate) mod env;
 pub(crate) mod event;

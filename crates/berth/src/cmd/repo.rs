@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use berth_api::repository::{Repository, RepositoryNew};
 
 use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
@@ -25,7 +26,7 @@ pub(crate) struct Args {
 enum Command {
     /// Read pipelines from a repository
     Add {
-        /// For example https://git.acme.test/shop.git
+        /// For example https://git.acme.test/shop.git, or a directory of this machine if the server is on it
         url: String,
         /// Name of the secret it is read with
         #[arg(long)]
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let told = match &args.command {
         Command::Add { url, credential, poll, detach } => {
             let body =
-                RepositoryNew { url: url.clone(), credential: credential.clone(), poll_seconds: *poll };
+                RepositoryNew { url: whole(url)?, credential: credential.clone(), poll_seconds: *poll };
             let added = client.post::<Repository>("/repositories", &body)?;
             if *detach { added } else { looked_at(&client, &added)? }
         }
@@ -125,6 +126,16 @@ fn looked_at(client: &Client, asked: &Reply<Repository>) -> anyhow::Result<Reply
         }
         std::thread::sleep(LOOK_AGAIN);
     }
+}
+
+/// The server stands in another directory: one of ours is named by its whole path.
+fn whole(url: &str) -> anyhow::Result<String> {
+    let path = std::path::Path::new(url);
+    if !path.is_dir() {
+        return Ok(url.to_owned());
+    }
+    let whole = path.canonicalize().with_context(|| format!("cannot read {url}"))?;
+    whole.into_os_string().into_string().map_err(|_| anyhow::anyhow!("the path of {url} is not text"))
 }
 
 fn row(it: &Repository) -> Vec<String> {

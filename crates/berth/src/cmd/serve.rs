@@ -1,7 +1,7 @@
 //! `berth serve`: the server, for real or as a demo.
 
-use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -12,21 +12,19 @@ use berth_core::runner::Times;
 use berth_server::admin;
 use berth_server::app::App;
 use berth_server::config::Config;
-use berth_server::credential::Redacted;
-use berth_server::demo::{self, DemoOrganization};
 use berth_server::egress::Allowed;
 use berth_server::forge::ForgeAt;
 use berth_server::metrics;
 use berth_server::serve::serve;
 use berth_server::tls::{Reload, Tls};
 use berth_server::vault::WhenMissing;
-use serde_json::json;
+use clap::ValueEnum as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{open, open_vault, say, told};
+use super::{demo, open, open_vault, say};
 use crate::config::{RunnerSettings, SandboxLevel, Settings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;
@@ -38,58 +36,97 @@ const TLS_LOOK_EVERY: Duration = Duration::from_secs(10);
 pub(crate) struct Args {
     /// Where Berth keeps its data
     #[arg(long, value_name = "DIR", conflicts_with = "demo")]
-    data_dir: Option<PathBuf>,
+    pub(super) data_dir: Option<PathBuf>,
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
+    pub(super) listen: Option<SocketAddr>,
     /// Address of a PostgreSQL database, postgres://user:password@host/name, that servers may share [default: SQLite in the data directory]
     #[arg(long, value_name = "URL")]
-    database: Option<String>,
+    pub(super) database: Option<String>,
     /// How people reach the server, for example https://berth.acme.test
     #[arg(long, value_name = "URL", value_parser = parse_public_url)]
-    public_url: Option<String>,
+    pub(super) public_url: Option<String>,
     /// Run no steps on this machine
     #[arg(long)]
-    no_runner: bool,
+    pub(super) no_runner: bool,
     /// How far steps are kept apart from this machine [default: auto]
     #[arg(long, value_name = "LEVEL")]
-    sandbox: Option<SandboxLevel>,
+    pub(super) sandbox: Option<SandboxLevel>,
     /// Limit the requests of each token: on or off
     #[arg(long, value_name = "on|off", value_parser = ["on", "off"])]
-    rate_limit: Option<String>,
+    pub(super) rate_limit: Option<String>,
     /// File with the root key [default: DIR/root.key]
     #[arg(long, value_name = "FILE")]
-    root_key_file: Option<PathBuf>,
+    pub(super) root_key_file: Option<PathBuf>,
     /// Directory below which repositories on this machine may lie; may be given several times
     #[arg(long, value_name = "DIR")]
-    repository_root: Vec<PathBuf>,
+    pub(super) repository_root: Vec<PathBuf>,
     /// Host of repositories that may be in a private network; may be given several times
     #[arg(long, value_name = "HOST")]
-    repository_host: Vec<String>,
+    pub(super) repository_host: Vec<String>,
     /// Host, address or network (10.0.0.0/8) that webhooks may go to although it is private, also by plain http; may be
     /// given several times
     #[arg(long, value_name = "HOST|CIDR")]
-    egress_allow: Vec<String>,
+    pub(super) egress_allow: Vec<String>,
     /// What a host of repositories is, for fix pull requests: HOST=github, gitlab or gitea, with =URL of its API where it
     /// is not in the usual place; may be given several times
     #[arg(long, value_name = "HOST=FORGE[=URL]")]
-    forge: Vec<String>,
+    pub(super) forge: Vec<String>,
     /// Configuration file
     #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     /// Throw-away data and something to look at; everything is removed at the end
     #[arg(long)]
-    demo: bool,
+    pub(super) demo: bool,
     /// With --demo: print one JSON object
     #[arg(long, requires = "demo")]
-    json: bool,
+    pub(super) json: bool,
+    /// With --demo: organizations and pipelines only, without colleagues, repository and sites
+    #[arg(long, requires = "demo")]
+    pub(super) bare: bool,
+    /// The process of the demo that this server belongs to
+    #[arg(long, hide = true, conflicts_with = "demo")]
+    kept_by: Option<u32>,
+    /// Where a place of the demo is to be seen: NAME=URL
+    #[arg(long, hide = true, requires = "kept_by")]
+    site: Vec<String>,
 }
+
+impl Args {
+    /// What a demo is told and its server has to know.
+    pub(super) fn passed_on(&self) -> Vec<(&'static str, String)> {
+        let path = |path: &PathBuf| path.display().to_string();
+        let sandbox = self.sandbox.and_then(|it| Some(it.to_possible_value()?.get_name().to_owned()));
+        let single = [
+            ("public-url", self.public_url.clone()),
+            ("sandbox", sandbox),
+            ("rate-limit", self.rate_limit.clone()),
+            ("config", self.config.as_ref().map(path)),
+        ];
+        let roots = self.repository_root.iter().map(|it| ("repository-root", path(it)));
+        let hosts = self.repository_host.iter().map(|it| ("repository-host", it.clone()));
+        let allowed = self.egress_allow.iter().map(|it| ("egress-allow", it.clone()));
+        let forges = self.forge.iter().map(|it| ("forge", it.clone()));
+        let single = single.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        single.chain(roots).chain(hosts).chain(allowed).chain(forges).collect()
+    }
+}
+
+/// How soon a server notices that its demo was killed.
+const KEEPER_LOOK_EVERY: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(args.config.as_deref())?;
-    logging::start(&settings.log, args.demo);
+    logging::start(&settings.log, args.demo || args.kept_by.is_some());
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // From here on a signal ends the program in order, also while it is still starting.
+    let stop = stop_on_signal(&runtime)?;
     let database = args.database.as_deref().or(settings.database.as_deref());
     let listen = args.listen.unwrap_or(settings.listen);
+    if args.demo {
+        anyhow::ensure!(database.is_none(), "a demo keeps its data to itself: leave --database away");
+        return demo::keep(args, listen, runtime, &stop);
+    }
     let config = Config {
         public_url: args.public_url.clone().or(settings.public_url),
         trusted_proxies: settings.trusted_proxies,
@@ -102,6 +139,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         runner_times: times(&settings.runner, database.is_some())?,
         metrics_listen: settings.metrics.listen,
         logs_kept: settings.retention.logs_kept(),
+        demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
         ..Config::local(listen)
     };
     let tls = tls(&settings.tls)?;
@@ -109,14 +147,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    // From here on a signal ends the program in order, also while it is still starting.
-    let stop = stop_on_signal(&runtime)?;
-    if args.demo {
-        let temp = tempfile::Builder::new().prefix("berth-demo-").tempdir()?;
-        anyhow::ensure!(database.is_none(), "a demo keeps its data to itself: leave --database away");
-        return run_demo(args, config, &runner, temp.path(), runtime, stop);
-    }
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
     anyhow::ensure!(
         data_dir.is_dir(),
@@ -125,6 +155,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     );
     let (dir, store) = open(data_dir, database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
+    // A demo has made its own, and keeps it with its data.
+    let key = key.filter(|_| args.kept_by.is_none());
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
     let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
@@ -137,10 +169,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .flatten()
         .map(Path::to_owned)
         .collect();
-    listen_and_serve(runtime, app, &runner, &hidden, WhenTaken::Fail, |address| {
+    let listen = if let Some(keeper) = args.kept_by {
+        stop_without(keeper, &runtime, &app.shutdown);
+        Listen::Given
+    } else {
+        Listen::At(listen)
+    };
+    listen_and_serve(runtime, app, &runner, &hidden, listen, |address| {
         let scheme = if tls.is_some() { "https" } else { "http" };
         say(&format!("berth is serving at {scheme}://{address}"))
     })
+}
+
+fn sites(told: &[String]) -> Vec<(String, String)> {
+    let split = |text: &String| text.split_once('=').map(|(place, url)| (place.to_owned(), url.to_owned()));
+    told.iter().filter_map(split).collect()
 }
 
 fn allowed(settings: &[String], args: &[String]) -> anyhow::Result<Vec<Allowed>> {
@@ -161,35 +204,11 @@ fn forges(settings: &[String], args: &[String]) -> anyhow::Result<Vec<ForgeAt>> 
     settings.iter().chain(args).map(parse).collect()
 }
 
-fn run_demo(
-    args: &Args,
-    config: Config,
-    runner: &RunnerSettings,
-    temp: &Path,
-    runtime: Runtime,
-    stop: CancellationToken,
-) -> anyhow::Result<ExitCode> {
-    let (dir, store) = open(temp, None)?;
-    let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
-    let organizations = demo::fill(&store).map_err(told)?;
-    let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
-    let app = App::new(store, vault, config).stopped_by(stop);
-    let when_taken = if args.listen.is_none() { WhenTaken::Move } else { WhenTaken::Fail };
-    listen_and_serve(runtime, app, runner, &[], when_taken, |address| {
-        say(&if args.json {
-            as_json(address, &organizations).to_string()
-        } else {
-            for_people(address, &organizations)
-        })
-    })
-}
-
-/// What to do when the port is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum WhenTaken {
-    Fail,
-    /// Take any other.
-    Move,
+/// Where the server finds its listener.
+pub(super) enum Listen {
+    At(SocketAddr),
+    /// Whoever started it holds it, and goes on holding it when this process is gone.
+    Given,
 }
 
 pub(super) fn listen_and_serve(
@@ -197,15 +216,15 @@ pub(super) fn listen_and_serve(
     app: App,
     runner: &RunnerSettings,
     hidden: &[PathBuf],
-    when_taken: WhenTaken,
+    listen: Listen,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
     let app = Arc::new(embedded::building(app, runner, hidden));
     let code = runtime.block_on(async move {
-        let listener = bind(app.config().listen, when_taken).await?;
+        let listener = bind(listen).await?;
         let runner = embedded::start(&app, runner, hidden)?;
         let metrics = match app.config().metrics_listen {
-            Some(address) => Some(bind(address, WhenTaken::Fail).await?),
+            Some(address) => Some(bind(Listen::At(address)).await?),
             None => None,
         };
         announce(listener.local_addr()?)?;
@@ -237,12 +256,16 @@ pub(super) fn listen_and_serve(
     code
 }
 
-async fn bind(wanted: SocketAddr, when_taken: WhenTaken) -> anyhow::Result<TcpListener> {
-    match TcpListener::bind(wanted).await {
-        Err(error) if when_taken == WhenTaken::Move && error.kind() == ErrorKind::AddrInUse => {
-            Ok(TcpListener::bind((wanted.ip(), 0)).await?)
+async fn bind(listen: Listen) -> anyhow::Result<TcpListener> {
+    match listen {
+        Listen::At(wanted) => {
+            TcpListener::bind(wanted).await.with_context(|| format!("cannot listen on {wanted}"))
         }
-        other => other.with_context(|| format!("cannot listen on {wanted}")),
+        Listen::Given => {
+            let listener = std::net::TcpListener::from(std::io::stdin().as_fd().try_clone_to_owned()?);
+            listener.set_nonblocking(true)?;
+            Ok(TcpListener::from_std(listener)?)
+        }
     }
 }
 
@@ -278,6 +301,19 @@ async fn reload_tls(app: Arc<App>) {
     }
 }
 
+/// The demo that started us, and would stop us, is gone when we have another parent.
+fn stop_without(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
+    let stop = stop.clone();
+    runtime.spawn(async move {
+        let is_there =
+            || rustix::process::getppid().is_some_and(|it| it.as_raw_pid().cast_unsigned() == keeper);
+        while is_there() {
+            tokio::time::sleep(KEEPER_LOOK_EVERY).await;
+        }
+        stop.cancel();
+    });
+}
+
 pub(super) fn stop_on_signal(runtime: &Runtime) -> anyhow::Result<CancellationToken> {
     let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
@@ -292,48 +328,4 @@ pub(super) fn stop_on_signal(runtime: &Runtime) -> anyhow::Result<CancellationTo
         stopping.cancel();
     });
     Ok(stop)
-}
-
-fn as_json(address: SocketAddr, organizations: &[DemoOrganization]) -> serde_json::Value {
-    let organization = |demo: &DemoOrganization| {
-        let created = &demo.created;
-        let pipeline = |pipeline: &berth_core::pipeline::state::Pipeline| {
-            json!({
-                "id": pipeline.id.to_string(),
-                "slug": pipeline.slug.as_str(),
-                "environments": pipeline.outline.environments,
-            })
-        };
-        json!({
-            "id": created.org.id.to_string(),
-            "slug": created.org.slug.as_str(),
-            "email": created.user.email.as_str(),
-            "password": created.password.as_ref().map(Redacted::reveal),
-            "apiToken": created.token.reveal(),
-            "pipelines": demo.pipelines.iter().map(pipeline).collect::<Vec<_>>(),
-        })
-    };
-    json!({
-        "baseUrl": format!("http://{address}/api/v1"),
-        "organizations": organizations.iter().map(organization).collect::<Vec<_>>(),
-    })
-}
-
-fn for_people(address: SocketAddr, organizations: &[DemoOrganization]) -> String {
-    let Some(DemoOrganization { created, .. }) = organizations.first() else { return String::new() };
-    let (org, token) = (&created.org.slug, created.token.reveal());
-    let password = created.password.as_ref().map_or("", Redacted::reveal);
-    format!(
-        "Berth demo at http://{address}\n\n\
-         Login     {}  {password}\n\
-         Token     {token}\n\n\
-         Try:\n  \
-         BASE=http://{address}/api/v1\n  \
-         TOKEN={token}\n  \
-         curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/pipelines\n  \
-         curl -H \"Authorization: Bearer $TOKEN\" -X POST $BASE/organizations/{org}/pipelines/shop/stop\n  \
-         curl -H \"Authorization: Bearer $TOKEN\" $BASE/organizations/{org}/events\n\n\
-         Ctrl-C ends it and removes everything.",
-        created.user.email,
-    )
 }

@@ -131,6 +131,7 @@ impl App {
             },
             organizations: self.organizations_of(who).await?,
             csrf_token,
+            demo: self.config.demo_sites.as_ref().map(|sites| wire::Demo { sites: shown_sites(sites) }),
         })
     }
 
@@ -231,6 +232,10 @@ impl App {
     fn context(&self, who: &Principal) -> Context {
         Context { org: None, actor: who.actor(), request_id: Some(who.request_id.clone()) }
     }
+}
+
+fn shown_sites(sites: &[(String, String)]) -> Vec<wire::DemoSite> {
+    sites.iter().map(|(place, url)| wire::DemoSite { place: place.clone(), url: url.clone() }).collect()
 }
 
 /// When something was last used decides nothing: on a full disk, reads go on without it.

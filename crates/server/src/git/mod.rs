@@ -8,6 +8,7 @@ mod branch;
 mod checkout;
 mod files;
 mod host;
+mod import;
 mod mirror;
 mod process;
 mod remote;
@@ -26,6 +27,7 @@ use crate::limits::GIT_AT_ONCE;
 
 pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, Pushed, Remote};
 pub use files::CommitFiles;
+pub use import::{import, make_bare};
 pub use mirror::{Heads, Mirror};
 pub use process::Live;
 pub use remote::{Access, Credential};

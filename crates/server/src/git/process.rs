@@ -201,6 +201,12 @@ impl<'a> Git<'a> {
         self
     }
 
+    /// What it finds on its standard input.
+    pub(super) fn reading(mut self, file: std::fs::File) -> Self {
+        self.command.stdin(file);
+        self
+    }
+
     pub(super) fn growing(self, growth: Growth) -> Self {
         Self { growth: Some(growth), ..self }
     }

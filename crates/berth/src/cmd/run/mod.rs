@@ -27,7 +27,7 @@ use berth_server::vault::WhenMissing;
 
 use self::source::{Project, Snapshot};
 use super::pipeline::local;
-use super::serve::{WhenTaken, listen_and_serve, stop_on_signal};
+use super::serve::{Listen, listen_and_serve, stop_on_signal};
 use super::{open, open_vault, told};
 use crate::client::{Client, Failure, Login, escaped, exit_code};
 use crate::config::{RunnerSettings, SandboxLevel, Settings};
@@ -147,11 +147,12 @@ fn serve_and(data: &Path, runner: &RunnerSettings, work: Work) -> anyhow::Result
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let created =
         create_organization(&store, Slug::parse(ORGANIZATION)?, Email::parse(OWNER)?).map_err(told)?;
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let config = Config {
         data_dir: dir.path().to_owned(),
         own_dir: dir.own().to_owned(),
         rate_limit: false,
-        ..Config::local(SocketAddr::from(([127, 0, 0, 1], 0)))
+        ..Config::local(listen)
     };
     let app = App::new(store, vault, config).stopped_by(stop.clone());
     let (address, listening) = mpsc::sync_channel::<SocketAddr>(1);
@@ -165,7 +166,7 @@ fn serve_and(data: &Path, runner: &RunnerSettings, work: Work) -> anyhow::Result
         stop.cancel();
     };
     std::thread::Builder::new().name("ask".into()).spawn(asking).context("cannot start a thread")?;
-    listen_and_serve(runtime, app, runner, &[], WhenTaken::Fail, |at| Ok(address.send(at)?))?;
+    listen_and_serve(runtime, app, runner, &[], Listen::At(listen), |at| Ok(address.send(at)?))?;
     ended.try_recv().unwrap_or_else(|_| {
         note("berth: interrupted: everything was stopped, and nothing of it is left");
         Ok(ExitCode::from(exit_code::INTERRUPTED))

@@ -1,5 +1,7 @@
 //! `berth serve --demo`: everything is there at once, and nothing stays.
 
+mod story;
+
 use std::path::Path;
 
 use crate::client::Api;
@@ -80,4 +82,22 @@ fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
         assert!(ran.stdout.contains(word), "{word:?} is not in {}", ran.stdout);
     }
     assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
+}
+
+#[test]
+fn what_a_demo_lacks_is_told() {
+    let temp = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let check = |command: &mut std::process::Command, words: &[&str]| {
+        Process::start(command).wait(STOP_MAX).refused(words);
+    };
+    let demo = || berth(&["serve", "--demo", "--listen"]);
+    check(demo().arg(&address).env("TMPDIR", temp.path()), &[&address, "another program has this port"]);
+    check(demo().arg("127.0.0.1:0").env("TMPDIR", temp.path().join("gone")), &["gone", "set TMPDIR"]);
+    check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["there is no git", "2.39 or newer"]);
+    assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
+    Process::start(&mut berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
+        .wait(STOP_MAX)
+        .refused(&["no demo is running here"]);
 }

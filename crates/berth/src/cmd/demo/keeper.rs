@@ -1,0 +1,212 @@
+//! `berth serve --demo`: keeps a server and the sites it deploys to, starts the server again when it is killed, and leaves
+//! nothing behind.
+
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use berth_server::credential::Redacted;
+use berth_server::demo::{self, Bound, PLACES, Sample, Sites, add_people};
+use berth_server::vault::WhenMissing;
+use rustix::process::Signal;
+use tokio::process::Child;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+use super::known::{Known, PREFIX};
+use super::server::{self, Plan};
+use super::story::{self, Cast};
+use super::words::{self, Facts};
+use crate::client::{Client, Login};
+use crate::cmd::serve;
+use crate::cmd::{open, open_vault, told};
+use crate::output::say;
+
+/// A server that is killed so often has a reason that another start does not mend.
+const RESTARTS_MAX: u32 = 100;
+const READY_MAX: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+pub(crate) fn keep(
+    args: &serve::Args,
+    listen: SocketAddr,
+    runtime: Runtime,
+    stop: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    demo::check_git()?;
+    let temp = tempfile::Builder::new().prefix(PREFIX).tempdir().with_context(|| {
+        let place = std::env::temp_dir();
+        format!("there is no room for the demo's data in {}; set TMPDIR to another place", place.display())
+    })?;
+    let kept = set_up(args, listen, temp.path(), &runtime)
+        .and_then(|(plan, scene)| runtime.block_on(run(args, plan, scene, stop)));
+    // Threads that still talk to the server have nothing to say any more.
+    runtime.shutdown_background();
+    let path = temp.path().to_owned();
+    temp.close().with_context(|| format!("the demo's data could not be removed from {}", path.display()))?;
+    kept
+}
+
+fn set_up(
+    args: &serve::Args,
+    listen: SocketAddr,
+    dir: &Path,
+    runtime: &Runtime,
+) -> anyhow::Result<(Plan, Scene)> {
+    let (listener, moved) = bind(listen, args.listen.is_some())?;
+    let _inside = runtime.enter();
+    let scene = Scene::make(args, listener.local_addr()?, moved, dir);
+    let scene = scene.with_context(|| format!("the demo cannot be set up in {}", dir.display()))?;
+    let addresses = scene.facts.sites.iter().flat_map(|it| it.addresses.iter().map(String::as_str));
+    let places: Vec<_> = PLACES.into_iter().zip(addresses).collect();
+    Ok((Plan::new(args, listener, dir, &places)?, scene))
+}
+
+async fn run(
+    args: &serve::Args,
+    plan: Plan,
+    scene: Scene,
+    stop: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let mut child = plan.start()?;
+    tokio::select! {
+        () = stop.cancelled() => {}
+        ended = child.wait() => return Ok(failed(ended?)),
+        announced = announce(args.json, scene, stop.clone()) => announced?,
+    }
+    kept(&plan, child, stop).await
+}
+
+/// Until somebody stops us, or the server cannot be kept up.
+async fn kept(plan: &Plan, mut child: Child, stop: &CancellationToken) -> anyhow::Result<ExitCode> {
+    for _ in 0..RESTARTS_MAX {
+        let ended = tokio::select! {
+            () = stop.cancelled() => {
+                let ended = server::stop(child).await?;
+                // One that had just begun ends by the signal itself.
+                let is_well = ended.success() || ended.signal() == Some(Signal::TERM.as_raw());
+                return Ok(if is_well { ExitCode::SUCCESS } else { failed(ended) });
+            }
+            ended = child.wait() => ended?,
+        };
+        // Who ends by itself has said why, and would do so again.
+        if ended.signal().is_none() {
+            return Ok(failed(ended));
+        }
+        child = plan.start()?;
+    }
+    anyhow::bail!("the server was killed {RESTARTS_MAX} times; that is enough")
+}
+
+fn failed(ended: std::process::ExitStatus) -> ExitCode {
+    eprintln!("berth: the demo's server ended: {ended}");
+    ExitCode::FAILURE
+}
+
+/// Everything that is there before the server is.
+struct Scene {
+    facts: Facts,
+    /// A bare demo has nobody.
+    actors: Option<(Cast, Sample)>,
+}
+
+impl Scene {
+    fn make(
+        args: &serve::Args,
+        address: SocketAddr,
+        moved: Option<SocketAddr>,
+        dir: &Path,
+    ) -> anyhow::Result<Self> {
+        let (data, store) = open(dir, None)?;
+        open_vault(&store, &data, None, WhenMissing::Create)?;
+        let bound = Bound::next_to(address).context("there are no ports for the demo's sites")?;
+        let program = std::env::current_exe().context("cannot find my own program")?;
+        let definition = demo::shop_definition(&bound.addresses()?, &program.to_string_lossy());
+        let base = format!("http://{}", reached(address));
+        if args.bare {
+            let organizations = demo::fill(&store, Some(definition)).map_err(told)?;
+            return Ok(Self { facts: Facts { base, organizations, sites: None, moved }, actors: None });
+        }
+        let organizations = demo::fill(&store, None).map_err(told)?;
+        let created = &organizations.first().context("the demo has no organization")?.created;
+        let people = add_people(&store, created.org.id, created.user.id).map_err(told)?;
+        let sample = Sample::make(&dir.join("harbour-shop.git"), &definition)?;
+        let login = |token: &Redacted| Login {
+            server: base.clone(),
+            organization: created.org.slug.to_string(),
+            token: token.reveal().to_owned(),
+        };
+        Known::write(dir, login(&created.token))?;
+        let [grace, linus, ci] = people.map(|person| Client::new(login(&person.token)));
+        let cast = Cast { ada: Client::new(login(&created.token)), grace, linus, ci };
+        let (server, email) = (base.clone(), created.user.email.to_string());
+        let password = created.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default();
+        let sign_in = Box::new(move || words::signed_in(&server, &email, &password));
+        let sites = Sites::start(bound, base.clone(), sign_in).context("the demo's sites do not start")?;
+        let facts = Facts { base, organizations, sites: Some(sites), moved };
+        Ok(Self { facts, actors: Some((cast, sample)) })
+    }
+}
+
+/// Says where everything is as soon as the server answers, and then lets people work.
+async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyhow::Result<()> {
+    let (tell, heard) = tokio::sync::oneshot::channel();
+    // A thread of its own, not of the runtime: it waits for answers, and nobody waits for it.
+    std::thread::spawn(move || {
+        let begun = begin(&scene).and_then(|found| {
+            let facts = &scene.facts;
+            say(&if is_json { words::as_json(facts, &found).to_string() } else { words::for_people(facts) })
+        });
+        let is_begun = begun.is_ok();
+        let _ = tell.send(begun);
+        let Scene { facts: Facts { sites: Some(sites), .. }, actors: Some((cast, sample)) } = scene else {
+            return;
+        };
+        if is_begun {
+            story::play(&cast, &sample, &sites, &|text| {
+                if !is_json && !stop.is_cancelled() {
+                    let _ = say(text);
+                }
+            });
+        }
+    });
+    heard.await.context("the demo broke while it started")?
+}
+
+/// Waits for the server; answers the pipelines that came from the repository.
+fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
+    let Scene { facts, actors } = scene;
+    let deadline = Instant::now() + READY_MAX;
+    while !words::is_up(&facts.base) {
+        anyhow::ensure!(Instant::now() < deadline, "the server does not answer at {}", facts.base);
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    match (actors, &facts.sites) {
+        (Some((cast, sample)), Some(sites)) => Ok(vec![story::prepare(cast, sample, sites)?]),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Where it listens, and whether that is not where it was wanted. A port that nobody asked for may be another.
+fn bind(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, Option<SocketAddr>)> {
+    match TcpListener::bind(wanted) {
+        Ok(listener) => Ok((listener, None)),
+        Err(error) if error.kind() == ErrorKind::AddrInUse && !is_asked_for => {
+            Ok((TcpListener::bind((wanted.ip(), 0))?, Some(wanted)))
+        }
+        Err(error) if error.kind() == ErrorKind::AddrInUse => anyhow::bail!(
+            "cannot listen on {wanted}: another program has this port. Leave --listen away, or name another port; 0 picks a free one"
+        ),
+        Err(error) => Err(error).with_context(|| format!("cannot listen on {wanted}")),
+    }
+}
+
+/// Whoever listens everywhere is reached on this machine, too.
+fn reached(address: SocketAddr) -> SocketAddr {
+    let ip = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
+    SocketAddr::new(ip, address.port())
+}

@@ -1,0 +1,79 @@
+//! What a running demo writes down, so that `berth demo` finds it. It lies in the data directory, for one's own eyes.
+
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, test_kill_process};
+use serde::{Deserialize, Serialize};
+
+use crate::client::{Client, Login};
+
+pub(super) const PREFIX: &str = "berth-demo-";
+const FILE: &str = "demo.json";
+/// Demos that are looked at; more are not found on any sane machine.
+const DEMOS_MAX: usize = 100;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Known {
+    /// The process that keeps the server.
+    pub(super) keeper: u32,
+    pub(super) login: Login,
+    #[serde(skip)]
+    dir: PathBuf,
+}
+
+impl Known {
+    pub(super) fn write(dir: &Path, login: Login) -> anyhow::Result<()> {
+        let known = Self { keeper: std::process::id(), login, dir: dir.to_owned() };
+        let path = dir.join(FILE);
+        let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+        let written = file.and_then(|mut file| file.write_all(serde_json::to_string(&known)?.as_bytes()));
+        written.with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The demo that runs for this account, or the one at this address where there are several.
+    pub(super) fn find(address: Option<&str>) -> anyhow::Result<Self> {
+        let temp = std::env::temp_dir();
+        let entries = std::fs::read_dir(&temp).with_context(|| format!("cannot read {}", temp.display()))?;
+        let dirs = entries.flatten().filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX));
+        let mut found: Vec<Self> = dirs.take(DEMOS_MAX).filter_map(|it| Self::read(&it.path())).collect();
+        if let Some(address) = address {
+            found.retain(|it| it.login.server == address.trim_end_matches('/'));
+        }
+        let count = found.len();
+        match (found.pop(), count) {
+            (Some(only), 1) => Ok(only),
+            (None, _) => anyhow::bail!(
+                "no demo is running here; `cargo xtask demo` or `berth serve --demo` starts one"
+            ),
+            _ => {
+                anyhow::bail!("{count} demos are running here; say which with --server http://127.0.0.1:PORT")
+            }
+        }
+    }
+
+    fn read(dir: &Path) -> Option<Self> {
+        let text = std::fs::read_to_string(dir.join(FILE)).ok()?;
+        let known: Self = serde_json::from_str(&text).ok()?;
+        test_kill_process(pid(known.keeper)?).ok()?;
+        Some(Self { dir: dir.to_owned(), ..known })
+    }
+
+    pub(super) fn client(&self) -> Client {
+        Client::new(self.login.clone())
+    }
+
+    /// The process that has the data directory: the server.
+    pub(super) fn server(&self) -> anyhow::Result<Pid> {
+        let path = self.dir.join("berth.lock");
+        let text =
+            std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        text.trim().parse().ok().and_then(pid).context("the demo has no server at the moment; try again")
+    }
+}
+
+fn pid(number: u32) -> Option<Pid> {
+    i32::try_from(number).ok().and_then(Pid::from_raw)
+}

@@ -1,0 +1,46 @@
+//! `berth demo send`: what the sample repository deploys with, so that it needs no other program.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use ureq::Agent;
+
+use crate::output::say;
+
+const SEND_MAX: Duration = Duration::from_secs(10);
+const ANSWER_BYTES_MAX: u64 = 4 * 1024;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The page
+    file: PathBuf,
+    /// The site
+    #[arg(long, value_name = "URL")]
+    to: String,
+    #[arg(long)]
+    commit: String,
+    #[arg(long)]
+    who: String,
+    /// The number of the hold
+    #[arg(long)]
+    fence: Option<u64>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let page = std::fs::read_to_string(&args.file)
+        .with_context(|| format!("cannot read {}", args.file.display()))?;
+    let config =
+        Agent::config_builder().proxy(None).timeout_global(Some(SEND_MAX)).http_status_as_error(false);
+    let agent = Agent::new_with_config(config.build());
+    let mut request = agent.put(&args.to).header("demo-commit", &args.commit).header("demo-who", &args.who);
+    if let Some(fence) = args.fence {
+        request = request.header("demo-fence", fence.to_string());
+    }
+    let mut answer =
+        request.send(page).with_context(|| format!("the site at {} does not answer", args.to))?;
+    let text = answer.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_string()?;
+    say(&format!("{} answered {}: {text}", args.to, answer.status().as_u16()))?;
+    Ok(if answer.status().is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,79 @@
+//! The server of a demo: an ordinary `berth serve` as a process of its own, so that it can be killed and started again.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use crate::cmd::serve;
+
+/// The server promises to end within ten seconds.
+const STOP_MAX: Duration = Duration::from_secs(12);
+
+/// How it is started, the first time and every other.
+pub(super) struct Plan {
+    pub(super) program: std::path::PathBuf,
+    /// Held here as well: nobody else gets the port while the server is gone, and whoever calls meanwhile is answered by
+    /// the next one.
+    pub(super) listener: TcpListener,
+    pub(super) args: Vec<String>,
+}
+
+impl Plan {
+    pub(super) fn new(
+        args: &serve::Args,
+        listener: TcpListener,
+        dir: &Path,
+        sites: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
+        let mut told = vec!["serve".to_owned()];
+        let mut tell = |name: &str, value: String| told.extend([format!("--{name}"), value]);
+        tell("kept-by", std::process::id().to_string());
+        tell("data-dir", dir.display().to_string());
+        tell("listen", listener.local_addr()?.to_string());
+        // The sample repository, and the sites that want to hear of claims, are on this machine.
+        tell("repository-root", dir.display().to_string());
+        tell("egress-allow", "127.0.0.1".to_owned());
+        for (place, url) in sites {
+            tell("site", format!("{place}={url}"));
+        }
+        for (name, value) in args.passed_on() {
+            tell(name, value);
+        }
+        if args.no_runner {
+            told.push("--no-runner".to_owned());
+        }
+        let program = std::env::current_exe().context("cannot find my own program")?;
+        Ok(Self { program, listener, args: told })
+    }
+
+    pub(super) fn start(&self) -> anyhow::Result<Child> {
+        let listener = OwnedFd::from(self.listener.try_clone()?);
+        Command::new(&self.program)
+            .args(&self.args)
+            .stdin(Stdio::from(listener))
+            .stdout(Stdio::null())
+            // Ctrl-C is for us; we tell the server.
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.program.display()))
+    }
+}
+
+/// Asks it to end; kills it if it does not.
+pub(super) async fn stop(mut server: Child) -> anyhow::Result<ExitStatus> {
+    if let Some(pid) = server.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+    if let Ok(ended) = tokio::time::timeout(STOP_MAX, server.wait()).await {
+        return Ok(ended?);
+    }
+    server.kill().await.context("the server cannot be stopped")?;
+    anyhow::bail!("the server did not end within {} s and was killed", STOP_MAX.as_secs())
+}

@@ -1,0 +1,194 @@
+//! The first five minutes, as the README tells them: by the API, by the command line, and at the sites.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{entries, start};
+use crate::client::{Api, Request};
+use crate::harness::{Process, Ran, STOP_MAX, berth, until};
+
+/// Of anything that people or their deployments do.
+const PATIENCE: Duration = Duration::from_secs(100);
+const ACME: &str = "/api/v1/organizations/acme";
+const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";
+
+/// A demo in which everything has happened that happens by itself.
+struct Demo {
+    process: Process,
+    temp: TempDir,
+    told: Value,
+    api: Api,
+}
+
+impl Demo {
+    fn ready() -> Self {
+        let temp = tempfile::tempdir().unwrap();
+        let mut process = start(temp.path(), &["--json", "--rate-limit", "off"]);
+        let told: Value = serde_json::from_str(&process.first_line()).unwrap();
+        let token = told["organizations"][0]["apiToken"].as_str().unwrap().to_owned();
+        let api = Api { address: address(&told["baseUrl"]), token };
+        let demo = Self { process, temp, told, api };
+        let story = address(&demo.told["storyUrl"]);
+        until(PATIENCE, "end of the story", || {
+            let story = Api { address: story, token: String::new() }.get("/story").json();
+            assert_eq!(story["failed"], Value::Null, "{story}");
+            (story["done"] == true).then_some(())
+        });
+        demo
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let answer = self.api.get(&format!("{ACME}{path}"));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.json()["data"].clone()
+    }
+
+    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let bearer = format!("Bearer {}", self.api.token);
+        let request = Request::new("POST", &format!("{ACME}{path}")).header("Authorization", &bearer);
+        let answer = self.api.ask(&request.json(body));
+        (answer.status, answer.json())
+    }
+
+    fn berth(&self, words: &[&str]) -> Ran {
+        let mut command = berth(words);
+        command
+            .env("BERTH_SERVER", format!("http://{}", self.api.address))
+            .env("BERTH_TOKEN", &self.api.token);
+        command.env("XDG_CONFIG_HOME", self.temp.path().join("none")).env("TMPDIR", self.temp.path());
+        let ran = Process::start(&mut command).wait(PATIENCE);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+        ran
+    }
+
+    /// The page of a site, once it has these words.
+    fn site(&self, place: &str, words: &str) -> String {
+        let api = Api { address: address(&self.told["sites"][place]), token: String::new() };
+        until(PATIENCE, &format!("{words:?} at {place}"), || {
+            Some(api.get("/").text()).filter(|page| page.contains(words))
+        })
+    }
+
+    fn newest_push(&self) -> String {
+        let all = self.get("/pipelines/shop/deployments");
+        let newest = all.as_array().unwrap().iter().find(|it| it["trigger"] == "push").unwrap();
+        newest["id"].as_str().unwrap().to_owned()
+    }
+}
+
+fn address(url: &Value) -> std::net::SocketAddr {
+    let bare = url.as_str().unwrap().strip_prefix("http://").unwrap();
+    bare.split('/').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
+    let demo = Demo::ready();
+
+    // 1. The board: production is one behind, qa-1 is Grace's, Linus waits, qa-2 is free, something failed.
+    let [qa_1, qa_2] = [0, 1].map(|index| demo.get(ENVIRONMENTS)[index].clone());
+    assert_eq!(
+        (&qa_1["lock"]["holder"]["name"], &qa_1["lock"]["context"]),
+        (&json!("Grace"), &json!("load test"))
+    );
+    assert_eq!((&qa_1["queueLength"], &qa_2["lockStatus"]), (&json!(1), &json!("unlocked")));
+    demo.site("staging", "data-colour=\"green\"");
+    demo.site("production", "version 1.1");
+    demo.site("qa-1", "version 1.2-load");
+    let failed = demo.get("/deployments?status=failed")[0]["id"].as_str().unwrap().to_owned();
+
+    // 2. A free environment, by the command line.
+    demo.berth(&["env", "claim", "qa-2", "--commit", "feature/dark", "--why", "the shop at night"]);
+    assert!(demo.site("qa-2", "data-colour=\"dark\"").contains("<dd>ada</dd>"));
+
+    // 3. One that is held: refused with who and why; taken over, the late write is refused, and Linus is still next.
+    let (status, refused) = demo.post(&format!("{ENVIRONMENTS}/qa-1/sessions"), &json!({}));
+    assert_eq!(
+        (status, &refused["holder"]["name"], &refused["context"]),
+        (409, &json!("Grace"), &json!("load test"))
+    );
+    demo.berth(&["env", "take-over", "qa-1", "--commit", "feature/dark", "--why", "a hotfix", "--yes"]);
+    let page = demo.site("qa-1", "data-colour=\"dark\"");
+    assert!(page.contains("refused a late write: hold 1 of Grace is over"), "{page}");
+    let taken = demo.get(&format!("{ENVIRONMENTS}/qa-1"));
+    assert_eq!((&taken["lock"]["holder"]["name"], &taken["queueLength"]), (&json!("ada"), &json!(1)));
+
+    // 4. Approved, production is green; rolled back, it is blue, and promotion is paused.
+    let approval = demo.get("/approvals")[0]["id"].as_str().unwrap().to_owned();
+    demo.berth(&["approve", &approval]);
+    demo.site("production", "data-colour=\"green\"");
+    let green = demo.newest_push();
+    until(PATIENCE, "end of the deployment", || {
+        (demo.get(&format!("/deployments/{green}"))["status"] == "succeeded").then_some(())
+    });
+    demo.berth(&["deployment", "rollback", &green, "production"]);
+    demo.site("production", "data-colour=\"blue\"");
+    let production = demo.get("/pipelines/shop")["stages"][1].clone();
+    assert_eq!(production["paused"]["by"]["name"], "ada", "{production}");
+
+    // 5. What failed says why, and its fix passes.
+    let analysed = demo.berth(&["analyze", &failed, "--fix"]);
+    assert!(analysed.stdout.contains("it has lost its executable bit"), "{}", analysed.stdout);
+    let fix = analysed.stdout.split("The fix is on the branch ").nth(1).unwrap();
+    demo.berth(&["env", "deploy", "qa-2", fix.trim().trim_end_matches('.')]);
+    demo.site("qa-2", "version 1.1");
+
+    // 6. A crash in the middle of a deployment.
+    let crashed = demo.berth(&["demo", "crash"]);
+    for words in [
+        "killed the server (kill -9 ",
+        "still yours",
+        "all 2 lines",
+        "ran again, and the deployment has succeeded",
+    ] {
+        assert!(crashed.stdout.contains(words), "{words:?} is not in {}", crashed.stdout);
+    }
+    demo.site("qa-2", "data-colour=\"dark\"");
+
+    let sites = demo.told["sites"].clone();
+    demo.process.signal(Signal::INT);
+    let ran = demo.process.wait(STOP_MAX);
+    assert_eq!((ran.code, ran.stdout.lines().count()), (Some(0), 1), "{ran:?}");
+    assert_eq!(entries(demo.temp.path()), [""; 0], "the demo left its data behind");
+    for place in ["staging", "production", "qa-1", "qa-2"] {
+        std::net::TcpStream::connect(address(&sites[place])).expect_err(place);
+    }
+}
+
+#[test]
+fn the_link_signs_in_once_and_the_server_says_that_it_is_a_demo() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut process = start(temp.path(), &["--json"]);
+    let told: Value = serde_json::from_str(&process.first_line()).unwrap();
+    let link = told["signInUrl"].as_str().unwrap();
+    let path = &link[link.find("/open/").unwrap()..];
+    let harbour = Api { address: address(&told["signInUrl"]), token: String::new() };
+    let opened = harbour.get(path);
+    let base = told["baseUrl"].as_str().unwrap().strip_suffix("/api/v1");
+    assert_eq!((opened.status, opened.header("location")), (303, base));
+    let cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap();
+    let server = Api { address: address(&told["baseUrl"]), token: String::new() };
+    let me = server.ask(&Request::new("GET", "/api/v1/me").header("Cookie", cookie));
+    assert_eq!((me.status, &me.json()["data"]["user"]["email"]), (200, &json!("ada@acme.test")));
+    let site = &me.json()["data"]["demo"]["sites"][3];
+    assert_eq!((&site["place"], &site["url"]), (&json!("qa-2"), &told["sites"]["qa-2"]));
+    assert_eq!((harbour.get(path).status, harbour.get("/open/another").status), (410, 404));
+}
+
+#[test]
+fn a_demo_that_is_killed_takes_its_server_and_its_sites_along() {
+    let temp = tempfile::tempdir().unwrap();
+    let mut process = start(temp.path(), &["--bare", "--json"]);
+    process.first_line();
+    let [data] = entries(temp.path()).try_into().unwrap();
+    let server = std::fs::read_to_string(temp.path().join(data).join("berth.lock")).unwrap();
+    let server = Pid::from_raw(server.trim().parse().unwrap()).unwrap();
+    assert_ne!(server.as_raw_pid().cast_unsigned(), process.id(), "the server is a process of its own");
+    kill_process(Pid::from_raw(process.id().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    until(STOP_MAX, "end of the server", || {
+        rustix::process::test_kill_process(server).is_err().then_some(())
+    });
+}

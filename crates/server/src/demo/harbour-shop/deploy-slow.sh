@@ -1,0 +1,24 @@
+#!/bin/sh
+# Sends the page, and then measures it under load for a minute and a half. Told to stop, it tries one last write.
+set -eu
+
+send() {
+  "$BERTH" demo send dist/index.html --to "$URL" --commit "$BERTH_COMMIT" --who "$WHO" ${BERTH_FENCE:+--fence "$BERTH_FENCE"}
+}
+
+late() {
+  echo "told to stop; one last write in three seconds"
+  sleep 3
+  send || echo "the last write was refused"
+  exit 143
+}
+trap late TERM
+
+send
+second=0
+while [ "$second" -lt 90 ]; do
+  second=$((second + 1))
+  echo "load test: second $second of 90"
+  sleep 1 || true
+done
+echo "the page stands 90 seconds of load"

@@ -1,0 +1,95 @@
+//! Something to look at: two organizations, a few people, pipelines, a sample repository and sites to deploy to.
+
+mod people;
+mod repository;
+mod sites;
+
+use berth_core::id::PipelineId;
+use berth_core::name::{Email, Slug};
+use berth_core::pipeline::state::{self, Create};
+use berth_store::records::pipeline;
+use berth_store::{Context, Store};
+
+use crate::app::{checked_definition, declare_environments};
+use crate::error::AppError;
+use crate::setup::{Created, create_organization};
+
+pub use people::{Person, add_people};
+pub use repository::{Sample, check_git};
+pub use sites::{Bound, PLACES, SignIn, Sites, Story};
+
+const SHOP: &str = include_str!("shop.yaml");
+const PLAYGROUND: &str = include_str!("playground.yaml");
+
+/// An organization of the demo with its pipelines.
+pub struct DemoOrganization {
+    pub created: Created,
+    pub pipelines: Vec<state::Pipeline>,
+}
+
+/// What is there before anybody has done anything. `shop`: the definition of the shop, where it does not come from a
+/// repository.
+pub fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
+    let playground = || ("playground", PLAYGROUND.to_owned());
+    let acme = shop.map(|text| ("shop", text)).into_iter().chain([playground()]).collect();
+    Ok(vec![
+        organization(store, "acme", "ada@acme.test", acme)?,
+        organization(store, "globex", "hank@globex.test", vec![playground()])?,
+    ])
+}
+
+/// The shop's definition, for sites at these addresses, in the order of [`PLACES`], and for this program.
+pub fn shop_definition(addresses: &[String], program: &str) -> String {
+    // As JSON, which YAML reads: a path may hold anything.
+    let quoted = serde_json::Value::from(program).to_string();
+    let text = SHOP.replace("\"/usr/bin/berth\"", &quoted);
+    // What is written there are the places on ports that follow each other.
+    (8081..).zip(addresses).fold(text, |text, (port, address)| {
+        text.replace(&format!("\"http://127.0.0.1:{port}\""), &format!("\"{address}\""))
+    })
+}
+
+fn organization(
+    store: &Store,
+    slug: &str,
+    email: &str,
+    definitions: Vec<(&str, String)>,
+) -> Result<DemoOrganization, AppError> {
+    let created = create_organization(store, parsed(Slug::parse(slug))?, parsed(Email::parse(email))?)?;
+    let mut pipelines = Vec::new();
+    for (slug, source) in definitions {
+        let slug = parsed(Slug::parse(slug))?;
+        let definition = checked_definition(&source)?;
+        let made = store.transact_blocking(Context::system(Some(created.org.id)), move |tx| {
+            let id = PipelineId::from_parts(tx.now(), tx.entropy()?);
+            let environments = definition.environments.clone();
+            let decision = state::create(Create { id, slug, name: None, definition }, None, tx.now())?;
+            pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
+            let made = tx.commit(decision)?;
+            declare_environments(tx, &made, environments)?;
+            Ok::<_, AppError>(made)
+        });
+        pipelines.push(made?);
+    }
+    Ok(DemoOrganization { created, pipelines })
+}
+
+fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, AppError> {
+    result.map_err(|error| AppError::bug(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_of_the_shop_names_the_sites_and_the_program_of_this_demo() {
+        let addresses = [1, 2, 3, 4].map(|port| format!("http://127.0.0.1:{port}"));
+        let text = shop_definition(&addresses, "/opt/a \"quoted\" place/berth");
+        for address in &addresses {
+            assert_eq!(text.matches(&format!("\"{address}\"")).count(), 1, "{address}");
+        }
+        assert!(!text.contains("808") && !text.contains("/usr/bin/berth"), "{text}");
+        assert!(checked_definition(&text).is_ok(), "{text}");
+    }
+}

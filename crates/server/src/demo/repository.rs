@@ -1,0 +1,125 @@
+//! The sample repository `harbour-shop`, made by git when the demo starts.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::git::{self, GitError};
+
+const README: &str = include_str!("harbour-shop/README.md");
+const BUILD: &str = include_str!("harbour-shop/build.sh");
+const CHECK: &str = include_str!("harbour-shop/check.sh");
+const DEPLOY: &str = include_str!("harbour-shop/deploy.sh");
+const DEPLOY_SLOWLY: &str = include_str!("harbour-shop/deploy-slow.sh");
+
+const OLD_PRICES: &str = "12.00 a rope of ten fathoms\n48.50 an anchor, small\n3.20 a bell\n";
+const NEW_PRICES: &str = "11.00 a rope of ten fathoms\n45.00 an anchor, small\n3.20 a bell\n";
+
+const PROGRAM: &str = "100755";
+const PLAIN: &str = "100644";
+
+/// Says why there is no demo where git is missing or too old.
+pub fn check_git() -> Result<(), GitError> {
+    git::check().map(|_| ())
+}
+
+/// The repository on this machine.
+pub struct Sample {
+    pub dir: PathBuf,
+}
+
+impl Sample {
+    /// `main` as far as the new prices, and the branches. `definition` is that of the pipeline.
+    pub fn make(dir: &Path, definition: &str) -> Result<Self, GitError> {
+        git::make_bare(dir)?;
+        let mut history = History::default();
+        history.commit("main", "", "Ada", "A shop in blue");
+        history.file(PLAIN, "README.md", README);
+        history.file(PROGRAM, "build.sh", BUILD);
+        history.file(PROGRAM, "deploy.sh", DEPLOY);
+        history.file(PROGRAM, "scripts/check.sh", CHECK);
+        history.file(PLAIN, ".berth/shop/pipeline.yaml", definition);
+        history.file(PLAIN, "prices", OLD_PRICES);
+        history.look("blue", "1.0");
+        history.commit("main", "from :1\n", "Linus", "New prices");
+        history.file(PLAIN, "prices", NEW_PRICES);
+        history.look("blue", "1.1");
+        history.commit("feature/dark", "from :2\n", "Ada", "The shop at night");
+        history.look("dark", "1.2-dark");
+        history.commit("slow", "from :2\n", "Grace", "Measure the shop under load");
+        history.look("amber", "1.2-load");
+        history.file(PROGRAM, "deploy.sh", DEPLOY_SLOWLY);
+        // The same text, and no longer a program.
+        history.commit("broken", "from :2\n", "Linus", "Tidy up the scripts");
+        history.file(PLAIN, "scripts/check.sh", CHECK);
+        git::import(dir, &history.text)?;
+        Ok(Self { dir: dir.to_owned() })
+    }
+
+    /// One more commit on `main`, as a push would bring it.
+    pub fn push_green(&self) -> Result<(), GitError> {
+        let mut history = History::default();
+        history.commit("main", "from refs/heads/main^0\n", "Grace", "The shop in green");
+        history.look("green", "2.0");
+        git::import(&self.dir, &history.text)
+    }
+}
+
+/// Commits as `git fast-import` reads them.
+#[derive(Default)]
+struct History {
+    text: String,
+    commits: u32,
+}
+
+impl History {
+    /// The next one; they are numbered from 1 for `from`.
+    fn commit(&mut self, branch: &str, from: &str, who: &str, subject: &str) {
+        self.commits += 1;
+        let (number, email) = (self.commits, who.to_lowercase());
+        let _ = write!(
+            self.text,
+            "commit refs/heads/{branch}\nmark :{number}\ncommitter {who} <{email}@acme.test> now\n\
+             data {}\n{subject}\n{from}",
+            subject.len()
+        );
+    }
+
+    fn file(&mut self, mode: &str, path: &str, content: &str) {
+        let _ = write!(self.text, "M {mode} inline {path}\ndata {}\n{content}\n", content.len());
+    }
+
+    fn look(&mut self, colour: &str, version: &str) {
+        self.file(PLAIN, "colour", &format!("{colour}\n"));
+        self.file(PLAIN, "version", &format!("{version}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repository_has_its_branches_and_broken_has_lost_a_bit() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().join("harbour-shop.git");
+        let sample = Sample::make(&dir, "version: 1\n").unwrap();
+        sample.push_green().unwrap();
+        let git = |args: &[&str]| {
+            let ran =
+                std::process::Command::new("git").arg("--git-dir").arg(&dir).args(args).output().unwrap();
+            assert!(ran.status.success(), "{ran:?}");
+            String::from_utf8(ran.stdout).unwrap()
+        };
+        assert_eq!(
+            git(&["for-each-ref", "--format=%(refname:short)"]).lines().collect::<Vec<_>>(),
+            ["broken", "feature/dark", "main", "slow"]
+        );
+        assert_eq!(
+            git(&["log", "--format=%s", "main"]).lines().collect::<Vec<_>>(),
+            ["The shop in green", "New prices", "A shop in blue"]
+        );
+        let mode = |branch: &str| git(&["ls-tree", branch, "scripts/check.sh"])[..6].to_owned();
+        assert_eq!((mode("main"), mode("broken")), (PROGRAM.to_owned(), PLAIN.to_owned()));
+        assert_eq!(git(&["diff", "--shortstat", "main^", "feature/dark", "--", "*.sh"]), "");
+    }
+}

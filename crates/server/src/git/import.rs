@@ -1,0 +1,29 @@
+//! A repository made from nothing, for the demo.
+
+use std::io::{Seek as _, Write as _};
+use std::path::Path;
+use std::time::Duration;
+
+use super::GitError;
+use super::process::{Git, Live};
+
+/// It has a few files.
+const IMPORT_MAX: Duration = Duration::from_secs(30);
+
+pub fn make_bare(dir: &Path) -> Result<(), GitError> {
+    let live = Live::default();
+    Git::anywhere(&live, IMPORT_MAX).args(["init", "--quiet", "--bare"]).arg(dir).run()?.ok().map(|_| ())
+}
+
+/// Adds commits, told as `git fast-import` reads them.
+pub fn import(dir: &Path, history: &str) -> Result<(), GitError> {
+    let io = GitError::io("there is no place for a history");
+    let written = tempfile::tempfile().and_then(|mut file| {
+        file.write_all(history.as_bytes())?;
+        file.rewind()?;
+        Ok(file)
+    });
+    let (live, file) = (Live::default(), written.map_err(io)?);
+    let git = Git::within(&live, IMPORT_MAX, dir).args(["fast-import", "--quiet", "--date-format=now"]);
+    git.reading(file).run()?.ok().map(|_| ())
+}
