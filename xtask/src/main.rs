@@ -18,7 +18,7 @@ use tool::{Done, cargo, run};
 const USAGE: &str = "\
 Tasks of this project:
 
-  cargo xtask demo [ARGS…]    build berth and start it with something to look at
+  cargo xtask demo [ARGS…]    build berth and start it with something to look at; --check plays the README's story instead
   cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy, API fuzzing and the dashboard, and installs nothing
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
