@@ -98,7 +98,9 @@ base("claim, take over, approve, roll back, mend: the list in the corner ticks i
   const why = page.getByRole("region", { name: "Why it failed" });
   await expect(why).toContainText("it has lost its executable bit");
   await expect(page.getByRole("region", { name: "Log of Check" })).toContainText("Permission denied");
-  await page.screenshot({ path: "screenshots/demo-broken.png" });
+  await steps.getByRole("button", { name: /First steps/ }).click();
+  await page.screenshot({ path: "screenshots/demo-broken.png", fullPage: true });
+  await steps.getByRole("button", { name: /First steps/ }).click();
   await why.getByRole("button", { name: "Propose it as a pull request" }).click();
   await dialog.getByRole("button", { name: "Propose it" }).click();
   await expect(why).toContainText("berth/fix-", { timeout: 20_000 });
