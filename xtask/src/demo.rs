@@ -1,24 +1,71 @@
-//! `cargo xtask demo`: build the dashboard and the binary, and become it.
+//! `cargo xtask demo`: build the dashboard and the binary, and become it. With `--check`, play what the README tells.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use crate::tool::{self, Done, cargo};
+use crate::tool::{self, Done, cargo, cargo_has, output};
 use crate::web::{self, NoNode};
 
+const STORY: &str = "demo::";
+const BROWSER_STORY: &str = "demo.spec.ts";
+
 pub(crate) fn run(args: &[String]) -> Done {
-    match web::prepare() {
-        Ok(Ok(())) => {}
-        Ok(Err(why)) => eprintln!("going on without a new dashboard: {why}"),
-        Err(NoNode(why)) => eprintln!("going on without the dashboard: {why}"),
+    match args {
+        [only] if only == "--check" => check(),
+        args if args.iter().any(|arg| arg == "--check") => Err("--check takes nothing else".into()),
+        args => start(args),
+    }
+}
+
+fn start(args: &[String]) -> Done {
+    // Before anything takes minutes.
+    if output(Command::new("git").arg("--version")).is_none() {
+        return Err(
+            "the demo needs git 2.39 or newer: install it (`apt-get install git`) and start again".into()
+        );
     }
     // On stderr, because `--json` promises a single JSON object on stdout.
-    eprintln!("building berth, a cold build takes some minutes");
-    tool::run(&mut cargo(["build", "-p", "berth"]))?;
+    eprintln!("1 of 3: the dashboard");
+    prepare_dashboard();
+    eprintln!("2 of 3: berth itself; the first build takes some minutes, and cargo counts what is left");
+    tool::run(&mut cargo(["build", "-p", "berth"])).map_err(|why| {
+        format!(
+            "{why}. If it was for want of space: a first build takes about 3 GB below the target directory."
+        )
+    })?;
+    eprintln!("3 of 3: starting");
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     // Cargo puts the programs of one profile into one directory, wherever that is.
     let berth = own.with_file_name("berth");
     // Taking our place: Ctrl-C and the exit code reach the right program without being passed on.
     let error = Command::new(&berth).args(["serve", "--demo"]).args(args).exec();
     Err(format!("cannot start {}: {error}", berth.display()))
+}
+
+fn prepare_dashboard() {
+    match web::prepare() {
+        Ok(Ok(())) => {}
+        Ok(Err(why)) => eprintln!("going on without a new dashboard: {why}"),
+        Err(NoNode(why)) => eprintln!("going on without the dashboard: {why}"),
+    }
+}
+
+/// The same tests that `cargo xtask test` runs among all others.
+fn check() -> Done {
+    prepare_dashboard();
+    println!("==> by the API, the command line and the sites");
+    let tests = if cargo_has("nextest") {
+        &["nextest", "run", "-p", "berth", "--test", "it", STORY][..]
+    } else {
+        &["test", "--quiet", "-p", "berth", "--test", "it", STORY]
+    };
+    tool::run(&mut cargo(tests.iter().copied()))?;
+    println!("==> in a browser");
+    match web::browse(&[BROWSER_STORY]) {
+        Ok(done) => done,
+        Err(NoNode(why)) => {
+            println!("    skipped: {why}");
+            Ok(())
+        }
+    }
 }

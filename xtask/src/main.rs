@@ -21,7 +21,7 @@ use tool::{Done, cargo, run};
 const USAGE: &str = "\
 Tasks of this project:
 
-  cargo xtask demo [ARGS…]    build berth and start it with something to look at
+  cargo xtask demo [ARGS…]    build berth and start it with something to look at; --check plays the README's story instead
   cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy, API fuzzing and the dashboard, and installs nothing
   cargo xtask dist            a release: .tar.gz, .deb and checksums in target/dist
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser

@@ -178,7 +178,7 @@ fn dashboard_steps() -> Vec<Step> {
     };
     vec![
         step("web", "the dashboard: lint, types, size, unit tests", || outcome(web::check())),
-        step("browser", "the dashboard in Chromium, against the real server", || outcome(web::browse())),
+        step("browser", "the dashboard in Chromium, against the real server", || outcome(web::browse(&[]))),
     ]
 }
 

@@ -50,8 +50,9 @@ pub(crate) fn check() -> Result<Done, NoNode> {
         .and_then(|()| npm(&["test"])))
 }
 
-/// The browser tests against the binary with the dashboard inside, which stands beside this program.
-pub(crate) fn browse() -> Result<Done, NoNode> {
+/// The browser tests against the binary with the dashboard inside, which stands beside this program. All of them, or those
+/// in files with these names.
+pub(crate) fn browse(files: &[&str]) -> Result<Done, NoNode> {
     node()?;
     if !Path::new(CHROMIUM).exists() {
         let why = "no Chromium: `apt-get install chromium`";
@@ -60,14 +61,16 @@ pub(crate) fn browse() -> Result<Done, NoNode> {
         }
         apt_install("chromium").map_err(|error| NoNode(format!("{why} ({error})")))?;
     }
-    Ok(browse_with_chromium())
+    Ok(browse_with_chromium(files))
 }
 
-fn browse_with_chromium() -> Done {
+fn browse_with_chromium(files: &[&str]) -> Done {
     tool::run(&mut cargo(["build", "-p", "berth"]))?;
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     let mut command = command("npx");
-    tool::run(command.args(["playwright", "test"]).env("BERTH_PROGRAM", own.with_file_name("berth")))
+    tool::run(
+        command.args(["playwright", "test"]).args(files).env("BERTH_PROGRAM", own.with_file_name("berth")),
+    )
 }
 
 fn node() -> Result<(), NoNode> {

@@ -11,7 +11,7 @@ import { useDisclosure, useHotkeys } from "@mantine/hooks";
 import { Outlet, useNavigate } from "@tanstack/react-router";
 import { lazy, Suspense, useEffect, useState } from "react";
 import { useFollow } from "@/data/live";
-import { useOrg, useOrganization } from "@/data/me";
+import { useMe, useOrg, useOrganization } from "@/data/me";
 import { Loading } from "@/ui/Loading";
 import { useKeys } from "./keys";
 import { Logo } from "./Logo";
@@ -21,6 +21,7 @@ import { PLACES } from "./places";
 import { remember } from "./remembered";
 import { useTold } from "./told";
 
+const Checklist = lazy(() => import("./Checklist"));
 const KeyMap = lazy(() => import("./KeyMap"));
 const Palette = lazy(() => import("./Palette"));
 
@@ -28,6 +29,7 @@ const Palette = lazy(() => import("./Palette"));
 export function Shell() {
   const org = useOrg();
   const organization = useOrganization();
+  const isDemo = useMe().demo != null;
   const navigate = useNavigate();
   const [menu, { toggle, close }] = useDisclosure();
   const [keys, showKeys] = useDisclosure();
@@ -85,6 +87,11 @@ export function Shell() {
           </Suspense>
         </Container>
       </AppShell.Main>
+      {isDemo && (
+        <Suspense fallback={null}>
+          <Checklist />
+        </Suspense>
+      )}
       {keys && (
         <Suspense fallback={null}>
           <KeyMap onClose={showKeys.close} />

@@ -8,7 +8,7 @@ import { createInterface } from "node:readline";
 import { fill } from "./fill";
 import { WORLD_FILE, type World } from "./world";
 
-const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
+export const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
 export default async function start() {
   if (!existsSync(PROGRAM))

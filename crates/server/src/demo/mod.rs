@@ -19,7 +19,8 @@ pub use repository::{Sample, check_git};
 pub use sites::{Bound, PLACES, SignIn, Sites, Story};
 
 const SHOP: &str = include_str!("shop.yaml");
-const PLAYGROUND: &str = include_str!("playground.yaml");
+/// The definition of the pipeline that needs no repository.
+pub const PLAYGROUND: &str = include_str!("playground.yaml");
 
 /// An organization of the demo with its pipelines.
 pub struct DemoOrganization {
@@ -27,11 +28,11 @@ pub struct DemoOrganization {
     pub pipelines: Vec<state::Pipeline>,
 }
 
-/// What is there before anybody has done anything. `shop`: the definition of the shop, where it does not come from a
-/// repository.
+/// What is there before anybody has done anything. `shop`: the definition of the shop; without it the first organization
+/// gets its pipelines later, the shop from its repository.
 pub fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
     let playground = || ("playground", PLAYGROUND.to_owned());
-    let acme = shop.map(|text| ("shop", text)).into_iter().chain([playground()]).collect();
+    let acme = shop.map_or_else(Vec::new, |text| vec![("shop", text), playground()]);
     Ok(vec![
         organization(store, "acme", "ada@acme.test", acme)?,
         organization(store, "globex", "hank@globex.test", vec![playground()])?,

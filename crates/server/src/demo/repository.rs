@@ -8,6 +8,7 @@ use crate::git::{self, GitError};
 const README: &str = include_str!("harbour-shop/README.md");
 const BUILD: &str = include_str!("harbour-shop/build.sh");
 const CHECK: &str = include_str!("harbour-shop/check.sh");
+const SEND: &str = include_str!("harbour-shop/send.sh");
 const DEPLOY: &str = include_str!("harbour-shop/deploy.sh");
 const DEPLOY_SLOWLY: &str = include_str!("harbour-shop/deploy-slow.sh");
 
@@ -37,6 +38,7 @@ impl Sample {
         history.file(PROGRAM, "build.sh", BUILD);
         history.file(PROGRAM, "deploy.sh", DEPLOY);
         history.file(PROGRAM, "scripts/check.sh", CHECK);
+        history.file(PROGRAM, "scripts/send.sh", SEND);
         history.file(PLAIN, ".berth/shop/pipeline.yaml", definition);
         history.file(PLAIN, "prices", OLD_PRICES);
         history.look("blue", "1.0");

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path, State};
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SET_COOKIE};
+use axum::http::header::{
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, SET_COOKIE, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -58,6 +60,8 @@ struct Site {
     fence: u64,
     /// Newest first.
     refused: VecDeque<String>,
+    /// Counts every change that can be seen.
+    revision: u64,
 }
 
 struct Harbour {
@@ -165,6 +169,8 @@ fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
 fn site(place: &'static str, harbour: Arc<Harbour>) -> Router {
     Router::new()
         .route("/", get(show).put(write))
+        .route("/revision", get(revision))
+        .route("/live.js", get(live))
         .layer(DefaultBodyLimit::max(PAGE_BYTES_MAX))
         .with_state((place, harbour))
 }
@@ -187,13 +193,25 @@ async fn show(State((place, harbour)): AtSite) -> Response {
     html(status, page::of(place, site))
 }
 
-/// Pages of others are shown and do nothing.
+/// Pages of others are shown and do nothing: the one script is ours.
 fn html(status: StatusCode, text: String) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+        (
+            CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'self'; connect-src 'self'",
+        ),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
     (status, headers, text).into_response()
+}
+
+async fn revision(State((place, harbour)): AtSite) -> String {
+    locked(&harbour.sites).get(place).map_or(0, |site| site.revision).to_string()
+}
+
+async fn live() -> Response {
+    ([(CONTENT_TYPE, "text/javascript"), (X_CONTENT_TYPE_OPTIONS, "nosniff")], page::LIVE).into_response()
 }
 
 async fn write(State((place, harbour)): AtSite, headers: HeaderMap, body: String) -> Response {
@@ -213,6 +231,7 @@ async fn write(State((place, harbour)): AtSite, headers: HeaderMap, body: String
 
 impl Site {
     fn write(&mut self, shown: Shown) -> Result<String, String> {
+        self.revision += 1;
         if let Some(fence) = shown.fence {
             if fence < self.fence {
                 let who = &shown.who;

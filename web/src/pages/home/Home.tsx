@@ -20,7 +20,7 @@ export function Home() {
   const isEmpty = deployed.isSuccess && pipelines.length === 0;
   return (
     <Page title="Home" lead={isEmpty ? undefined : "What is where, and who holds what."}>
-      {me.user.passwordIsGenerated && (
+      {me.user.passwordIsGenerated && !me.demo && (
         <Alert
           icon={<IconKey />}
           color="lantern"

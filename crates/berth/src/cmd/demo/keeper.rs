@@ -177,7 +177,7 @@ async fn announce(is_json: bool, scene: Scene, stop: CancellationToken) -> anyho
     heard.await.context("the demo broke while it started")?
 }
 
-/// Waits for the server; answers the pipelines that came from the repository.
+/// Waits for the server; answers the pipelines of the first organization that were not there before it.
 fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
     let Scene { facts, actors } = scene;
     let deadline = Instant::now() + READY_MAX;
@@ -186,7 +186,7 @@ fn begin(scene: &Scene) -> anyhow::Result<Vec<serde_json::Value>> {
         std::thread::sleep(LOOK_AGAIN);
     }
     match (actors, &facts.sites) {
-        (Some((cast, sample)), Some(sites)) => Ok(vec![story::prepare(cast, sample, sites)?]),
+        (Some((cast, sample)), Some(sites)) => story::prepare(cast, sample, sites),
         _ => Ok(Vec::new()),
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_server::demo::{Sample, Sites};
+use berth_server::demo::{PLAYGROUND, Sample, Sites};
 use serde_json::{Value, json};
 
 use crate::client::Client;
@@ -27,8 +27,8 @@ pub(super) struct Cast {
     pub(super) ci: Client,
 }
 
-/// The sites hear of claims, and the repository brings its pipeline, which is answered.
-pub(super) fn prepare(cast: &Cast, sample: &Sample, sites: &Sites) -> anyhow::Result<Value> {
+/// The sites hear of claims, and the repository brings its pipeline. Answers the pipelines, the quiet one first.
+pub(super) fn prepare(cast: &Cast, sample: &Sample, sites: &Sites) -> anyhow::Result<Vec<Value>> {
     let webhook = json!({ "name": "sites", "url": sites.webhook(), "kinds": ["session_claimed"] });
     cast.ada.post::<Value>("/webhooks", &webhook)?;
     let url = sample.dir.to_str().context("the demo's data is in a place whose name is not text")?;
@@ -37,9 +37,17 @@ pub(super) fn prepare(cast: &Cast, sample: &Sample, sites: &Sites) -> anyhow::Re
         let all = cast.ada.get::<Value>("/pipelines")?.data;
         Ok(all.as_array().into_iter().flatten().find(|it| it["slug"] == "shop").cloned())
     })?;
-    let environments = cast.ada.get::<Value>(ENVIRONMENTS)?.data;
+    let playground = json!({ "slug": "playground", "definition": PLAYGROUND });
+    let playground = cast.ada.post::<Value>("/pipelines", &playground)?.data;
+    [playground, pipeline].iter().map(|it| shown(&cast.ada, it)).collect()
+}
+
+/// A pipeline as programs are told of it.
+fn shown(client: &Client, pipeline: &Value) -> anyhow::Result<Value> {
+    let (id, slug) = (&pipeline["id"], text(&pipeline["slug"])?);
+    let environments = client.get::<Value>(&format!("/pipelines/{slug}/ephemeral-environments"))?.data;
     let names = environments.as_array().into_iter().flatten().map(|it| it["envName"].clone());
-    Ok(json!({ "id": pipeline["id"], "slug": "shop", "environments": names.collect::<Vec<_>>() }))
+    Ok(json!({ "id": id, "slug": slug, "environments": names.collect::<Vec<_>>() }))
 }
 
 /// Until the board is as the README tells it; and then Grace goes on. What goes wrong is told and ends it.

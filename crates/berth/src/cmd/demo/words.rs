@@ -21,7 +21,7 @@ pub(super) struct Facts {
     pub(super) moved: Option<SocketAddr>,
 }
 
-/// `found`: pipelines of the first organization that came from its repository.
+/// `found`: pipelines of the first organization that came after the server had started.
 pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
     let pipeline = |pipeline: &Pipeline| {
         json!({

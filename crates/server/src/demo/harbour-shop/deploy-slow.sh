@@ -2,19 +2,15 @@
 # Sends the page, and then measures it under load for a minute and a half. Told to stop, it tries one last write.
 set -eu
 
-send() {
-  "$BERTH" demo send dist/index.html --to "$URL" --commit "$BERTH_COMMIT" --who "$WHO" ${BERTH_FENCE:+--fence "$BERTH_FENCE"}
-}
-
 late() {
   echo "told to stop; one last write in three seconds"
   sleep 3
-  send || echo "the last write was refused"
+  ./scripts/send.sh || echo "the last write was refused"
   exit 143
 }
 trap late TERM
 
-send
+./scripts/send.sh
 second=0
 while [ "$second" -lt 90 ]; do
   second=$((second + 1))

@@ -7,4 +7,4 @@ for part in pictures prices page; do
   echo "sending the $part to $URL"
   sleep 1
 done
-"$BERTH" demo send dist/index.html --to "$URL" --commit "$BERTH_COMMIT" --who "$WHO" ${BERTH_FENCE:+--fence "$BERTH_FENCE"}
+./scripts/send.sh

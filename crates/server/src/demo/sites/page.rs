@@ -5,8 +5,14 @@ use std::fmt::Write as _;
 use super::Site;
 
 const COMMIT_CHARS: usize = 7;
-/// Looks again by itself: whoever has it open sees a deployment arrive.
-const AGAIN_S: u32 = 2;
+/// Whoever has a site open sees a deployment arrive; while nothing changes, nothing moves.
+pub(super) const LIVE: &str = "\
+const shown = document.documentElement.dataset.revision;\n\
+const look = async () => {\n\
+  const now = await fetch('/revision').then(answer => answer.text(), () => shown);\n\
+  if (now !== shown) location.reload();\n\
+};\n\
+setInterval(look, 1000);\n";
 
 const STYLE: &str = "\
 *{box-sizing:border-box}\
@@ -47,24 +53,21 @@ pub(super) fn of(place: &str, site: &Site) -> String {
             body.push_str("</dl>");
         }
     }
-    framed(
-        &format!("{place}: harbour shop"),
-        &format!("<meta http-equiv=\"refresh\" content=\"{AGAIN_S}\">"),
-        &body,
-    )
+    let title = format!("{place}: harbour shop");
+    framed(&title, site.revision, "<script src=\"/live.js\" defer></script>", &body)
 }
 
 pub(super) fn plain(text: &str) -> String {
-    framed("Berth demo", "", &format!("<p class=\"empty\">{}</p>", escaped(text)))
+    framed("Berth demo", 0, "", &format!("<p class=\"empty\">{}</p>", escaped(text)))
 }
 
 pub(super) fn short(commit: &str) -> &str {
     commit.get(..COMMIT_CHARS).unwrap_or(commit)
 }
 
-fn framed(title: &str, head: &str, body: &str) -> String {
+fn framed(title: &str, revision: u64, head: &str, body: &str) -> String {
     format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+        "<!doctype html><html lang=\"en\" data-revision=\"{revision}\"><head><meta charset=\"utf-8\"><title>{title}</title>\
          <meta name=\"viewport\" content=\"width=device-width\">{head}<style>{STYLE}</style></head>\
          <body>{body}</body></html>"
     )

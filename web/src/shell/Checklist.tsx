@@ -1,0 +1,135 @@
+import { ActionIcon, Anchor, Button, Group, List, Paper, Stack, Text, ThemeIcon } from "@mantine/core";
+import { IconCheck, IconChevronDown, IconPoint, IconX } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { type ReactNode, useId, useState } from "react";
+import { type Deed, useDone, useFailed } from "@/data/demo";
+import { useMe, useOrg } from "@/data/me";
+import { pipelineQuery } from "@/data/pipelines";
+import { Link } from "@/ui/Link";
+import { Ticked } from "@/ui/Ticked";
+import "./checklist.css";
+
+const DISMISSED = "berth.demo.dismissed";
+/** Below this the list would cover the page it is about: it begins folded. */
+const WIDE = "(min-width: 48em)";
+
+const DEEDS: Deed[] = [
+  { kind: "session_claimed", environment: "qa-2" },
+  { kind: "session_overridden" },
+  { kind: "approval_voted" },
+  { kind: "deployment_rolled_back" },
+  { kind: "fix_pull_request_requested" },
+];
+
+/** Of a demo: what there is to live through. It ticks itself, from what the history says. */
+export default function Checklist() {
+  const sites = useMe().demo?.sites;
+  const org = useOrg();
+  const done = useDone(org, DEEDS);
+  const [open, setOpen] = useState(() => matchMedia(WIDE).matches);
+  const [dismissed, setDismissed] = useState(() => sessionStorage.getItem(DISMISSED) !== null);
+  const items = useId();
+
+  if (!sites || dismissed) return null;
+  const dismiss = () => {
+    sessionStorage.setItem(DISMISSED, "yes");
+    setDismissed(true);
+  };
+  const count = done.filter(Boolean).length;
+  return (
+    <Paper component="aside" aria-label="First steps" className="checklist" withBorder shadow="md" p="sm">
+      <Group justify="space-between" wrap="nowrap" gap="xs">
+        <Button
+          variant="subtle"
+          color="gray"
+          size="compact-md"
+          onClick={() => setOpen(!open)}
+          aria-expanded={open}
+          aria-controls={items}
+          rightSection={<IconChevronDown size={16} style={open ? undefined : { rotate: "180deg" }} />}
+        >
+          First steps, {count} of {DEEDS.length}
+        </Button>
+        <ActionIcon variant="subtle" color="gray" onClick={dismiss} aria-label="Dismiss the first steps">
+          <IconX size={16} />
+        </ActionIcon>
+      </Group>
+      <Stack id={items} gap="sm" mt="xs" px={6} pb={6} hidden={!open} display={open ? undefined : "none"}>
+        <Steps done={done} sites={sites} />
+        <Text size="sm" c={count === DEEDS.length ? undefined : "dimmed"}>
+          <Ticked text="Last: `berth demo crash` kills the server in the middle of a deployment. Then your own repository: `berth repo add .`" />
+        </Text>
+      </Stack>
+    </Paper>
+  );
+}
+
+function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: string }[] }) {
+  const org = useOrg();
+  const pipelineId = "shop";
+  const failed = useFailed(org);
+  const stages = useQuery(pipelineQuery(org, pipelineId)).data?.stages;
+  const inProduction = stages?.find(each => each.name === "production")?.current?.deploymentId;
+  const site = (place: string) => {
+    const url = sites.find(each => each.place === place)?.url;
+    return (
+      <Anchor inherit href={url} target="_blank" rel="noreferrer">
+        its site
+      </Anchor>
+    );
+  };
+  const environment = (envName: string) => (
+    <Link inherit to="/o/$org/environments/$pipelineId/$envName" params={{ org, pipelineId, envName }}>
+      {envName}
+    </Link>
+  );
+  const deployment = (deploymentId: string | undefined, name: string) =>
+    deploymentId ? (
+      <Link inherit to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }}>
+        {name}
+      </Link>
+    ) : (
+      name
+    );
+  const lines: ReactNode[] = [
+    <>
+      Claim {environment("qa-2")} with <Ticked text="`feature/dark`" /> and watch its log: {site("qa-2")}{" "}
+      turns dark
+    </>,
+    <>
+      Take {environment("qa-1")} over from Grace: {site("qa-1")} refuses her late write
+    </>,
+    <>
+      <Link inherit to="/o/$org/approvals" params={{ org }}>
+        Approve
+      </Link>{" "}
+      the green shop: {site("production")} turns green
+    </>,
+    <>Roll {deployment(inProduction, "production")} back: it is blue again, and promotion is paused</>,
+    <>
+      See why {deployment(failed, "broken")} failed, push the fix, and deploy its branch in{" "}
+      {environment("qa-2")}
+    </>,
+  ];
+  return (
+    <List spacing={8} size="sm" listStyleType="none" pl={0} withPadding={false}>
+      {lines.map((line, at) => (
+        <List.Item
+          // biome-ignore lint/suspicious/noArrayIndexKey: the steps have no other name, and never move
+          key={at}
+          icon={
+            <ThemeIcon size={20} radius="xl" color={done[at] ? "green" : "gray"} variant="light">
+              {done[at] ? (
+                <IconCheck size={14} aria-label="done" />
+              ) : (
+                <IconPoint size={14} aria-label="to do" />
+              )}
+            </ThemeIcon>
+          }
+        >
+          {line}
+        </List.Item>
+      ))}
+    </List>
+  );
+}

@@ -1,0 +1,126 @@
+/** The first five minutes in the dashboard, as the README tells them, in a demo of their own. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { test as base, expect, type Page } from "@playwright/test";
+import { PROGRAM } from "./harness/start";
+import { isAccessible } from "./harness/test";
+
+type Told = { baseUrl: string; signInUrl: string; storyUrl: string; sites: Record<string, string> };
+
+let server: ChildProcess;
+let told: Told;
+
+base.beforeAll(async () => {
+  base.setTimeout(120_000);
+  server = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0"], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  if (!server.stdout) throw new Error("the demo has no output");
+  const [line] = await once(createInterface({ input: server.stdout }), "line");
+  told = JSON.parse(line as string);
+  const story = () => fetch(told.storyUrl).then(answer => answer.json());
+  await expect.poll(async () => (await story()).done, { timeout: 100_000 }).toBe(true);
+});
+
+base.afterAll(async () => {
+  const ended = once(server, "exit");
+  server.kill("SIGINT");
+  await ended;
+});
+
+function dashboard(path: string) {
+  return told.baseUrl.replace("/api/v1", `/o/acme${path}`);
+}
+
+async function site(page: Page, place: string, words: string) {
+  const answer = () => page.request.get(told.sites[place] ?? "").then(each => each.text());
+  await expect.poll(answer, { timeout: 40_000 }).toContain(words);
+}
+
+base("claim, take over, approve, roll back, mend: the list in the corner ticks itself", async ({ page }) => {
+  base.setTimeout(170_000);
+  const steps = page.getByRole("complementary", { name: "First steps" });
+  const dialog = page.getByRole("dialog");
+
+  await page.goto(told.signInUrl);
+  await expect(page).toHaveURL(dashboard(""));
+  await expect(page.getByRole("main")).toContainText("1 behind");
+  await expect(page.getByRole("main")).toContainText("held by Grace");
+  await expect(steps).toContainText("First steps, 0 of 5");
+  await page.screenshot({ path: "screenshots/demo-home.png" });
+  await isAccessible(page, "a demo");
+
+  await steps.getByRole("link", { name: "qa-2" }).first().click();
+  await page.getByRole("button", { name: "Claim" }).click();
+  await dialog.getByLabel("Commit, branch or tag").fill("feature/dark");
+  await dialog.getByLabel("Why").fill("the shop at night");
+  await dialog.getByRole("button", { name: "Claim" }).click();
+  await page.getByRole("region", { name: "Deployments of this hold" }).getByRole("link").first().click();
+  await expect(page.getByRole("region", { name: "Log of Deploy" })).toContainText("sending the pictures");
+  await site(page, "qa-2", 'data-colour="dark"');
+  await expect(steps).toContainText("First steps, 1 of 5");
+
+  await steps.getByRole("link", { name: "qa-1" }).click();
+  await page.getByRole("button", { name: "Take over" }).click();
+  await expect(dialog).toContainText("Take over qa-1 from Grace");
+  await dialog.getByLabel("Commit, branch or tag").fill("feature/dark");
+  await dialog.getByLabel("Why you take over").fill("a hotfix");
+  await page.screenshot({ path: "screenshots/demo-take-over.png" });
+  await dialog.getByRole("button", { name: "Take over" }).click();
+  await site(page, "qa-1", "refused a late write: hold 1 of Grace is over");
+  await site(page, "qa-1", 'data-colour="dark"');
+  await expect(page.getByRole("main")).toContainText("Linus");
+  await page.screenshot({ path: "screenshots/demo-taken-over.png" });
+  const shop = await page.context().newPage();
+  await shop.goto(told.sites["qa-1"] ?? "");
+  await expect(shop.getByText("refused a late write")).toBeVisible();
+  await shop.screenshot({ path: "screenshots/demo-site.png" });
+  await isAccessible(shop, "a site of the demo");
+  await shop.close();
+  await expect(steps).toContainText("First steps, 2 of 5");
+
+  await steps.getByRole("link", { name: "Approve" }).click();
+  await page.getByRole("main").getByRole("button", { name: "Approve" }).click();
+  await dialog.getByRole("button", { name: "Approve" }).click();
+  await site(page, "production", 'data-colour="green"');
+  await expect(steps).toContainText("First steps, 3 of 5");
+
+  await page.goto(dashboard("/pipelines/shop"));
+  await expect(page.getByRole("main")).toContainText("succeeded", { timeout: 20_000 });
+  await steps.getByRole("link", { name: "production" }).click();
+  await page.getByRole("button", { name: "Roll back" }).click();
+  await dialog.getByRole("button", { name: "Roll back production" }).click();
+  await site(page, "production", 'data-colour="blue"');
+  await expect(steps).toContainText("First steps, 4 of 5");
+
+  await steps.getByRole("link", { name: "broken" }).click();
+  const why = page.getByRole("region", { name: "Why it failed" });
+  await expect(why).toContainText("it has lost its executable bit");
+  await expect(page.getByRole("region", { name: "Log of Check" })).toContainText("Permission denied");
+  await steps.getByRole("button", { name: /First steps/ }).click();
+  await page.screenshot({ path: "screenshots/demo-broken.png", fullPage: true });
+  await steps.getByRole("button", { name: /First steps/ }).click();
+  await why.getByRole("button", { name: "Propose it as a pull request" }).click();
+  await dialog.getByRole("button", { name: "Propose it" }).click();
+  await expect(why).toContainText("berth/fix-", { timeout: 20_000 });
+  await expect(steps).toContainText("First steps, 5 of 5");
+  await isAccessible(page, "all steps done");
+
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.reload();
+  await expect(steps).toContainText("First steps, 5 of 5");
+  await expect(steps.getByRole("link", { name: "qa-1" })).toBeHidden();
+  await steps.getByRole("button", { name: /First steps/ }).click();
+  await expect(steps.getByRole("link", { name: "qa-1" })).toBeVisible();
+  const room = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+  expect(room[0]).toBe(room[1]);
+  await page.screenshot({ path: "screenshots/demo-phone.png" });
+  await isAccessible(page, "a demo on a phone");
+
+  await steps.getByRole("button", { name: "Dismiss the first steps" }).click();
+  await expect(steps).toHaveCount(0);
+  await page.reload();
+  await expect(why).toBeVisible();
+  await expect(steps).toHaveCount(0);
+});
