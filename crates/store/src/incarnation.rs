@@ -9,9 +9,12 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::Store;
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
+use crate::records::instance;
 use crate::sqlite;
+use crate::tx::Context;
 
 /// Name of the file beside the database.
 pub const FILE: &str = "incarnation";
@@ -47,11 +50,12 @@ pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
 }
 
 /// From here on the database and the directory belong together, and no earlier copy of it does.
-pub(crate) fn renew(dir: &DataDir) -> Result<(), OpenError> {
+pub(crate) fn renew(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
     let next = new_mark()?;
     write(dir, &before.iter().chain([&next]).map(String::as_str).collect::<Vec<_>>())?;
-    sqlite::set_incarnation(&dir.database(), &next)?;
+    let mark = next.clone();
+    store.transact_blocking(Context::system(None), move |tx| instance::set_incarnation(tx, &mark))?;
     write(dir, &[&next])
 }
 
@@ -95,22 +99,25 @@ fn failed(action: &'static str, path: &Path, source: std::io::Error) -> OpenErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Store;
+
+    fn start(dir: &DataDir) {
+        Store::open_in(dir).unwrap().begin_in(dir).unwrap();
+    }
 
     #[test]
     fn a_database_of_an_earlier_start_is_refused_and_one_of_the_last_start_is_not() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
-        drop(Store::open_in(&dir).unwrap());
+        start(&dir);
         let copy = temp.path().join("copy");
         std::fs::copy(dir.database(), &copy).unwrap();
-        drop(Store::open_in(&dir).unwrap());
-        drop(Store::open_in(&dir).unwrap());
+        start(&dir);
+        start(&dir);
         std::fs::copy(&copy, dir.database()).unwrap();
         let refused = Store::open_in(&dir).err().unwrap().to_string();
         assert!(refused.contains("raise-epoch"), "{refused}");
         drop(Store::adopt_in(&dir).unwrap());
-        drop(Store::open_in(&dir).unwrap());
+        start(&dir);
         std::fs::remove_file(path(&dir)).unwrap();
         assert!(Store::open_in(&dir).is_err(), "a database alone is a copy");
     }
@@ -119,7 +126,7 @@ mod tests {
     fn a_crash_between_the_two_is_no_copy() {
         let temp = tempfile::tempdir().unwrap();
         let dir = DataDir::open(temp.path()).unwrap();
-        drop(Store::open_in(&dir).unwrap());
+        start(&dir);
         let mark = sqlite::incarnation(&dir.database()).unwrap().unwrap();
         write(&dir, &[&mark, "next"]).unwrap();
         check(&dir).unwrap();

@@ -80,18 +80,21 @@ impl Store {
 
     /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.
     pub fn open_in(dir: &DataDir) -> Result<Self, OpenError> {
-        sqlite::check_version()?;
-        sqlite::migrate(&dir.database(), sqlite::now(&sqlite::Ahead::default()))?;
+        let store = Self::open_sqlite(&dir.database())?;
         incarnation::check(dir)?;
-        Self::adopt_in(dir)
+        Ok(store)
     }
 
     /// As [`Store::open_in`], wherever the database comes from. What has to happen then, the caller sees to.
     pub fn adopt_in(dir: &DataDir) -> Result<Self, OpenError> {
-        sqlite::check_version()?;
-        sqlite::migrate(&dir.database(), sqlite::now(&sqlite::Ahead::default()))?;
-        incarnation::renew(dir)?;
-        Self::open_sqlite(&dir.database())
+        let store = Self::open_sqlite(&dir.database())?;
+        store.begin_in(dir)?;
+        Ok(store)
+    }
+
+    /// A server begins: from here on no earlier copy of the database belongs to the directory.
+    pub fn begin_in(&self, dir: &DataDir) -> Result<(), OpenError> {
+        incarnation::renew(self, dir)
     }
 
     /// Opens the PostgreSQL database at `url`, migrating it if need be. Several servers may have it open.

@@ -67,7 +67,7 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     make(&control)?;
     let text = format!(
         "Package: berth\nVersion: {version}\nArchitecture: {architecture}\nSection: devel\nPriority: optional\n\
-         Maintainer: Berth <berth@localhost>\nDepends: libc6 (>= 2.36), ca-certificates\n\
+         Maintainer: Berth <berth@localhost>\nDepends: libc6 (>= 2.36), libgcc-s1, ca-certificates\n\
          Recommends: git (>= 1:2.39), bubblewrap\n\
          Description: Continuous delivery in one binary\n \
          Pipelines, shared environments with a lock, approvals, logs and a dashboard,\n in one program that keeps its \

@@ -98,11 +98,12 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
     let mut tar = Command::new("tar");
     tar.args(packed)
         .arg(format!("--mtime=@{}", staged.made_at))
+        .arg("--use-compress-program=gzip -n")
         .arg("-C")
         .arg(to)
-        .arg("-czf")
+        .arg("-cf")
         .arg(to.join(&file));
-    run(tar.arg(&name).env("GZIP", "-n"))?;
+    run(tar.arg(&name))?;
     Ok(file)
 }
 

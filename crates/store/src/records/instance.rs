@@ -7,6 +7,7 @@ use crate::sql::{Conn, statements};
 use crate::tx::Tx;
 
 statements! {
+    Instance Upkeep SET_INCARNATION = "UPDATE instance SET incarnation = $1 WHERE id = 'berth'";
     Instance Upkeep RAISE_EPOCH = "UPDATE instance SET epoch = epoch + $1 WHERE id = 'berth' AND epoch + $1 <= $2";
     Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
     Instance Upkeep PUT_OFF_SESSIONS = "UPDATE sessions SET expires_at = expires_at + $1, active_at = active_at + $1,
@@ -31,6 +32,11 @@ pub(crate) fn raise_epoch(tx: &mut Tx<'_>, by: i64) -> Result<(), StoreError> {
         1 => Ok(()),
         _ => Err(StoreError::Unavailable(format!("the epoch would be above {EPOCH_MAX}, where fences end"))),
     }
+}
+
+/// Which stretch of the installation's life this is.
+pub(crate) fn set_incarnation(tx: &mut Tx<'_>, mark: &str) -> Result<(), StoreError> {
+    tx.execute_one(&SET_INCARNATION, &[mark.into()])
 }
 
 /// The clock was set forward by so many microseconds: nobody loses that time.
