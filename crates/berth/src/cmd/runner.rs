@@ -239,15 +239,22 @@ fn own_name() -> Option<String> {
 /// Nothing here is decided by a wall clock, but people compare times, and certificates have them.
 fn compare_clocks(welcome: &Welcome) {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let apart_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX).saturating_sub(welcome.now_ms / 1_000);
-    if apart_s.abs() > CLOCKS_APART_S_MAX {
-        let way = if apart_s > 0 { "ahead of" } else { "behind" };
-        tracing::warn!(
+    let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if let Some(text) = clocks_apart(now_s, welcome.now_ms / 1_000) {
+        tracing::warn!("{text}");
+    }
+}
+
+fn clocks_apart(here_s: i64, there_s: i64) -> Option<String> {
+    let apart_s = here_s.saturating_sub(there_s);
+    let way = if apart_s > 0 { "ahead of" } else { "behind" };
+    (apart_s.abs() > CLOCKS_APART_S_MAX).then(|| {
+        format!(
             "the clock of this machine is {} minutes {way} the server's: set one of them, or times in logs will not \
              fit together and certificates may be refused",
             apart_s.abs() / 60
-        );
-    }
+        )
+    })
 }
 
 enum End {
@@ -326,7 +333,18 @@ impl Ending {
 
 #[cfg(test)]
 mod tests {
-    use super::address;
+    use super::{address, clocks_apart};
+
+    #[test]
+    fn a_clock_that_is_an_hour_off_is_told() {
+        assert_eq!(clocks_apart(7_200, 7_170), None);
+        assert!(
+            clocks_apart(7_200, 3_600).is_some_and(|text| text.contains("60 minutes ahead of the server's"))
+        );
+        assert!(
+            clocks_apart(3_600, 7_200).is_some_and(|text| text.contains("60 minutes behind the server's"))
+        );
+    }
 
     #[test]
     fn secrets_do_not_travel_by_plain_http_unless_that_is_wanted() {

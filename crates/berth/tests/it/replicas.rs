@@ -6,7 +6,7 @@ use berth_testkit::{Server as Postgres, binaries};
 use serde_json::{Value, json};
 
 use crate::client::Api;
-use crate::harness::{Home, Server, until};
+use crate::harness::{Home, Process, Server, until};
 
 const PATIENCE: Duration = Duration::from_secs(40);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
@@ -86,4 +86,22 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
     until(PATIENCE, "a server that is ready again", || (ready().status == 200).then_some(()));
     assert_eq!(deploy(&second.api, &session, "aaa4")["status"], "succeeded");
     second.stop();
+}
+
+#[test]
+fn a_server_that_starts_before_its_database_waits_and_says_for_what() {
+    let Some(bin) = binaries() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let mut database = Postgres::start(&bin).expect("a PostgreSQL");
+    let home = Home::over(database.url("postgres"));
+    database.kill();
+    let mut process = Process::start(&mut home.serve_command());
+    until(PATIENCE, "word of what it waits for", || {
+        process.stderr().contains("waiting for PostgreSQL").then_some(())
+    });
+    assert_eq!(process.stdout_now(), "", "it does not say that it serves");
+    database.resume().expect("it starts again");
+    assert!(process.first_line().starts_with("berth is serving at "));
 }

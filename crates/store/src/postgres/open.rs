@@ -37,6 +37,12 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
             Err(error) => error,
         };
         let (shown, why) = (address.shown(), error.told());
+        if is_read_only(&error) {
+            return Err(OpenError::Refused(format!(
+                "PostgreSQL at {shown} cannot be written to: it is a standby, or read-only \
+                 (default_transaction_read_only). Give the address of the primary."
+            )));
+        }
         if !passes(&error) {
             return Err(OpenError::Refused(format!("PostgreSQL at {shown} refuses the connection: {why}")));
         }
@@ -50,6 +56,13 @@ fn wait(address: &Address) -> Result<Client, OpenError> {
         tracing::warn!(database = shown, why, seconds_left = left.as_secs(), "waiting for PostgreSQL");
         std::thread::sleep(START_PAUSE.min(left));
     }
+}
+
+/// The driver looks for a session that may write, and found one that may not.
+fn is_read_only(error: &NotConnected) -> bool {
+    let NotConnected::Refused(error) = error else { return false };
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    error.code().is_none() && cause.is_some_and(|it| it.to_string() == "database does not allow writes")
 }
 
 /// Whether waiting may help: nobody is there yet, or it is still starting. A certificate that is not trusted stays so.

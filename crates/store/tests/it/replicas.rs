@@ -131,7 +131,7 @@ fn a_lease_has_one_holder_until_it_has_run_out_or_was_left() {
 }
 
 #[test]
-fn a_database_of_somebody_else_or_of_a_newer_version_is_refused_and_left_as_it_is() {
+fn a_database_of_somebody_else_of_a_newer_version_or_read_only_is_refused_and_left_as_it_is() {
     let Some(foreign) = scratch() else { return };
     foreign.connect().batch_execute("CREATE TABLE customers (id BIGINT)").unwrap();
     let refused = |url: &str| match Store::open_postgres(url) {
@@ -145,6 +145,12 @@ fn a_database_of_somebody_else_or_of_a_newer_version_is_refused_and_left_as_it_i
     let row = "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)";
     newer.connect().batch_execute(row).unwrap();
     assert!(refused(&newer.url()).contains("newer than this program"));
+    let Some(fixed) = scratch() else { return };
+    let name = fixed.url().rsplit('/').next().unwrap().to_owned();
+    let text = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");
+    fixed.connect().batch_execute(&text).unwrap();
+    let why = refused(&fixed.url());
+    assert!(why.contains("cannot be written to") && why.contains("the primary"), "{why}");
     let nobody = newer.url().replace("/t_", "/no_");
     assert!(refused(&nobody).contains("does not exist"), "{}", refused(&nobody));
 }
