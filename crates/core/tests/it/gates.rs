@@ -29,7 +29,7 @@ impl Scene {
         let plan = made(lines, "all").expect("a plan");
         let id = DeploymentId::from_parts(OPEN, [1; 10]);
         let cmd = Begin { deployment: id, pipeline: PipelineId::from_parts(OPEN, [2; 10]), built: None };
-        let decision = begin(&plan, cmd, &Moment { now: OPEN, epoch: 1, entropy: [3; 10] });
+        let decision = begin(&plan, cmd, &Moment { now: OPEN, epoch: 1, lost_s: 45, entropy: [3; 10] });
         let run = changed(&decision).expect("a run");
         Self { plan, run, now: OPEN }
     }
