@@ -86,7 +86,7 @@ impl Requests {
             by_route.entry((route, method)).or_default().add(series);
         }
         let took = "berth_http_request_duration_seconds";
-        text.about(took, "histogram", "How long they took, streams and long polls included.");
+        text.about(took, "histogram", "How long it took until the answer began; long polls with their wait.");
         for ((route, method), series) in by_route {
             let mut sum = 0;
             let within = BOUNDS_MS.iter().zip(series.buckets).map(|(bound, count)| {
