@@ -4,6 +4,7 @@ mod analysis;
 mod data;
 mod deploy;
 mod events;
+mod idle;
 mod lists;
 mod load;
 mod locks;
@@ -33,6 +34,7 @@ const BENCHMARKS: &[Benchmark] = &[
     Benchmark { name: "many", usage: many::USAGE, run: many::run },
     Benchmark { name: "steps", usage: steps::USAGE, run: steps::run },
     Benchmark { name: "logs", usage: logs::USAGE, run: logs::run },
+    Benchmark { name: "idle", usage: idle::USAGE, run: idle::run },
     Benchmark { name: "analysis", usage: analysis::USAGE, run: analysis::run },
 ];
 

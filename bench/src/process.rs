@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
+use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) struct Server {
     pub(crate) child: Child,
@@ -45,10 +46,28 @@ pub(crate) fn cpu_time(process: u32) -> anyhow::Result<Duration> {
 
 /// The most memory a process has had at once, in bytes.
 pub(crate) fn peak_memory(process: u32) -> anyhow::Result<u64> {
+    told_of(process, "VmHWM:")
+}
+
+/// What a process has in memory now, in bytes.
+pub(crate) fn memory(process: u32) -> anyhow::Result<u64> {
+    told_of(process, "VmRSS:")
+}
+
+fn told_of(process: u32, what: &str) -> anyhow::Result<u64> {
     let path = format!("/proc/{process}/status");
     let status = std::fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    let line = status.lines().find_map(|line| line.strip_prefix(what));
+    let line = line.with_context(|| format!("no {what}"))?;
     Ok(line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024)
+}
+
+/// Asks it to end, as an operator does, and waits until it has.
+pub(crate) fn stop(server: &mut Server) -> anyhow::Result<()> {
+    kill_process(Pid::from_child(&server.child), Signal::TERM)?;
+    let status = server.child.wait()?;
+    ensure!(status.success(), "the server did not end in peace: {status}");
+    Ok(())
 }
 
 /// Counts the most memory from now on.

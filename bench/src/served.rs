@@ -1,6 +1,7 @@
 //! The program itself, as an operator starts it, in a process of its own, without rate limits; and a client of its API.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -41,6 +42,12 @@ pub(crate) fn serve(dir: &Path, args: &[&str], token: &str) -> anyhow::Result<(S
     let address = line.trim().strip_prefix("berth is serving at http://").context("berth did not start")?;
     let target = Target { address: address.parse()?, token: token.to_owned() };
     Ok((server, target))
+}
+
+/// Starts a server on a directory that is there; it may take a while until it answers.
+pub(crate) fn serve(dir: &Path, listen: SocketAddr) -> anyhow::Result<Server> {
+    let args = ["serve", "--listen", &listen.to_string()];
+    Server::start(command(&program()?, &args, dir).env("BERTH_LOG__LEVEL", "warn"))
 }
 
 /// It stands beside the benchmark, built with the same profile.

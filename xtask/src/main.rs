@@ -38,6 +38,7 @@ Tasks of this project:
   cargo xtask bench many      measure claims beside held sessions, idle runners and steps that wait
   cargo xtask bench steps     measure what a step costs beside a bare process, and how soon the first begins
   cargo xtask bench logs      measure what a step's output costs, and how soon it is seen; --quick for a quick look
+  cargo xtask bench idle      measure how soon a server is there, and what it keeps in memory; --check holds the limits
   cargo xtask bench analysis  let tools fail, and count how often the rules know why
 ";
 
@@ -91,7 +92,7 @@ fn bench(args: &[String]) -> Done {
     }
     // Progress goes to stderr: stdout is the report.
     eprintln!("building the benchmark with optimisation, a cold build takes some minutes");
-    if ["locks", "many", "steps", "logs"].contains(&name) {
+    if ["locks", "many", "steps", "logs", "idle"].contains(&name) {
         // They measure the program itself, which stands beside the benchmark then.
         run(&mut cargo(["build", "--quiet", "--profile", "bench", "-p", "berth"]))?;
     }

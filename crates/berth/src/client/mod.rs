@@ -194,7 +194,7 @@ impl Client {
         if !response.status().is_success() {
             return Err(self.refused(response)?);
         }
-        Ok(stream::Messages::new(response.into_body().into_reader()))
+        stream::Messages::new(response.into_body().into_reader()).context("cannot follow")
     }
 
     fn ask<T: DeserializeOwned>(

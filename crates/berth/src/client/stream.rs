@@ -1,9 +1,18 @@
 //! Server-sent events, as the API sends them: one `data` line per message.
+//!
+//! The server gives a sign of life every 15 seconds. A connection that has been silent for much longer is dead without
+//! knowing it, as after a sleep of this machine: whoever follows is told, and takes it up again.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
 
 /// Of one line.
 const LINE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Three signs of life that did not come.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// Read and not yet asked for.
+const LINES_AHEAD_MAX: usize = 64;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -14,18 +23,45 @@ pub(crate) struct Message {
 }
 
 pub(crate) struct Messages {
-    lines: BufReader<Box<dyn Read + Send>>,
+    lines: Receiver<std::io::Result<String>>,
+    silence_max: Duration,
 }
 
 impl Messages {
-    pub(super) fn new(body: impl Read + Send + 'static) -> Self {
-        Self { lines: BufReader::new(Box::new(body)) }
+    /// Read by a thread of its own: a read cannot be given up. It ends with its connection.
+    pub(super) fn new(body: impl Read + Send + 'static) -> std::io::Result<Self> {
+        Self::with_limit(body, SILENCE_MAX)
+    }
+
+    fn with_limit(body: impl Read + Send + 'static, silence_max: Duration) -> std::io::Result<Self> {
+        let (send, lines) = sync_channel(LINES_AHEAD_MAX);
+        std::thread::Builder::new().name("stream".into()).spawn(move || read_lines(body, &send))?;
+        Ok(Self { lines, silence_max })
     }
 
     fn line(&mut self) -> std::io::Result<Option<String>> {
+        match self.lines.recv_timeout(self.silence_max) {
+            Ok(line) => line.map(Some),
+            Err(RecvTimeoutError::Disconnected) => Ok(None),
+            Err(RecvTimeoutError::Timeout) => Err(ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+fn read_lines(body: impl Read, send: &SyncSender<std::io::Result<String>>) {
+    let mut lines = BufReader::new(body);
+    loop {
         let mut line = String::new();
-        let read = (&mut self.lines).take(LINE_BYTES_MAX).read_line(&mut line)?;
-        Ok((read > 0).then(|| line.trim_end_matches(['\r', '\n']).to_owned()))
+        let read = (&mut lines).take(LINE_BYTES_MAX).read_line(&mut line);
+        let told = match read {
+            Ok(0) => return,
+            Ok(_) => Ok(line.trim_end_matches(['\r', '\n']).to_owned()),
+            Err(error) => Err(error),
+        };
+        let is_over = told.is_err();
+        if send.send(told).is_err() || is_over {
+            return;
+        }
     }
 }
 
@@ -62,17 +98,28 @@ impl Iterator for Messages {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
 
     #[test]
     fn messages_are_told_apart_and_comments_passed_over() {
         let body: &[u8] = b": hello\n\nid: 7\nevent: lines\ndata: {\"text\":\"a\"}\n\n: still here\n\ndata: x\r\n\r\nid: 9\n";
-        let read: Vec<_> = Messages::new(body).map(Result::unwrap).collect();
+        let read: Vec<_> = Messages::new(body).unwrap().map(Result::unwrap).collect();
         let message = |id: Option<&str>, kind: &str, data: &str| Message {
             id: id.map(str::to_owned),
             kind: kind.into(),
             data: data.into(),
         };
         assert_eq!(read, [message(Some("7"), "lines", "{\"text\":\"a\"}"), message(None, "", "x")]);
+    }
+
+    #[test]
+    fn a_stream_that_has_gone_silent_is_told() {
+        let (mut speak, hear) = std::os::unix::net::UnixStream::pair().unwrap();
+        let mut messages = Messages::with_limit(hear, Duration::from_millis(100)).unwrap();
+        speak.write_all(b": hello\n\ndata: a\n\n").unwrap();
+        assert_eq!(messages.next().unwrap().unwrap().data, "a");
+        assert_eq!(messages.next().unwrap().unwrap_err().kind(), ErrorKind::TimedOut);
     }
 }

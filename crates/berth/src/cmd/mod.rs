@@ -20,6 +20,7 @@ pub(crate) mod runner;
 pub(crate) mod secret;
 pub(crate) mod serve;
 pub(crate) mod shell;
+mod signals;
 pub(crate) mod token;
 mod watch;
 

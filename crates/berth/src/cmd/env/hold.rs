@@ -4,7 +4,6 @@
 //! [`TTL_S`]. Cut off from the server for that long, the environment may be somebody else's, so the command is stopped
 //! before.
 
-use std::io::IsTerminal as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -13,12 +12,12 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
 use berth_api::session::{Extend, Session, SessionStatus};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
-use tokio::signal::unix::{SignalKind, signal};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::place::Place;
+use super::terminal::Terminal;
 use crate::client::{Client, Failure, exit_code};
-use crate::cmd::watch;
+use crate::cmd::{signals, watch};
 use crate::output::{harmless, note};
 
 /// How long a hold lasts that nobody makes longer.
@@ -54,21 +53,14 @@ struct State {
     is_settled: bool,
 }
 
+/// The command and all that it starts: a process group of its own.
 #[derive(Clone, Copy)]
-struct Child {
-    pid: Pid,
-    has_group: bool,
-}
+struct Child(Pid);
 
 impl Child {
     // It may have ended: then there is nobody to tell.
     fn tell(self, signal: Signal) {
-        let told = if self.has_group {
-            kill_process_group(self.pid, signal)
-        } else {
-            kill_process(self.pid, signal)
-        };
-        told.ok();
+        kill_process_group(self.0, signal).ok();
     }
 }
 
@@ -76,30 +68,8 @@ impl Undo {
     /// Signals are heard from now on.
     pub(super) fn listen(client: &Client) -> anyhow::Result<Self> {
         let undo = Self { client: client.clone(), state: Arc::default() };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .context("cannot listen to signals")?;
-        let entered = runtime.enter();
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
-        let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
-        drop(entered);
         let teller = undo.clone();
-        let listen = move || {
-            loop {
-                let heard = runtime.block_on(async {
-                    tokio::select! {
-                        _ = interrupt.recv() => Signal::INT,
-                        _ = terminate.recv() => Signal::TERM,
-                    }
-                });
-                teller.interrupted(heard);
-            }
-        };
-        std::thread::Builder::new()
-            .name("signals".into())
-            .spawn(listen)
-            .context("cannot listen to signals")?;
+        signals::listen(move |heard| teller.interrupted(heard))?;
         Ok(undo)
     }
 
@@ -111,13 +81,9 @@ impl Undo {
     fn interrupted(&self, heard: Signal) {
         let mut state = self.state();
         if let Some(child) = state.child {
-            // A second time it is meant. On a terminal Ctrl-C has reached it by itself.
+            // A second time it is meant. (On a terminal Ctrl-C goes to the command, and not to us.)
             let again = std::mem::replace(&mut state.is_interrupted, true);
-            if again {
-                child.tell(Signal::KILL);
-            } else if child.has_group || heard != Signal::INT {
-                child.tell(heard);
-            }
+            child.tell(if again { Signal::KILL } else { heard });
             return;
         }
         let again = std::mem::replace(&mut state.is_interrupted, true);
@@ -251,31 +217,42 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
     process.env("BERTH_SESSION_ID", &session.session_id);
     process.env("BERTH_ENVIRONMENT", &session.env_name);
     process.env("BERTH_FENCE", session.fence.to_string());
-    // On a terminal it shares our group, so that it may read and hear Ctrl-C; elsewhere all it starts is stopped with it.
-    let has_group = !std::io::stdin().is_terminal();
-    if has_group {
-        process.process_group(0);
-    }
+    process.process_group(0);
     let mut child = {
         let mut state = undo.state();
         if state.is_interrupted || state.lost.is_some() {
             return Ok(None);
         }
         let child = process.spawn().with_context(|| format!("cannot start {program}"))?;
-        let pid = Pid::from_child(&child);
-        state.child = Some(Child { pid, has_group });
+        state.child = Some(Child(Pid::from_child(&child)));
         child
     };
-    // Seen to have ended, but not yet removed: until then its number is nobody else's.
-    let pid = Pid::from_child(&child);
-    while let Err(error) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
-        anyhow::ensure!(error == rustix::io::Errno::INTR, "cannot wait for {program}: {error}");
-    }
+    let group = Child(Pid::from_child(&child));
+    let terminal = Terminal::hand_to(group.0);
+    let ended = wait(group).with_context(|| format!("cannot wait for {program}"));
     // What it left behind in its group ends with it.
-    if let Some(group) = undo.state().child.take().filter(|child| child.has_group) {
-        group.tell(Signal::KILL);
-    }
+    undo.state().child = None;
+    group.tell(Signal::KILL);
+    drop(terminal);
+    ended?;
     Ok(Some(child.wait()?))
+}
+
+/// Seen to have ended, but not yet removed: until then its number is nobody else's.
+fn wait(command: Child) -> rustix::io::Result<()> {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
+    loop {
+        match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
+            // A pause would cost the others the time, and nobody could wake it: we are no shell.
+            Ok(Some(seen)) if seen.stopped() => {
+                waitid(WaitId::Pid(command.0), WaitIdOptions::STOPPED)?;
+                command.tell(Signal::CONT);
+            }
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn status_code(status: ExitStatus) -> u8 {

@@ -4,6 +4,7 @@ mod claim;
 mod hold;
 mod look;
 mod place;
+mod terminal;
 mod use_it;
 
 use std::process::ExitCode;

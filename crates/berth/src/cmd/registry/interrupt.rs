@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
-use tokio::signal::unix::{SignalKind, signal};
+use crate::cmd::signals;
 
 #[derive(Clone)]
 pub(super) struct Interrupt(Arc<AtomicBool>);
@@ -13,27 +12,8 @@ impl Interrupt {
     /// Signals are heard from now on.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let told = Self(Arc::default());
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .context("cannot listen to signals")?;
-        let entered = runtime.enter();
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
-        let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
-        drop(entered);
         let teller = told.clone();
-        std::thread::Builder::new()
-            .name("signals".into())
-            .spawn(move || {
-                runtime.block_on(async {
-                    tokio::select! {
-                        _ = interrupt.recv() => {}
-                        _ = terminate.recv() => {}
-                    }
-                });
-                teller.0.store(true, Ordering::Relaxed);
-            })
-            .context("cannot listen to signals")?;
+        signals::listen(move |_| teller.0.store(true, Ordering::Relaxed))?;
         Ok(told)
     }
 

@@ -1,6 +1,9 @@
 //! `berth env claim … -- command`: the lock is held while the command runs, and let go whatever happens.
 
-use rustix::process::{Pid, Signal, kill_process};
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use super::{Desk, PATIENCE};
@@ -105,6 +108,44 @@ fn those_in_line_get_their_turn_and_leave_it_when_interrupted() {
     let ran = waiting.wait(PATIENCE);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "my turn\n"), "{ran:?}");
     assert!(desk.is_free());
+}
+
+/// As at a desk: `script` makes a terminal and runs it there.
+fn on_a_terminal(desk: &Desk, script: &str) -> Command {
+    let program = env!("CARGO_BIN_EXE_berth");
+    let line = format!("{program} env claim qa-1 -- sh -c '{script}'");
+    let mut terminal = Command::new("script");
+    terminal.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
+    terminal.envs(desk.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
+    terminal
+}
+
+#[test]
+fn on_a_terminal_the_command_may_read_and_the_terminal_comes_back() {
+    let desk = Desk::new();
+    let mut terminal = on_a_terminal(&desk, "read line; echo got $line");
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = terminal.spawn().expect("script");
+    process.stdin.take().expect("its input").write_all(b"hello\n").expect("it is read");
+    let ran = process.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains("got hello"), "{said}");
+    assert!(desk.is_free());
+}
+
+#[test]
+fn on_a_terminal_a_takeover_stops_what_the_command_has_started_too() {
+    let desk = Desk::new();
+    let process = Process::start(&mut on_a_terminal(&desk, "sleep 600 & echo $!; wait"));
+    let sleeper = until(PATIENCE, "number of the process", || {
+        let said = process.stdout_now();
+        said.lines().find_map(|line| line.trim().parse().ok()).and_then(Pid::from_raw)
+    });
+    test_kill_process(sleeper).expect("it runs");
+    assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
+    until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
+    assert_eq!(process.wait(PATIENCE).code, Some(5));
 }
 
 #[test]

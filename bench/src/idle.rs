@@ -1,0 +1,138 @@
+//! What a server costs that has nothing to do: how soon it is there, and what it keeps.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, ensure};
+use serde_json::json;
+
+use crate::process::{Server, free_address, memory, stop};
+use crate::report::machine;
+use crate::served::{self, Api, PIPELINES};
+
+pub(crate) const USAGE: &str = "\
+bench idle [--starts N] [--check]
+  How long a start takes on a database that is there, from exec to the first answer of /readyz, and the memory
+  of a server ten seconds later. --check fails above 100 ms (median) or 48 MB.
+";
+
+const START_MAX: Duration = Duration::from_millis(100);
+const MEMORY_BYTES_MAX: u64 = 48_000_000;
+const STARTS: usize = 15;
+/// A start that takes longer has failed.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+const IDLE: Duration = Duration::from_secs(10);
+/// So that the database is no empty one.
+const CLAIMS: usize = 200;
+const DEFINITION: &str = include_str!("pipeline.yaml");
+
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let mut starts = STARTS;
+    let mut is_checked = false;
+    let mut rest = args.iter();
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--check" => is_checked = true,
+            "--starts" => starts = rest.next().context("--starts needs a number")?.parse()?,
+            other => anyhow::bail!("{other} is unknown\n\n{USAGE}"),
+        }
+    }
+    ensure!(starts > 0, "--starts needs a number above 0");
+    let dir = tempfile::tempdir()?;
+    let rows = fill(dir.path())?;
+    let mut took: Vec<Duration> = (0..starts).map(|_| start(dir.path())).collect::<anyhow::Result<_>>()?;
+    took.sort_unstable();
+    let resident = idle(dir.path())?;
+    let millis = |at: usize| took[at].as_secs_f64() * 1_000.0;
+    let median = took[starts / 2];
+    println!("{starts} starts on a database with {rows} events, on {}.\n", machine());
+    println!("| | measured | limit |\n|---|--:|--:|");
+    println!(
+        "| from exec to the first answer of /readyz, median (fastest to slowest) | {:.1} ms ({:.1} to {:.1}) | {} ms |",
+        millis(starts / 2),
+        millis(0),
+        millis(starts - 1),
+        START_MAX.as_millis()
+    );
+    println!(
+        "| resident memory {} s later, with the dashboard | {:.1} MB | {} MB |",
+        IDLE.as_secs(),
+        resident as f64 / 1e6,
+        MEMORY_BYTES_MAX / 1_000_000
+    );
+    if is_checked {
+        ensure!(median <= START_MAX, "a start takes {median:?}, and may take {START_MAX:?}");
+        ensure!(resident <= MEMORY_BYTES_MAX, "{resident} bytes are resident, and may be {MEMORY_BYTES_MAX}");
+    }
+    Ok(())
+}
+
+/// A pipeline, and an environment that was held and let go. Says how many events that made.
+fn fill(dir: &Path) -> anyhow::Result<i64> {
+    let (mut server, target) = served::start(dir, &["--no-runner"])?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let events = runtime.block_on(async {
+        let mut api = Api::open(&target).await?;
+        api.post(PIPELINES, &json!({ "slug": "shop", "definition": DEFINITION })).await?;
+        let environments = api.get(&format!("{PIPELINES}/shop/ephemeral-environments")).await?;
+        let name = environments[0]["envName"].as_str().context("no environment")?.to_owned();
+        let sessions = format!("{PIPELINES}/shop/ephemeral-environments/{name}/sessions");
+        for _ in 0..CLAIMS {
+            let session = api.post(&sessions, &json!({ "deploy": false })).await?;
+            let id = session["sessionId"].as_str().context("no session")?.to_owned();
+            api.delete(&format!("{sessions}/{id}")).await?;
+        }
+        let newest = api.get(&format!("{}/events?limit=1", served::ORGANIZATION)).await?;
+        newest[0]["sequence"].as_i64().context("no event")
+    })?;
+    stop(&mut server)?;
+    Ok(events)
+}
+
+fn start(dir: &Path) -> anyhow::Result<Duration> {
+    let (mut server, took) = ready(dir)?;
+    stop(&mut server)?;
+    Ok(took)
+}
+
+/// With its runner, as an operator starts it; somebody has looked at the dashboard.
+fn idle(dir: &Path) -> anyhow::Result<u64> {
+    let address = free_address()?;
+    let server = served::serve(dir, address)?;
+    until_ready(address, Instant::now())?;
+    for path in ["/", "/api/v1/openapi.json", "/docs"] {
+        ensure!(ask(address, path)?, "{path} is not there");
+    }
+    std::thread::sleep(IDLE);
+    memory(server.id())
+}
+
+fn ready(dir: &Path) -> anyhow::Result<(Server, Duration)> {
+    let address = free_address()?;
+    let began = Instant::now();
+    let server = served::serve(dir, address)?;
+    Ok((server, until_ready(address, began)?))
+}
+
+fn until_ready(address: SocketAddr, began: Instant) -> anyhow::Result<Duration> {
+    loop {
+        if ask(address, "/readyz").unwrap_or(false) {
+            return Ok(began.elapsed());
+        }
+        ensure!(began.elapsed() < PATIENCE, "the server does not answer");
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
+
+/// Whether it is answered with 200.
+fn ask(address: SocketAddr, path: &str) -> anyhow::Result<bool> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(answer.starts_with(b"HTTP/1.1 200"))
+}
