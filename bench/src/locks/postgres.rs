@@ -70,7 +70,7 @@ async fn one(
     let (original, copy) = (format!("bench_{number:03}_a"), format!("bench_{number:03}_b"));
     ask(database, &format!("CREATE DATABASE {original} TEMPLATE template0 ENCODING 'UTF8'"))?;
     let data = dir.join("data");
-    let url = database.url(&original);
+    let url = format!("{}?sslmode=disable", database.url(&original));
     let token = Berth::prepare(&data, &url, clients).await?;
 
     let direct = Berth::serve(&data, &url, &token)?;
@@ -85,7 +85,8 @@ async fn one(
     std::fs::create_dir(&between)?;
     recording.listen(&between.join(".s.PGSQL.5432"), &database.socket())?;
     let socket = between.display().to_string().replace('/', "%2F");
-    let recorded = Berth::serve(&data, &format!("postgres://berth@{socket}/{original}"), &token)?;
+    let recorded =
+        Berth::serve(&data, &format!("postgres://berth@{socket}/{original}?sslmode=disable"), &token)?;
     let pairs = round(&recorded, clients, options.length).await?.latencies.len();
     drop(recorded);
     until_alone(database, &original)?;

@@ -124,10 +124,13 @@ async fn measure(options: &Options, target: &Target, server: u32) -> anyhow::Res
     parts.push(part("nothing else", options, target, server).await?);
     site.hold(target, options).await?;
     parts.push(part(&format!("{} held sessions", grouped(options.sessions)), options, target, server).await?);
+    // A connection that nobody used meanwhile is closed by the server.
+    let mut api = Api::open(target).await?;
     let _runners = runners::come(&mut api, target, options.runners).await?;
     let name = format!("and {} idle runners", grouped(options.runners));
     parts.push(part(&name, options, target, server).await?);
-    let steps = site.pile_up(&mut api, options).await?;
+    let mut api = Api::open(target).await?;
+    let steps = site.pile_up(&mut api).await?;
     parts.push(part(&format!("and {} steps that wait", grouped(steps)), options, target, server).await?);
     Ok(parts)
 }

@@ -66,7 +66,7 @@ impl Site {
     }
 
     /// Deploys in the environments for it, and waits until all of them wait for a runner. Answers how many steps there are.
-    pub(super) async fn pile_up(&self, api: &mut Api, _: &Options) -> anyhow::Result<usize> {
+    pub(super) async fn pile_up(&self, api: &mut Api) -> anyhow::Result<usize> {
         eprintln!("starting {} deployments of {STEPS_PER_DEPLOYMENT} steps", self.working);
         for number in 0..self.working {
             let environment = path("w", number);
