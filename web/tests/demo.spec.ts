@@ -99,7 +99,8 @@ base("claim, take over, approve, roll back, mend: the list in the corner ticks i
   await expect(why).toContainText("it has lost its executable bit");
   await expect(page.getByRole("region", { name: "Log of Check" })).toContainText("Permission denied");
   await steps.getByRole("button", { name: /First steps/ }).click();
-  await page.screenshot({ path: "screenshots/demo-broken.png", fullPage: true });
+  await expect(page.getByText("takes production back")).toHaveCount(0, { timeout: 20_000 });
+  await why.screenshot({ path: "screenshots/demo-broken.png" });
   await steps.getByRole("button", { name: /First steps/ }).click();
   await why.getByRole("button", { name: "Propose it as a pull request" }).click();
   await dialog.getByRole("button", { name: "Propose it" }).click();

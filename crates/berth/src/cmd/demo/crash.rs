@@ -88,8 +88,8 @@ fn begun(client: &Client) -> anyhow::Result<(String, String)> {
 fn lines(client: &Client, deployment: &str) -> anyhow::Result<Vec<String>> {
     let found: Value = client.get(&format!("/deployments/{deployment}"))?.data;
     let stages = found["stages"].as_array().into_iter().flatten();
-    let steps = stages.flat_map(|it| it["steps"].as_array().into_iter().flatten());
-    let Some(step) = steps.filter(|it| it["step"] == "deploy").next_back() else { return Ok(Vec::new()) };
+    let mut steps = stages.flat_map(|it| it["steps"].as_array().into_iter().flatten());
+    let Some(step) = steps.rfind(|it| it["step"] == "deploy") else { return Ok(Vec::new()) };
     let mut lines = Vec::new();
     for attempt in step["attempts"].as_array().into_iter().flatten() {
         let path = format!(

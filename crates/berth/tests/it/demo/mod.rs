@@ -99,7 +99,7 @@ fn what_a_demo_lacks_is_told() {
     check(demo().arg("127.0.0.1:0").env("TMPDIR", temp.path().join("gone")), &["gone", "set TMPDIR"]);
     check(demo().arg("127.0.0.1:0").env("PATH", temp.path()), &["there is no git", "2.39 or newer"]);
     assert_eq!(entries(temp.path()), [""; 0], "what did not start left something behind");
-    Process::start(&mut berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
+    Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path()))
         .wait(STOP_MAX)
         .refused(&["no demo is running here"]);
 }
