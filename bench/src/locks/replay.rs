@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -14,7 +14,10 @@ const CHUNK_BYTES: usize = 64 * 1024;
 
 /// What each connection has sent, in order.
 #[derive(Clone, Default)]
-pub(super) struct Recording(Arc<Mutex<Vec<Arc<Mutex<Vec<u8>>>>>>);
+pub(super) struct Recording(Arc<Mutex<Vec<Said>>>);
+
+/// By one connection.
+type Said = Arc<Mutex<Vec<u8>>>;
 
 impl Recording {
     /// Passes connections to this socket on to that one, and remembers what is asked.
@@ -31,21 +34,21 @@ impl Recording {
     }
 
     fn pass(&self, client: UnixStream, database: UnixStream) {
-        let said = Arc::new(Mutex::new(Vec::new()));
-        self.0.lock().unwrap_or_else(|held| held.into_inner()).push(said.clone());
+        let said = Said::default();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(said.clone());
         let (Ok(from), Ok(to)) = (client.try_clone(), database.try_clone()) else { return };
         std::thread::spawn(move || {
             copy(from, to, |bytes| {
-                said.lock().unwrap_or_else(|held| held.into_inner()).extend_from_slice(bytes);
-            })
+                said.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+            });
         });
         std::thread::spawn(move || copy(database, client, |_| ()));
     }
 
     /// Everything so far, by connection.
     pub(super) fn streams(&self) -> Vec<Vec<u8>> {
-        let all = self.0.lock().unwrap_or_else(|held| held.into_inner());
-        all.iter().map(|said| said.lock().unwrap_or_else(|held| held.into_inner()).clone()).collect()
+        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
     }
 }
 

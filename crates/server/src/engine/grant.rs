@@ -84,7 +84,7 @@ pub(super) fn grant_ready(app: &App, asking: &Asking<'_>) -> Result<Given, AppEr
             let asking = Asking { nonces: &asking.nonces[given.used..], ..*asking };
             match grant_of(app, ready.org, ready.deployment, &asking) {
                 Ok(more) if more.used == 0 => {
-                    app.engine.unfit.note(&ready, asking.labels, more.is_for_others)
+                    app.engine.unfit.note(&ready, asking.labels, more.is_for_others);
                 }
                 Ok(more) => {
                     given.granted.extend(more.granted);

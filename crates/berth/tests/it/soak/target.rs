@@ -72,9 +72,9 @@ impl Target {
         let is_good = write.fence >= *highest;
         *highest = write.fence.max(*highest);
         if is_good {
-            seen.accepted.push(write)
+            seen.accepted.push(write);
         } else {
-            seen.refused.push(write)
+            seen.refused.push(write);
         }
         is_good
     }
