@@ -101,7 +101,7 @@ fn start(dir: &Path) -> anyhow::Result<Duration> {
 /// With its runner, as an operator starts it; somebody has looked at the dashboard.
 fn idle(dir: &Path) -> anyhow::Result<u64> {
     let address = free_address()?;
-    let server = served::serve(dir, address)?;
+    let server = served::serve_at(dir, address)?;
     until_ready(address, Instant::now())?;
     for path in ["/", "/api/v1/openapi.json", "/docs"] {
         ensure!(ask(address, path)?, "{path} is not there");
@@ -113,7 +113,7 @@ fn idle(dir: &Path) -> anyhow::Result<u64> {
 fn ready(dir: &Path) -> anyhow::Result<(Server, Duration)> {
     let address = free_address()?;
     let began = Instant::now();
-    let server = served::serve(dir, address)?;
+    let server = served::serve_at(dir, address)?;
     Ok((server, until_ready(address, began)?))
 }
 

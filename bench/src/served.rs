@@ -45,7 +45,7 @@ pub(crate) fn serve(dir: &Path, args: &[&str], token: &str) -> anyhow::Result<(S
 }
 
 /// Starts a server on a directory that is there; it may take a while until it answers.
-pub(crate) fn serve(dir: &Path, listen: SocketAddr) -> anyhow::Result<Server> {
+pub(crate) fn serve_at(dir: &Path, listen: SocketAddr) -> anyhow::Result<Server> {
     let args = ["serve", "--listen", &listen.to_string()];
     Server::start(command(&program()?, &args, dir).env("BERTH_LOG__LEVEL", "warn"))
 }
