@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use berth_runner::{Runner, Sandbox, Settings, kill_left_over};
+use berth_runner::{Runner, STEP_LOG_PATIENCE, Sandbox, Settings, kill_left_over};
 use berth_server::app::App;
 use berth_server::engine::Embedded;
 use berth_server::registries::build_dir;
@@ -45,6 +45,8 @@ pub(crate) fn start(
         step_memory_bytes_max: told.step_memory_bytes_max,
         stop_grace: config.runner_times.stop_grace,
         self_stop: config.runner_times.self_stop,
+        // Logs wait for the server as long as steps do.
+        step_log_patience: STEP_LOG_PATIENCE.max(config.runner_times.self_stop),
         heartbeat_wait: config.runner_times.heartbeat,
         ..Settings::new(work_dir, link.boot().to_owned())
     };

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use berth_api::remote::{Hello, Register, Registered, Welcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
 use berth_runner::remote::{Answered, Client, Credential, Home, Remote, Spool, new_boot};
-use berth_runner::{Runner, Settings};
+use berth_runner::{Runner, STEP_LOG_PATIENCE, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -80,12 +80,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Only now: until the server has heard of it, what the process before left is not forgotten.
     let spool = Spool::create(home.path(), &boot).context("the spool cannot be written")?;
     let link = Arc::new(Remote::new(client.clone(), &welcome));
+    let self_stop = Duration::from_millis(welcome.self_stop_ms);
     let settings = Settings {
         places: usize::try_from(args.slots)?,
         labels: labels.clone(),
         sandbox: embedded::sandbox(args.sandbox),
         stop_grace: Duration::from_millis(welcome.stop_grace_ms),
-        self_stop: Duration::from_millis(welcome.self_stop_ms),
+        self_stop,
+        // Logs wait for the server as long as steps do.
+        step_log_patience: STEP_LOG_PATIENCE.max(self_stop),
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
         spool: Some(Arc::new(spool)),
         ..Settings::new(home.path().to_owned(), boot.clone())

@@ -16,8 +16,6 @@ use crate::error::AppError;
 
 /// How long one question for work may wait for an answer.
 const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(20);
-/// A question that waits looks so often whether it is still asked by the same runner.
-const SAME_EVERY: Duration = Duration::from_secs(2);
 
 impl Far {
     pub(crate) async fn acquire(self, sent: AcquireAsked) -> Result<Vec<Assignment>, AppError> {
@@ -38,32 +36,26 @@ impl Far {
             labels: &labels,
             only_again: false,
         };
-        let mut known = self.again(&asking).await?;
-        loop {
+        let mut found = self.again(&asking).await?;
+        while found.is_none() {
             let shown = window.borrow_and_update().clone();
-            let found = match known.take() {
-                Some(work) => Some(work),
-                None => Window::take(&self.app, &shown, &asking, &self.who).await?,
-            };
-            if let Some(work) = found {
-                work.iter().for_each(|it| self.app.engine.nets.know(it));
-                return Ok(work);
+            found = Window::take(&self.app, &shown, &asking, &self.who).await?;
+            if found.is_some() {
+                break;
             }
-            let until = deadline.min(Instant::now() + SAME_EVERY);
-            let news = tokio::time::timeout_at(until, window.changed());
+            let news = tokio::time::timeout_at(deadline, window.changed());
             let waited = self.app.shutdown.run_until_cancelled(news).await;
-            if waited.is_none() || Instant::now() >= deadline {
+            if waited.is_none() {
                 return Ok(Vec::new());
             }
-            if matches!(waited, Some(Err(_))) {
-                let (who, runner) = (self.who.clone(), runner.clone());
-                if !self.blocking(move |app| may_have(app, &who, &runner)).await?? {
-                    return Ok(Vec::new());
-                }
-                // An earlier question with the same nonces may have been answered to nobody.
-                known = self.again(&asking).await?;
+            if Instant::now() >= deadline {
+                // An answer that brings nothing ends these nonces: an earlier question may have been given something late.
+                found = Some(self.again(&asking).await?.unwrap_or_default());
             }
         }
+        let work = found.unwrap_or_default();
+        work.iter().for_each(|it| self.app.engine.nets.know(it));
+        Ok(work)
     }
 
     /// What these very nonces have been given already.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use berth_api::runner::Assignment;
 use berth_core::id::OrgId;
+use berth_store::StoreError;
 use berth_store::query::runs::{self, Ready};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
@@ -71,10 +72,8 @@ impl Window {
     /// The present list, and whatever follows it.
     pub(super) fn watch(&self) -> watch::Receiver<Arc<Shown>> {
         let shown = self.shown.subscribe();
-        if self.shown.receiver_count() == 1 {
-            // Nobody has looked while nobody waited.
-            self.wanted.notify_one();
-        }
+        // Nobody has looked while nobody waited.
+        self.wanted.notify_one();
         shown
     }
 
@@ -128,6 +127,10 @@ impl Window {
                     work.extend(more);
                     used += count;
                 }
+                // What was given may stand or not. The runner asks again with the same nonces, and hears which.
+                Err(AppError::Store(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
+                    return Err(error.into());
+                }
                 Err(error) => {
                     tracing::error!(?error, deployment = %ready.deployment, "a step could not be granted");
                 }
@@ -158,7 +161,8 @@ pub(crate) async fn shows(app: Arc<App>) {
                 Err(error) => tracing::warn!(?error, "what is ready could not be looked up"),
             }
         }
-        let rest = LOOK_PAUSE_MIN.max(began.elapsed() * LOOK_PART);
+        // A database that was away for long is not waited for as long again.
+        let rest = (began.elapsed() * LOOK_PART).clamp(LOOK_PAUSE_MIN, LOOK_EVERY);
         let waits = async {
             tokio::time::sleep(rest).await;
             tokio::select! {

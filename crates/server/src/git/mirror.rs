@@ -93,6 +93,7 @@ impl Mirror {
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Held { _process: process, _file: file }),
+                Err(TryLockError::WouldBlock) if self.live.is_stopping() => return Err(GitError::Stopping),
                 Err(TryLockError::WouldBlock) if Instant::now() < deadline => std::thread::sleep(HELD_PAUSE),
                 Err(TryLockError::WouldBlock) => return Err(GitError::TooSlow(self.time_max.as_secs())),
                 Err(TryLockError::Error(source)) => {

@@ -103,6 +103,10 @@ impl Live {
         }
     }
 
+    pub(super) fn is_stopping(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_stopping
+    }
+
     fn begin(&self, end: Sender<End>) -> Result<u64, GitError> {
         let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if runs.is_stopping {

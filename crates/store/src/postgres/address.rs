@@ -17,7 +17,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// From the first packet to a connection that can be used.
 const GREETING_MAX: Duration = Duration::from_secs(8);
 /// Servers that accept and stay silent keep so many threads waiting; a further one is not started.
-const GREETINGS_MAX: usize = 16;
+const SILENT_MAX: usize = 64;
 /// A connection whose other end has vanished without a word is given up after this.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
@@ -30,8 +30,8 @@ pub(super) struct Address {
     tls: Option<MakeRustlsConnect>,
     /// Without user and password.
     shown: String,
-    /// Connections that are being made, of all who have this address.
-    greetings: Arc<AtomicUsize>,
+    /// Connections nobody waits for any more, because the other side says nothing, of all who have this address.
+    silent: Arc<AtomicUsize>,
 }
 
 /// Why there is no connection.
@@ -39,6 +39,8 @@ pub(super) struct Address {
 pub(super) enum NotConnected {
     Refused(::postgres::Error),
     Silent,
+    /// So many have been, that no further one is begun.
+    TooSilent,
 }
 
 impl From<::postgres::Error> for NotConnected {
@@ -53,6 +55,11 @@ impl NotConnected {
             Self::Refused(error) => told(error),
             Self::Silent => {
                 format!("it accepts connections and does not answer within {} s", GREETING_MAX.as_secs())
+            }
+            Self::TooSilent => {
+                format!(
+                    "{SILENT_MAX} connections to it wait for a first answer; it has to be ended or to go on"
+                )
             }
         }
     }
@@ -115,7 +122,7 @@ impl Address {
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
         let tls = (config.get_ssl_mode() != SslMode::Disable).then(trusting);
         let shown = shown(&config);
-        Ok(Self { config, tls, shown, greetings: Arc::default() })
+        Ok(Self { config, tls, shown, silent: Arc::default() })
     }
 
     pub(super) fn shown(&self) -> &str {
@@ -126,17 +133,25 @@ impl Address {
     pub(super) fn connect(&self, purpose: Purpose) -> Result<(Client, Arc<AtomicBool>), NotConnected> {
         // The driver limits the connection alone, not what is said on it. A thread that waits for somebody silent ends
         // when the other side does.
-        let (tell, heard) = mpsc::sync_channel(1);
-        let greetings = Greeting::begin(&self.greetings).ok_or(NotConnected::Silent)?;
+        if self.silent.load(Ordering::SeqCst) >= SILENT_MAX {
+            return Err(NotConnected::TooSilent);
+        }
+        // Without room in between: it is heard, or nobody is there any more.
+        let (tell, heard) = mpsc::sync_channel(0);
         let address = self.clone();
         let began = std::thread::Builder::new().name("store-greeting".into()).spawn(move || {
-            let made = address.greet(purpose);
-            drop(greetings);
-            let _ = tell.send(made);
+            // Nobody hears it: it had been counted.
+            if tell.send(address.greet(purpose)).is_err() {
+                address.silent.fetch_sub(1, Ordering::SeqCst);
+            }
         });
         match began.map(|_| heard.recv_timeout(GREETING_MAX)) {
             Ok(Ok(made)) => Ok(made?),
-            Ok(Err(_)) | Err(_) => Err(NotConnected::Silent),
+            Ok(Err(_)) => {
+                self.silent.fetch_add(1, Ordering::SeqCst);
+                Err(NotConnected::Silent)
+            }
+            Err(_) => Err(NotConnected::Silent),
         }
     }
 
@@ -163,23 +178,6 @@ impl Address {
             let why = error.told();
             StoreError::Unavailable(format!("PostgreSQL at {} cannot be reached: {why}", self.shown))
         })
-    }
-}
-
-/// One connection that is being made.
-struct Greeting(Arc<AtomicUsize>);
-
-impl Greeting {
-    /// `None`: too many are.
-    fn begin(count: &Arc<AtomicUsize>) -> Option<Self> {
-        let more = |now: usize| (now < GREETINGS_MAX).then_some(now + 1);
-        count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok().map(|_| Self(count.clone()))
-    }
-}
-
-impl Drop for Greeting {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

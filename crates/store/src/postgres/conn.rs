@@ -22,7 +22,7 @@ const SHARED_TABLES: &[&str] = &["users", "organizations"];
 pub(crate) struct PgConn {
     client: Client,
     purpose: Purpose,
-    warned: Arc<AtomicBool>,
+    pub(super) warned: Arc<AtomicBool>,
     prepared: HashMap<&'static str, ::postgres::Statement>,
     /// The first statement of the transaction that failed. Nothing it wrote can be kept, whatever the caller makes of it.
     pub(super) failed: Option<StoreError>,

@@ -4,6 +4,10 @@
 //! given. A new upper part makes every later fence higher than those. Each new connection that writes looks once: a
 //! connection lives in one history, so a frozen server of the old one goes on with the lower epoch.
 
+use std::sync::atomic::Ordering;
+
+use berth_core::environment::fence::EPOCH_MAX;
+
 use super::conn::PgConn;
 use crate::error::StoreError;
 
@@ -39,12 +43,17 @@ impl PgConn {
                 self.epoch = Some(epoch);
                 return Ok(());
             }
-            let next = if is_first { epoch } else { epoch + 1 };
+            let next =
+                if is_first { epoch } else { above(epoch, known[1].as_ref() == Some(system), timeline)? };
+            self.warned.store(false, Ordering::SeqCst);
             self.batch(&format!(
                 "UPDATE instance SET epoch = {next}, system_identifier = '{system}', timeline = '{timeline}'
                    WHERE id = 'berth' AND epoch = {epoch} AND system_identifier IS NOT DISTINCT FROM {}",
                 known[1].as_ref().map_or_else(|| "NULL".to_owned(), |before| format!("'{before}'"))
             ))?;
+            if self.warned.load(Ordering::SeqCst) {
+                return Err(StoreError::Unknown("PostgreSQL warned when the epoch was raised".into()));
+            }
             if !is_first {
                 tracing::warn!(
                     epoch = next,
@@ -55,4 +64,18 @@ impl PgConn {
         }
         Err(StoreError::Unavailable("the epoch of the installation changes all the time".into()))
     }
+}
+
+/// At least the number of the timeline, which rises with every failover: the one before may not have told this server of
+/// the epoch it gave.
+fn above(epoch: i64, is_same_system: bool, timeline: &str) -> Result<i64, StoreError> {
+    let number =
+        i64::from_str_radix(timeline, 16).ok().filter(|number| is_same_system && *number <= EPOCH_MAX);
+    let next = number.unwrap_or(0).max(epoch + 1);
+    if next > EPOCH_MAX {
+        return Err(StoreError::Unavailable(format!(
+            "the epoch would be above {EPOCH_MAX}, where fences end"
+        )));
+    }
+    Ok(next)
 }

@@ -276,9 +276,13 @@ fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
     };
     assert_eq!([&stores[0], &stores[1]].map(found), [0, 0], "a restart loses nothing");
     server.fail_over().unwrap();
-    assert_eq!([&stores[0], &stores[1]].map(found), [1, 1], "once, by whoever comes first");
+    assert_eq!(
+        [&stores[0], &stores[1]].map(found),
+        [2, 2],
+        "once, by whoever comes first: the number of its timeline"
+    );
     drop(stores);
-    assert_eq!(epoch(&Store::open_postgres(&server.url("postgres")).unwrap()), 1);
+    assert_eq!(epoch(&Store::open_postgres(&server.url("postgres")).unwrap()), 2);
 }
 
 #[tokio::test]
