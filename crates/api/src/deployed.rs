@@ -33,4 +33,12 @@ pub struct DeployedEnvironment {
     /// Who holds it; null while nobody does.
     pub holder: Option<Holder>,
     pub held_since: Option<String>,
+    /// When the hold ends by itself; null: not.
+    pub held_until: Option<String>,
+    /// What the holder said it is for.
+    pub context: Option<String>,
+    /// How many wait in line.
+    pub queue_length: usize,
+    /// What is being deployed in it, or is about to be; null while nothing is.
+    pub deploying: Option<String>,
 }

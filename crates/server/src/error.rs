@@ -83,6 +83,10 @@ impl AppError {
             AppError::Store(StoreError::StorageFull) => {
                 Problem::new(Code::StorageFull, "the server's disk is full; nothing was changed")
             }
+            AppError::Store(StoreError::Nul) => Problem::new(
+                Code::InvalidRequest,
+                "a text of this request holds the character NUL, which cannot be kept; leave it out",
+            ),
             AppError::Store(StoreError::Unavailable(inside) | StoreError::Broken(inside)) => {
                 tracing::warn!(%inside, "store unavailable");
                 Problem::new(Code::Unavailable, "the server cannot answer this right now; please try again")

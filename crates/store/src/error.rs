@@ -13,6 +13,9 @@ pub enum StoreError {
     Broken(String),
     #[error("the disk that holds the database is full")]
     StorageFull,
+    /// PostgreSQL keeps no such text. What one database refuses, the other refuses, too.
+    #[error("a text holds the character NUL, which cannot be kept")]
+    Nul,
     /// A mistake in this program: a row that cannot be read, a change without an event, a lost version check.
     #[error("store bug: {0}")]
     Bug(String),

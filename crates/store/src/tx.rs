@@ -216,6 +216,9 @@ impl Read for Tx<'_> {
 }
 
 fn scoped(statement: &Statement, org: Option<OrgId>, params: &[Value]) -> Result<Vec<Value>, StoreError> {
+    if params.iter().any(|param| matches!(param, Value::Text(text) if text.contains('\0'))) {
+        return Err(StoreError::Nul);
+    }
     match (statement.scope, org) {
         (Scope::Instance, _) => Ok(params.to_vec()),
         (Scope::Org, Some(org)) => Ok(std::iter::once(text(org)).chain(params.iter().cloned()).collect()),

@@ -80,8 +80,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Spoken<T> {
     type Rejection = AppError;
 
     async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, AppError> {
-        // What steps print or leave may hold any character, and is kept as JSON.
-        parse_any(&read_up_to(request, RUNNER_BODY_BYTES_MAX).await?, |_| None).map(Self)
+        parse(&read_up_to(request, RUNNER_BODY_BYTES_MAX).await?).map(Self)
     }
 }
 
@@ -141,14 +140,6 @@ fn is_json_type(value: &str) -> bool {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
-    parse_any(bytes, |value| nul(value, String::new()))
-}
-
-/// `refused` says where something stands that is not wanted.
-fn parse_any<T: DeserializeOwned>(
-    bytes: &[u8],
-    refused: impl Fn(&serde_json::Value) -> Option<String>,
-) -> Result<T, AppError> {
     let bytes = if bytes.iter().all(u8::is_ascii_whitespace) { b"{}" } else { bytes };
     let text = std::str::from_utf8(bytes).map_err(|_| invalid_json("the body is not UTF-8"))?;
     if depth(text) > JSON_DEPTH_MAX {
@@ -160,9 +151,6 @@ fn parse_any<T: DeserializeOwned>(
     if !value.is_object() {
         return Err(AppError::new(Code::InvalidRequest, "the body must be a JSON object"));
     }
-    if let Some(at) = refused(&value) {
-        return Err(AppError::invalid(vec![input_error(&at, "must not hold the character NUL")]));
-    }
     // Read from the text, not from the value, so that a member given twice is noticed.
     let mut reader = serde_json::Deserializer::from_str(text);
     serde_path_to_error::deserialize(&mut reader).map_err(|error| {
@@ -170,26 +158,6 @@ fn parse_any<T: DeserializeOwned>(
         let first = || vec![data_error(&pointer(error.path()), error.inner())];
         AppError::invalid(if all.is_empty() { first() } else { all })
     })
-}
-
-/// Where the character stands that PostgreSQL does not keep in a text. What one database takes, the other takes, too.
-fn nul(value: &serde_json::Value, at: String) -> Option<String> {
-    use serde_json::Value;
-    match value {
-        Value::String(text) => text.contains('\0').then_some(at),
-        Value::Array(all) => {
-            all.iter().enumerate().find_map(|(number, inner)| nul(inner, format!("{at}/{number}")))
-        }
-        Value::Object(members) => members.iter().find_map(|(name, inner)| {
-            // A name with it is not repeated in a pointer.
-            if name.contains('\0') { Some(at.clone()) } else { nul(inner, format!("{at}/{}", escaped(name))) }
-        }),
-        Value::Null | Value::Bool(_) | Value::Number(_) => None,
-    }
-}
-
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// serde stops at the first error. Unknown members can be taken out one by one, so that all are named at once.
@@ -241,6 +209,7 @@ fn invalid_json(detail: &str) -> AppError {
 
 fn pointer(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
+    let escaped = |name: &str| name.replace('~', "~0").replace('/', "~1");
     path.iter()
         .map(|segment| match segment {
             Segment::Map { key } => format!("/{}", escaped(key)),
@@ -299,16 +268,6 @@ mod tests {
         assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), "invalid")]);
         assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), "required")]);
         assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
-    }
-
-    #[test]
-    fn the_character_nul_is_refused_where_it_stands() {
-        assert_eq!(errors::<Because>(r#"{"reason": "a\u0000b"}"#), [("/reason".into(), "invalid")]);
-        assert_eq!(
-            errors::<serde_json::Value>(r#"{"a": [{"b": "\u0000"}]}"#),
-            [("/a/0/b".into(), "invalid")]
-        );
-        assert!(parse::<Because>(br#"{"reason": "a\\u0000b"}"#).is_ok(), "these are six other characters");
     }
 
     #[test]

@@ -46,10 +46,6 @@ impl Params {
         let mut found =
             found.inspect(|param| param.is_read.store(true, Ordering::Relaxed)).map(|param| &*param.value);
         match (found.next(), found.next()) {
-            // No database keeps it in a text.
-            (Some(first), None) if first.contains('\0') => {
-                Err(AppError::invalid_parameter(name, "must not hold the character NUL"))
-            }
             (first, None) => Ok(first),
             (_, Some(_)) => Err(AppError::invalid_parameter(name, "is given more than once")),
         }

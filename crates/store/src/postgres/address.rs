@@ -263,7 +263,8 @@ mod tests {
         let why = address.connect(Purpose::Read).err().unwrap();
         assert!(matches!(why, NotConnected::Silent), "{}", why.told());
         // Those that still wait are counted, and are not too many.
-        address.greetings.store(GREETINGS_MAX, Ordering::SeqCst);
-        assert!(matches!(address.connect(Purpose::Read), Err(NotConnected::Silent)));
+        assert_eq!(address.silent.load(Ordering::SeqCst), 1);
+        address.silent.store(SILENT_MAX, Ordering::SeqCst);
+        assert!(matches!(address.connect(Purpose::Read), Err(NotConnected::TooSilent)));
     }
 }

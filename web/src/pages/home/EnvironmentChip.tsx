@@ -10,11 +10,11 @@ import classes from "./home.module.css";
 
 type Props = { pipelineId: string; environment: DeployedEnvironment };
 
-/** One shared environment: free, or held by whom and since when. */
+/** One shared environment: free, or held by whom, since when and what for. */
 export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
-  const { holder, heldSince, current, envName } = environment;
+  const { holder, heldSince, context, queueLength, deploying, current, envName } = environment;
   const look = holder ? (holder.id === me.user.id ? LOCK_LOOK.mine : LOCK_LOOK.held) : LOCK_LOOK.free;
   return (
     <RouterLink
@@ -33,15 +33,28 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       </Text>
       <Text span size="sm" c="dimmed">
         {holder && heldSince ? (
-          <Since at={heldSince} />
+          <>
+            <Since at={heldSince} />
+            {queueLength > 0 && `, ${queueLength} waiting`}
+          </>
         ) : current ? (
           <>
             has <Commit id={current.commitId} />
           </>
         ) : (
-          "never used"
+          "nothing deployed yet"
         )}
       </Text>
+      {context && (
+        <Text span size="sm" className="clamp">
+          “{context}”
+        </Text>
+      )}
+      {deploying && (
+        <Text span size="sm" c="dimmed" className="clamp">
+          deploying <Commit id={deploying} />
+        </Text>
+      )}
     </RouterLink>
   );
 }

@@ -198,15 +198,12 @@ async fn a_commit_is_never_an_option_a_path_out_or_a_command() {
 #[tokio::test]
 async fn everything_that_is_wrong_is_said_at_once() {
     let shop = Shop::open().await;
-    let body = json!({"commitId": "-x", "context": "\u{7}", "ttlSeconds": 1, "waitSeconds": 5});
+    let body = json!({"commitId": "-x", "context": "\u{0}", "ttlSeconds": 1, "waitSeconds": 5});
     let refused = shop.claim(&shop.grace, &body).await;
     refused.is(400, "invalid_request");
     let pointers: Vec<_> =
         refused.body["errors"].as_array().unwrap().iter().map(|it| text(&it["pointer"])).collect();
     assert_eq!(pointers, ["/commitId", "/context", "/ttlSeconds", "/waitSeconds"]);
-    let nul = shop.claim(&shop.grace, &json!({"context": "a\u{0}b"})).await;
-    nul.is(400, "invalid_request");
-    assert_eq!(nul.body["errors"][0]["pointer"], "/context");
     assert_eq!(shop.see("qa-1").await["lockStatus"], "unlocked");
 }
 
