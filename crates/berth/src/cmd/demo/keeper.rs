@@ -24,7 +24,7 @@ use super::words::{self, Facts};
 use crate::client::{Client, Login};
 use crate::cmd::serve;
 use crate::cmd::{open, open_vault, told};
-use crate::output::say;
+use crate::output::{note, say};
 
 /// A server that is killed so often has a reason that another start does not mend.
 const RESTARTS_MAX: u32 = 100;
@@ -103,7 +103,7 @@ async fn kept(plan: &Plan, mut child: Child, stop: &CancellationToken) -> anyhow
 }
 
 fn failed(ended: std::process::ExitStatus) -> ExitCode {
-    eprintln!("berth: the demo's server ended: {ended}");
+    note(&format!("berth: the demo's server ended: {ended}"));
     ExitCode::FAILURE
 }
 
