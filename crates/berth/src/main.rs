@@ -121,7 +121,7 @@ fn main() -> ExitCode {
         if !must_be_read && error.chain().any(|it| it.downcast_ref().is_some_and(is_read)) {
             return ExitCode::FAILURE;
         }
-        eprintln!("berth: {error:#}");
+        output::note(&format!("berth: {error:#}"));
         error
             .chain()
             .find_map(|it| it.downcast_ref::<Failure>())

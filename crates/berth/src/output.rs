@@ -70,9 +70,10 @@ pub(crate) fn say(text: &str) -> anyhow::Result<()> {
     writeln!(anstream::stdout().lock(), "{text}").context("cannot print")
 }
 
-/// For what is not the answer itself: progress, and what to do next.
+/// For what is not the answer itself: progress, and what to do next. Nobody who reads it is no reason to stop.
 pub(crate) fn note(text: &str) {
-    anstream::eprintln!("{text}");
+    use std::io::Write as _;
+    writeln!(anstream::stderr().lock(), "{text}").ok();
 }
 
 fn styled(text: &str, style: Style) -> String {

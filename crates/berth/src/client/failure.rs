@@ -15,6 +15,9 @@ pub(crate) mod exit_code {
     pub(crate) const INTERRUPTED: u8 = 130;
 }
 
+/// How the sentence begins with which the API says what can be done about a held environment.
+const ADVICE: &str = " Wait in line with \"queue\"";
+
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The server said no.
@@ -80,6 +83,10 @@ impl Failure {
     #[must_use]
     pub(crate) fn with_hint(mut self, text: String) -> Self {
         if let Failure::Problem(problem) = &mut self {
+            // What the API advises is meant for programs.
+            if let Some(at) = problem.detail.find(ADVICE) {
+                problem.detail.truncate(at);
+            }
             problem.hint = text;
         }
         self

@@ -8,7 +8,7 @@ use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use serde_json::json;
 
 use crate::client::Login;
-use crate::output::{Output, dim};
+use crate::output::{Output, dim, note};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -65,7 +65,7 @@ fn asked(server: &str) -> anyhow::Result<String> {
     tcsetattr(&stdin, OptionalActions::Now, &silent)?;
     let read = stdin.lock().read_line(&mut token);
     tcsetattr(&stdin, OptionalActions::Now, &before)?;
-    eprintln!();
+    note("");
     read.context("cannot read the token")?;
     Ok(token)
 }

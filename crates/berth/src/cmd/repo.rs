@@ -12,6 +12,8 @@ use crate::output::{dim, harmless, or_dash};
 
 /// Large ones take longer; then the server goes on without us.
 const LOOK_MAX: Duration = Duration::from_secs(30);
+/// One that failed before and fails the same way again looks as if nobody had looked.
+const LOOK_FAILING_MAX: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(clap::Args)]
@@ -117,7 +119,7 @@ fn pipelines(it: &Repository) -> String {
 /// Until the server has read it, or said why it cannot; after a while, as it is then.
 fn looked_at(client: &Client, asked: &Reply<Repository>) -> anyhow::Result<Reply<Repository>> {
     let before = &asked.data;
-    let until = Instant::now() + LOOK_MAX;
+    let until = Instant::now() + if before.error.is_some() { LOOK_FAILING_MAX } else { LOOK_MAX };
     loop {
         let seen = client.get::<Repository>(&path(&before.id))?;
         let is_read = seen.data.last_synced_at != before.last_synced_at;

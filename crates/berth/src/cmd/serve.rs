@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{demo, open, open_vault, say};
+use super::{demo, open, open_vault, say, signals};
 use crate::config::{RunnerSettings, SandboxLevel, Settings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start(&settings.log, args.demo || args.kept_by.is_some());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal ends the program in order, also while it is still starting.
-    let stop = stop_on_signal(&runtime)?;
+    let stop = stop_on_signal(&runtime, if args.demo { Hangup::Ends } else { Hangup::Passes })?;
     let database = args.database.as_deref().or(settings.database.as_deref());
     let listen = args.listen.unwrap_or(settings.listen);
     if args.demo {
@@ -288,6 +288,7 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<Arc<Tls>>> {
 
 /// New files are taken at SIGHUP, and by themselves when they have changed.
 async fn reload_tls(app: Arc<App>) {
+    let Some(tls) = app.tls() else { return };
     let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
     while !app.shutdown.is_cancelled() {
         let when = tokio::select! {
@@ -295,9 +296,7 @@ async fn reload_tls(app: Arc<App>) {
             () = tokio::time::sleep(TLS_LOOK_EVERY) => Reload::IfChanged,
             () = app.shutdown.cancelled() => return,
         };
-        if let Some(tls) = app.tls() {
-            tls.reload(when);
-        }
+        tls.reload(when);
     }
 }
 
@@ -314,16 +313,28 @@ fn stop_without(keeper: u32, runtime: &Runtime, stop: &CancellationToken) {
     });
 }
 
-pub(super) fn stop_on_signal(runtime: &Runtime) -> anyhow::Result<CancellationToken> {
+/// What SIGHUP means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hangup {
+    /// A terminal was closed, and what runs is for whoever sat there.
+    Ends,
+    /// A server goes on; new files of its certificate are taken.
+    Passes,
+}
+
+pub(super) fn stop_on_signal(runtime: &Runtime, hangup: Hangup) -> anyhow::Result<CancellationToken> {
     let _inside = runtime.enter();
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Listened to in both cases: whoever does not is ended by it.
+    let mut closed = signals::hangup()?.filter(|_| hangup == Hangup::Ends);
     let stop = CancellationToken::new();
     let stopping = stop.clone();
     runtime.spawn(async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
+            () = signals::heard(&mut closed) => {}
         }
         stopping.cancel();
     });

@@ -1,8 +1,8 @@
-//! Ctrl-C and TERM: told to whoever has something to end in order.
+//! Ctrl-C, TERM, and HUP where a terminal is closed: told to whoever has something to end in order.
 
 use anyhow::Context as _;
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal as Heard, SignalKind, signal};
 
 /// Signals are heard from now on, each time, by a thread of their own.
 pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::Result<()> {
@@ -11,6 +11,7 @@ pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::R
     let entered = runtime.enter();
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen to signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen to signals")?;
+    let mut hangup = hangup().context("cannot listen to signals")?;
     drop(entered);
     let listening = move || {
         loop {
@@ -18,10 +19,30 @@ pub(crate) fn listen(mut tell: impl FnMut(Signal) + Send + 'static) -> anyhow::R
                 tokio::select! {
                     _ = interrupt.recv() => Signal::INT,
                     _ = terminate.recv() => Signal::TERM,
+                    () = heard(&mut hangup) => Signal::HUP,
                 }
             }));
         }
     };
     let started = std::thread::Builder::new().name("signals".into()).spawn(listening);
     started.map(|_| ()).context("cannot listen to signals")
+}
+
+/// `None`: whoever started us does not want that we hear of it, as `nohup` does.
+pub(crate) fn hangup() -> std::io::Result<Option<Heard>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let is_ignored = ignored & (1 << (Signal::HUP.as_raw() - 1)) != 0;
+    if is_ignored { Ok(None) } else { signal(SignalKind::hangup()).map(Some) }
+}
+
+/// Never, where nobody listens.
+pub(crate) async fn heard(listening: &mut Option<Heard>) {
+    match listening {
+        Some(listening) => {
+            listening.recv().await;
+        }
+        None => std::future::pending().await,
+    }
 }

@@ -50,8 +50,8 @@ enum State {
     Return,
     Escape,
     Colour(Vec<u8>),
-    /// Perhaps a control character of two bytes.
-    Latin,
+    /// A character of several bytes, as far as it has come.
+    Wide(Vec<u8>),
 }
 
 impl Calm {
@@ -95,11 +95,16 @@ impl Calm {
                 out.extend_from_slice(&told);
                 self.text(byte, out);
             }
-            State::Latin if (0x80..=0x9f).contains(&byte) => {
-                out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
+            State::Wide(mut begun) if (0x80..=0xbf).contains(&byte) => {
+                begun.push(byte);
+                if begun.len() < wide_bytes(begun[0]) {
+                    self.state = State::Wide(begun);
+                } else {
+                    wide(&begun, out);
+                }
             }
-            State::Latin => {
-                out.push(0xc2);
+            State::Wide(begun) => {
+                wide(&begun, out);
                 self.text(byte, out);
             }
         }
@@ -110,26 +115,53 @@ impl Calm {
             b'\n' | b'\t' => out.push(byte),
             b'\r' => self.state = State::Return,
             0x1b => self.state = State::Escape,
-            0xc2 => self.state = State::Latin,
+            0xc2..=0xf4 => self.state = State::Wide(vec![byte]),
             0x00..0x20 => out.extend_from_slice(&[b'^', byte + 0x40]),
             0x7f => out.extend_from_slice(b"^?"),
-            byte => out.push(byte),
+            byte => stray(byte, out),
         }
     }
 
     /// What was begun and never ended; and the colours are ours again.
     fn rest(self) -> Vec<u8> {
-        let mut out = match self.state {
-            State::Text => Vec::new(),
-            State::Return => b"\n".to_vec(),
-            State::Escape => b"^[".to_vec(),
-            State::Colour(told) => [b"^[[".as_slice(), &told].concat(),
-            State::Latin => vec![0xc2],
-        };
+        let mut out = Vec::new();
+        match self.state {
+            State::Text => {}
+            State::Return => out.push(b'\n'),
+            State::Escape => out.extend_from_slice(b"^["),
+            State::Colour(told) => out.extend([b"^[[".as_slice(), &told].concat()),
+            State::Wide(begun) => wide(&begun, &mut out),
+        }
         if self.has_colour {
             out.extend_from_slice(RESET);
         }
         out
+    }
+}
+
+/// Of a character that begins with this.
+fn wide_bytes(first: u8) -> usize {
+    match first {
+        0xf0.. => 4,
+        0xe0.. => 3,
+        _ => 2,
+    }
+}
+
+/// Control characters have two bytes here, or one where the terminal does not read UTF-8: both are shown as one.
+fn wide(begun: &[u8], out: &mut Vec<u8>) {
+    match (begun, std::str::from_utf8(begun)) {
+        ([0xc2, control @ 0x80..=0x9f], _) => stray(*control, out),
+        (_, Ok(_)) => out.extend_from_slice(begun),
+        (_, Err(_)) => begun.iter().for_each(|byte| stray(*byte, out)),
+    }
+}
+
+/// A byte that is no UTF-8.
+fn stray(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        0x80..=0x9f => out.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+        byte => out.push(byte),
     }
 }
 
@@ -139,17 +171,25 @@ mod tests {
 
     /// In pieces of every size, always the same.
     fn check(given: &str, wanted: &str) {
+        check_bytes(given.as_bytes(), wanted.as_bytes());
+    }
+
+    fn check_bytes(given: &[u8], wanted: &[u8]) {
         for size in 1..=given.len() {
             let mut calm = Calm::default();
-            let mut out: Vec<u8> = given.as_bytes().chunks(size).flat_map(|it| calm.calmed(it)).collect();
+            let mut out: Vec<u8> = given.chunks(size).flat_map(|it| calm.calmed(it)).collect();
             out.extend(calm.rest());
-            assert_eq!(String::from_utf8_lossy(&out), wanted, "in pieces of {size}");
+            assert_eq!(
+                out.escape_ascii().to_string(),
+                wanted.escape_ascii().to_string(),
+                "in pieces of {size}"
+            );
         }
     }
 
     #[test]
     fn colours_and_text_stay() {
-        check("plain ü € text\tand\nlines\r\n", "plain ü € text\tand\nlines\n");
+        check("plain ü € 🚢 Ý À text\tand\nlines\r\n", "plain ü € 🚢 Ý À text\tand\nlines\n");
         check("\u{1b}[1;31mred\u{1b}[0m", "\u{1b}[1;31mred\u{1b}[0m\u{1b}[0m");
         check("\u{1b}[38:2:1:2:3mx", "\u{1b}[38:2:1:2:3mx\u{1b}[0m");
     }
@@ -162,6 +202,10 @@ mod tests {
         check("a\u{8}\u{7f}\u{0}", "a^H^?^@");
         check("\u{9b}31m \u{a0}é", "\\x9b31m \u{a0}é");
         check("\u{1b}", "^[");
+        check_bytes(b"\x9b31m a\xe9b", b"\\x9b31m a\xe9b");
+        check_bytes(b"\xe2\x9b\x9b\x9b2J", b"\xe2\x9b\x9b\\x9b2J");
+        check_bytes(b"\xe0\x82\x9b2J \xe2\x82", b"\xe0\\x82\\x9b2J \xe2\\x82");
+        check_bytes(b"\xc3\x1b[2J", b"\xc3^[[2J");
         check(&format!("\u{1b}[{}m", "1".repeat(40)), &format!("^[[{}m", "1".repeat(40)));
     }
 }

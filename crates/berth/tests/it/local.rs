@@ -72,10 +72,14 @@ impl Desk {
         assert!(done.status.success(), "{done:?}");
     }
 
-    fn start(&self, words: &[&str]) -> Process {
+    fn command(&self, words: &[&str]) -> Command {
         let mut command = berth(&[&["run"], words].concat());
         command.current_dir(self.path()).env("TMPDIR", self.temp.path()).env("TOKEN", "s3cr3t-of-the-shop");
-        Process::start(&mut command)
+        command
+    }
+
+    fn start(&self, words: &[&str]) -> Process {
+        Process::start(&mut self.command(words))
     }
 
     fn run(&self, words: &[&str]) -> Ran {
@@ -139,6 +143,74 @@ fn a_stage_runs_with_its_build_and_with_what_is_not_committed_yet() {
             production succeeded in N s
         "]],
     );
+}
+
+#[test]
+fn what_was_tracked_and_is_something_else_now_is_taken_as_it_is() {
+    let desk = Desk::new(
+        "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: staging }]
+  steps: [{ name: Look, type: script, params: { run: 'cat page.txt/new.txt link/in.txt; find . -path ./.berth -prune -o ! -type d -print | sort' } }]
+",
+    );
+    desk.write("link/in.txt", "there");
+    desk.write("other/in.txt", "behind the link\n");
+    desk.git("init --quiet");
+    desk.git("add .");
+    // A submodule of which nobody has the files.
+    desk.git("update-index --add --cacheinfo 160000,0123456789012345678901234567890123456789,module");
+    desk.git("commit --quiet --message first");
+    std::fs::create_dir(desk.path().join("module")).expect("a directory");
+    std::fs::remove_file(desk.path().join("page.txt")).expect("removed");
+    desk.write("page.txt/new.txt", "a directory now\n");
+    std::fs::remove_dir_all(desk.path().join("link")).expect("removed");
+    std::os::unix::fs::symlink("other", desk.path().join("link")).expect("a link");
+    desk.check(
+        &[],
+        0,
+        &expect![[r"
+            berth: staging of shop, with 4 files of HERE
+            ── staging · Look
+            a directory now
+            behind the link
+            ./link
+            ./other/in.txt
+            ./page.txt/new.txt
+               succeeded in N s
+            staging succeeded in N s
+        "]],
+    );
+}
+
+/// A git that says that it takes the files, and waits until it may.
+const SLOW_GIT: &str = "#!/bin/sh
+case \"$*\" in *'add --all'*) : > ../began; until test -e ../go; do sleep 0.05; done ;; esac
+PATH=${PATH#*:}
+exec git \"$@\"
+";
+
+#[test]
+fn whoever_interrupts_it_while_the_files_are_taken_finds_nothing_left() {
+    for signal in [Signal::INT, Signal::HUP] {
+        let home = tempfile::tempdir().expect("a directory");
+        let programs = home.path().join("programs");
+        std::fs::create_dir(&programs).expect("a directory");
+        std::fs::write(programs.join("git"), SLOW_GIT).expect("a file");
+        let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(programs.join("git"), executable).expect("a program");
+        let desk = Desk { files: tempfile::tempdir_in(home.path()).expect("a directory"), ..Desk::new(SHOP) };
+        desk.write(".berth/shop/pipeline.yaml", SHOP);
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").expect("a path"));
+        let process = Process::start(desk.command(&["--step", "check"]).env("PATH", path));
+        until(PATIENCE, "slow git", || home.path().join("began").exists().then_some(()));
+        process.signal(signal);
+        std::fs::write(home.path().join("go"), "").expect("a file");
+        let ran = process.wait(PATIENCE);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(130), ""), "{ran:?}");
+        desk.nothing_is_left();
+    }
 }
 
 #[test]

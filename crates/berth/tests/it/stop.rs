@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 use crate::client::{Client, Request};
 use crate::harness::Home;
 
@@ -44,4 +46,13 @@ fn clients_without_a_request_are_let_go_at_once() {
     server.stop();
     assert!(started.elapsed() < AT_ONCE, "{:?}", started.elapsed());
     assert!(kept.is_closed() && silent.is_closed());
+}
+
+#[test]
+fn a_closed_terminal_does_not_end_a_server() {
+    let home = Home::new();
+    let server = home.serve();
+    server.process.signal(Signal::HUP);
+    server.check_well();
+    server.stop();
 }

@@ -69,9 +69,11 @@ struct Harbour {
     story: Mutex<Story>,
     /// Where the dashboard is.
     base: String,
-    /// What only Berth, or whoever has seen what the demo printed, can know.
-    code: String,
-    /// Used up by the first who opens the link.
+    /// What only Berth can know.
+    webhook_code: String,
+    /// What only whoever has seen what the demo printed can know.
+    link_code: String,
+    /// Used up by the first whom the link has signed in.
     sign_in: Mutex<Option<SignIn>>,
 }
 
@@ -88,10 +90,15 @@ pub struct Sites {
 pub struct Bound(Vec<TcpListener>);
 
 impl Bound {
-    pub fn next_to(server: SocketAddr) -> std::io::Result<Self> {
-        let count = u16::try_from(PLACES.len() + 1).unwrap_or(u16::MAX);
-        (1..=count)
-            .map(|offset| bind(server.ip(), server.port().checked_add(offset)))
+    /// Anybody who reaches a site may write to it, so only this machine does. What signs in has to be where the server
+    /// is reached: a cookie is for one host.
+    pub fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
+        let own = reached.ip();
+        let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
+        let ips = PLACES.iter().map(|_| site).chain([own]);
+        (1..)
+            .zip(ips)
+            .map(|(offset, ip)| bind(ip, reached.port().checked_add(offset)))
             .collect::<Result<_, _>>()
             .map(Self)
     }
@@ -103,10 +110,7 @@ impl Bound {
 
     fn address(&self, index: usize) -> std::io::Result<String> {
         let listener = self.0.get(index).ok_or(std::io::ErrorKind::NotFound)?;
-        let address = listener.local_addr()?;
-        // Whoever listens everywhere is reached on this machine, too.
-        let ip = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
-        Ok(format!("http://{}", SocketAddr::new(ip, address.port())))
+        Ok(format!("http://{}", listener.local_addr()?))
     }
 }
 
@@ -129,7 +133,8 @@ impl Sites {
             sites: Mutex::new(PLACES.iter().map(|place| (*place, Site::default())).collect()),
             story: Mutex::default(),
             base,
-            code: random_base62(CODE_CHARS),
+            webhook_code: random_base62(CODE_CHARS),
+            link_code: random_base62(CODE_CHARS),
             sign_in: Mutex::new(Some(sign_in)),
         });
         let mut places = PLACES.into_iter();
@@ -144,12 +149,12 @@ impl Sites {
 
     /// Signs in, once.
     pub fn link(&self) -> String {
-        format!("{}/open/{}", self.own, self.harbour.code)
+        format!("{}/open/{}", self.own, self.harbour.link_code)
     }
 
     /// What Berth tells of claims.
     pub fn webhook(&self) -> String {
-        format!("{}/told/{}", self.own, self.harbour.code)
+        format!("{}/told/{}", self.own, self.harbour.webhook_code)
     }
 
     /// Shows [`Story`] as JSON.
@@ -257,7 +262,7 @@ async fn story(State(harbour): State<Arc<Harbour>>) -> axum::Json<Story> {
 
 /// A webhook: somebody holds an environment, and nothing with a lower number may be written from now on.
 async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, body: Bytes) -> StatusCode {
-    if code != harbour.code {
+    if code != harbour.webhook_code {
         return StatusCode::NOT_FOUND;
     }
     let event: Value = serde_json::from_slice(&body).unwrap_or_default();
@@ -274,7 +279,7 @@ async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, bod
 
 /// The cookie is good for this host, whatever the port: the browser takes it to the dashboard.
 async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> Response {
-    if code != harbour.code {
+    if code != harbour.link_code {
         return html(StatusCode::NOT_FOUND, page::plain("There is no such link."));
     }
     let Some(sign_in) = locked(&harbour.sign_in).take() else {
@@ -282,14 +287,23 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
             format!("This link has been used. Sign in at {} with the login that was printed.", harbour.base);
         return html(StatusCode::GONE, page::plain(&text));
     };
-    let signed_in = tokio::task::spawn_blocking(sign_in).await;
-    match signed_in.unwrap_or_else(|_| Err("it broke".to_owned())) {
+    let signed_in = tokio::task::spawn_blocking(move || match sign_in() {
+        Ok(cookie) => (None, Ok(cookie)),
+        Err(why) => (Some(sign_in), Err(why)),
+    });
+    let (unused, signed_in) = signed_in.await.unwrap_or_else(|_| (None, Err("it broke.".to_owned())));
+    if unused.is_some() {
+        *locked(&harbour.sign_in) = unused;
+    }
+    match signed_in {
         Ok(cookie) => {
             (StatusCode::SEE_OTHER, [(SET_COOKIE, cookie), (LOCATION, harbour.base.clone())]).into_response()
         }
         Err(why) => {
-            let text =
-                format!("Signing in did not work: {why} Use the login that was printed at {}.", harbour.base);
+            let text = format!(
+                "Signing in did not work: {why} Try this link again, or use the login that was printed at {}.",
+                harbour.base
+            );
             html(StatusCode::BAD_GATEWAY, page::plain(&text))
         }
     }
@@ -298,6 +312,26 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_link_that_could_not_sign_in_may_be_opened_again_and_is_no_webhook() {
+        let tries = std::sync::atomic::AtomicU32::new(0);
+        let sign_in = move || match tries.fetch_add(1, std::sync::atomic::Ordering::Relaxed) {
+            0 => Err("the server is away.".to_owned()),
+            _ => Ok("cookie=1".to_owned()),
+        };
+        let bound = Bound::next_to(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let sites = Sites::start(bound, "http://127.0.0.1:1".to_owned(), Box::new(sign_in)).unwrap();
+        let last = |url: String| url.rsplit('/').next().unwrap_or_default().to_owned();
+        let (link, webhook) = (last(sites.link()), last(sites.webhook()));
+        let open = |code: &str| open(State(sites.harbour.clone()), Path(code.to_owned()));
+        assert_eq!(open(&webhook).await.status(), StatusCode::NOT_FOUND);
+        assert_eq!(open(&link).await.status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(open(&link).await.status(), StatusCode::SEE_OTHER);
+        assert_eq!(open(&link).await.status(), StatusCode::GONE);
+        let told = |code: String| told(State(sites.harbour.clone()), Path(code), Bytes::new());
+        assert_eq!((told(link).await, told(webhook).await), (StatusCode::NOT_FOUND, StatusCode::NO_CONTENT));
+    }
 
     fn sent(fence: Option<u64>) -> Shown {
         Shown { page: "<b>hello</b>".into(), commit: "0123456789abcdef".into(), who: "<Grace>".into(), fence }

@@ -24,7 +24,7 @@ use super::words::{self, Facts};
 use crate::client::{Client, Login};
 use crate::cmd::serve;
 use crate::cmd::{open, open_vault, told};
-use crate::output::say;
+use crate::output::{note, say};
 
 /// A server that is killed so often has a reason that another start does not mend.
 const RESTARTS_MAX: u32 = 100;
@@ -103,7 +103,7 @@ async fn kept(plan: &Plan, mut child: Child, stop: &CancellationToken) -> anyhow
 }
 
 fn failed(ended: std::process::ExitStatus) -> ExitCode {
-    eprintln!("berth: the demo's server ended: {ended}");
+    note(&format!("berth: the demo's server ended: {ended}"));
     ExitCode::FAILURE
 }
 
@@ -123,7 +123,7 @@ impl Scene {
     ) -> anyhow::Result<Self> {
         let (data, store) = open(dir, None)?;
         open_vault(&store, &data, None, WhenMissing::Create)?;
-        let bound = Bound::next_to(address).context("there are no ports for the demo's sites")?;
+        let bound = Bound::next_to(reached(address)).context("there are no ports for the demo's sites")?;
         let program = std::env::current_exe().context("cannot find my own program")?;
         let definition = demo::shop_definition(&bound.addresses()?, &program.to_string_lossy());
         let base = format!("http://{}", reached(address));
@@ -206,7 +206,7 @@ fn bind(wanted: SocketAddr, is_asked_for: bool) -> anyhow::Result<(TcpListener, 
 }
 
 /// Whoever listens everywhere is reached on this machine, too.
-fn reached(address: SocketAddr) -> SocketAddr {
+pub(super) fn reached(address: SocketAddr) -> SocketAddr {
     let ip = if address.ip().is_unspecified() { IpAddr::from([127, 0, 0, 1]) } else { address.ip() };
     SocketAddr::new(ip, address.port())
 }

@@ -1,17 +1,20 @@
 //! What a running demo writes down, so that `berth demo` finds it. It lies in the data directory, for one's own eyes.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use rustix::process::{Pid, test_kill_process};
+use rustix::fs::OFlags;
+use rustix::process::{Pid, geteuid, test_kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::client::{Client, Login};
 
 pub(super) const PREFIX: &str = "berth-demo-";
 const FILE: &str = "demo.json";
+const FILE_BYTES_MAX: u64 = 16 * 1024;
+const NO_LINK_NO_WAIT: i32 = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
 /// Demos that are looked at; more are not found on any sane machine.
 const DEMOS_MAX: usize = 100;
 
@@ -37,8 +40,9 @@ impl Known {
     pub(super) fn find(address: Option<&str>) -> anyhow::Result<Self> {
         let temp = std::env::temp_dir();
         let entries = std::fs::read_dir(&temp).with_context(|| format!("cannot read {}", temp.display()))?;
-        let dirs = entries.flatten().filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX));
-        let mut found: Vec<Self> = dirs.take(DEMOS_MAX).filter_map(|it| Self::read(&it.path())).collect();
+        let named = entries.flatten().filter(|it| it.file_name().to_string_lossy().starts_with(PREFIX));
+        let dirs = named.map(|it| it.path()).filter(|it| is_own_dir(it)).take(DEMOS_MAX);
+        let mut found: Vec<Self> = dirs.filter_map(|it| Self::read(&it)).collect();
         if let Some(address) = address {
             found.retain(|it| it.login.server == address.trim_end_matches('/'));
         }
@@ -55,7 +59,10 @@ impl Known {
     }
 
     fn read(dir: &Path) -> Option<Self> {
-        let text = std::fs::read_to_string(dir.join(FILE)).ok()?;
+        let file = std::fs::OpenOptions::new().read(true).custom_flags(NO_LINK_NO_WAIT).open(dir.join(FILE));
+        let file = file.ok().filter(|it| it.metadata().is_ok_and(|it| it.is_file()))?;
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
         let known: Self = serde_json::from_str(&text).ok()?;
         test_kill_process(pid(known.keeper)?).ok()?;
         Some(Self { dir: dir.to_owned(), ..known })
@@ -72,6 +79,11 @@ impl Known {
             std::fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         text.trim().parse().ok().and_then(pid).context("the demo has no server at the moment; try again")
     }
+}
+
+/// Anybody may make something of this name where temporary files are.
+fn is_own_dir(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|it| it.is_dir() && it.uid() == geteuid().as_raw())
 }
 
 fn pid(number: u32) -> Option<Pid> {

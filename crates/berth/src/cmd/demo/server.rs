@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
+use super::keeper::reached;
 use crate::cmd::serve;
 
 /// The server promises to end within ten seconds.
@@ -38,7 +39,7 @@ impl Plan {
         tell("listen", listener.local_addr()?.to_string());
         // The sample repository, and the sites that want to hear of claims, are on this machine.
         tell("repository-root", dir.display().to_string());
-        tell("egress-allow", "127.0.0.1".to_owned());
+        tell("egress-allow", reached(listener.local_addr()?).ip().to_string());
         for (place, url) in sites {
             tell("site", format!("{place}={url}"));
         }

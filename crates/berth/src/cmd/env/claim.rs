@@ -9,6 +9,7 @@ use berth_api::session::{Claimed, ForceClaim, ForceMode, Session, SessionNew, Ti
 
 use super::hold::{self, Undo};
 use super::place::{Named, Place};
+use super::terminal;
 use crate::client::{Client, Failure, Reply, exit_code};
 use crate::cmd::commit::commit_id;
 use crate::cmd::watch;
@@ -84,6 +85,9 @@ pub(super) fn claim(client: &Client, out: &Output, args: &Claim) -> anyhow::Resu
         queue: Some(args.queue),
         wait_seconds: args.wait,
     };
+    if !args.command.is_empty() {
+        terminal::hear_no_stop()?;
+    }
     let undo = Undo::listen(client)?;
     let claimed = client.post::<Claimed>(&format!("{}/sessions", place.path()), &body);
     let session = match claimed.map_err(|error| told(error, &place))? {

@@ -15,7 +15,7 @@ use berth_api::session::{Extend, Session, SessionStatus};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::place::Place;
-use super::terminal::Terminal;
+use super::terminal::{self, Terminal};
 use crate::client::{Client, Failure, exit_code};
 use crate::cmd::{signals, watch};
 use crate::output::{harmless, note};
@@ -32,6 +32,10 @@ const STOP_BEFORE: Duration = Duration::from_secs(15);
 /// From TERM to KILL.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
+/// For the sentence that says why; then whoever does not read it goes without.
+const TELL_MAX: Duration = Duration::from_secs(2);
+/// Before a command goes on that wants the terminal and cannot have it now.
+const TERMINAL_AGAIN: Duration = Duration::from_secs(1);
 
 /// What is taken back when somebody interrupts, and the command that is told.
 #[derive(Clone)]
@@ -48,6 +52,8 @@ struct State {
     child: Option<Child>,
     /// Why the environment is no longer ours.
     lost: Option<String>,
+    /// And whoever looks at the terminal has read it.
+    is_told: bool,
     is_over: bool,
     /// There is nothing to take back: whoever interrupts leaves at once.
     is_settled: bool,
@@ -80,13 +86,17 @@ impl Undo {
     /// While a command runs it is told, and its end ends us. Before, what was got is given back.
     fn interrupted(&self, heard: Signal) {
         let mut state = self.state();
+        // A second time it is meant; but of a terminal that is closed, more than one may tell us.
+        let again = std::mem::replace(&mut state.is_interrupted, true) && heard != Signal::HUP;
         if let Some(child) = state.child {
-            // A second time it is meant. (On a terminal Ctrl-C goes to the command, and not to us.)
-            let again = std::mem::replace(&mut state.is_interrupted, true);
-            child.tell(if again { Signal::KILL } else { heard });
+            // (On a terminal Ctrl-C goes to the command, and not to us.) For many programs HUP is no reason to end.
+            child.tell(match heard {
+                _ if again => Signal::KILL,
+                Signal::HUP => Signal::TERM,
+                heard => heard,
+            });
             return;
         }
-        let again = std::mem::replace(&mut state.is_interrupted, true);
         if state.is_over && !again {
             return;
         }
@@ -123,24 +133,43 @@ impl Undo {
         (state.path, state.is_settled) = (None, true);
     }
 
-    /// The environment is somebody else's, or may be.
+    /// The environment is somebody else's, or may be. Nothing that can fail or wait comes before the end of the command.
     fn lose(&self, why: String) {
-        let mut state = self.state();
-        if state.is_over || state.lost.is_some() {
-            return;
+        let text = format!("berth: {why}");
+        {
+            let mut state = self.state();
+            if state.is_over || state.lost.is_some() {
+                return;
+            }
+            state.lost = Some(why);
+            if let Some(child) = state.child {
+                child.tell(Signal::TERM);
+            }
         }
-        note(&format!("berth: {why}"));
-        state.lost = Some(why);
-        if let Some(child) = state.child {
-            child.tell(Signal::TERM);
-            drop(state);
-            let until = Instant::now() + STOP_GRACE;
-            while self.state().child.is_some() && Instant::now() < until {
-                std::thread::sleep(LOOK);
-            }
-            if let Some(child) = self.state().child {
-                child.tell(Signal::KILL);
-            }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                note(&text);
+                self.state().is_told = true;
+            });
+            self.kill_after_grace();
+        });
+    }
+
+    fn kill_after_grace(&self) {
+        let until = Instant::now() + STOP_GRACE;
+        while self.state().child.is_some() && Instant::now() < until {
+            std::thread::sleep(LOOK);
+        }
+        if let Some(child) = self.state().child {
+            child.tell(Signal::KILL);
+        }
+    }
+
+    /// The sentence is another thread's, which ends with us.
+    fn wait_until_told(&self) {
+        let until = Instant::now() + TELL_MAX;
+        while !self.state().is_told && Instant::now() < until {
+            std::thread::sleep(LOOK);
         }
     }
 
@@ -187,10 +216,12 @@ pub(super) fn run(
             state.lost.is_some()
         };
         over.send(()).ok();
-        if !is_lost {
-            give_back(client, path);
+        if is_lost {
+            undo.wait_until_told();
+            return Ok(ExitCode::from(exit_code::LOCKED));
         }
-        if is_lost { Ok(ExitCode::from(exit_code::LOCKED)) } else { done }
+        give_back(client, path);
+        done
     })
 }
 
@@ -223,13 +254,16 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
         if state.is_interrupted || state.lost.is_some() {
             return Ok(None);
         }
-        let child = process.spawn().with_context(|| format!("cannot start {program}"))?;
+        let child = terminal::spawn(&mut process).with_context(|| format!("cannot start {program}"))?;
         state.child = Some(Child(Pid::from_child(&child)));
         child
     };
     let group = Child(Pid::from_child(&child));
-    let terminal = Terminal::hand_to(group.0);
-    let ended = wait(group).with_context(|| format!("cannot wait for {program}"));
+    let mut terminal = Terminal::find();
+    if let Some(terminal) = &mut terminal {
+        terminal.hand_to(group.0);
+    }
+    let ended = wait(group, terminal.as_mut()).with_context(|| format!("cannot wait for {program}"));
     // What it left behind in its group ends with it.
     undo.state().child = None;
     group.tell(Signal::KILL);
@@ -239,13 +273,19 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
 }
 
 /// Seen to have ended, but not yet removed: until then its number is nobody else's.
-fn wait(command: Child) -> rustix::io::Result<()> {
+fn wait(command: Child, mut terminal: Option<&mut Terminal>) -> rustix::io::Result<()> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::STOPPED;
     loop {
         match waitid(WaitId::Pid(command.0), look | WaitIdOptions::NOWAIT) {
             // A pause would cost the others the time, and nobody could wake it: we are no shell.
             Ok(Some(seen)) if seen.stopped() => {
                 waitid(WaitId::Pid(command.0), WaitIdOptions::STOPPED)?;
+                let wants = [Signal::TTIN, Signal::TTOU].map(|it| Some(it.as_raw()));
+                let mut has = || terminal.as_mut().is_some_and(|it| it.hand_to(command.0));
+                // In the background it would be stopped again at once. Whoever brings us to the front helps it.
+                if wants.contains(&seen.stopping_signal()) && !has() {
+                    std::thread::sleep(TERMINAL_AGAIN);
+                }
                 command.tell(Signal::CONT);
             }
             Ok(Some(_)) => return Ok(()),

@@ -18,6 +18,7 @@ use super::interrupt::Interrupt;
 use super::screen::{Mark, Screen, shown};
 use super::{TestArgs, copy, hints};
 use crate::client::exit_code::{INTERRUPTED, NOT_FOUND, USAGE};
+use crate::output::note;
 
 /// Of one step.
 const CALLS_MAX: usize = 10_000;
@@ -59,7 +60,7 @@ struct Trial<'a> {
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     if !args.dir.is_dir() {
-        eprintln!("berth: there is no directory {}", args.dir.display());
+        note(&format!("berth: there is no directory {}", args.dir.display()));
         return Ok(ExitCode::from(NOT_FOUND));
     }
     let temp = tempfile::tempdir().context("cannot make a directory to build in")?;

@@ -24,10 +24,12 @@ use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::setup::create_organization;
 use berth_server::vault::WhenMissing;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 use self::source::{Project, Snapshot};
 use super::pipeline::local;
-use super::serve::{Listen, listen_and_serve, stop_on_signal};
+use super::serve::{Hangup, Listen, listen_and_serve, stop_on_signal};
 use super::{open, open_vault, told};
 use crate::client::{Client, Failure, Login, escaped, exit_code};
 use crate::config::{RunnerSettings, SandboxLevel, Settings};
@@ -37,6 +39,8 @@ use crate::output::{dim, note};
 /// Until our own server has read our own repository.
 const SYNC_MAX: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// From the end of a program that a signal has ended until we have heard the signal ourselves.
+const HEARD_MAX: Duration = Duration::from_millis(200);
 const ORGANIZATION: &str = "local";
 const OWNER: &str = "you@localhost.test";
 /// Nothing is to start by itself: no branch is called this.
@@ -86,14 +90,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let alone = chosen(args, definition)?;
     let secrets = secrets(&args.secret, &alone)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    // From here on a signal ends it in order: nothing is left, also of files that are still being taken.
+    let stop = stop_on_signal(&runtime, Hangup::Ends)?;
     let temp = tempfile::Builder::new().prefix("berth-run-").tempdir().context("cannot make a directory")?;
     let repository = temp.path().join("files.git");
     let mut definition = alone.definition.clone();
     definition.tracks = Some(TRACKED.to_owned());
-    let snapshot = Snapshot::make(&project, &write(&definition)?, &repository)?;
+    let snapshot = Snapshot::make(&project, &write(&definition)?, &repository);
+    if snapshot.is_err() {
+        // Ctrl-C ends git as well, and may be heard there first.
+        runtime.block_on(tokio::time::timeout(HEARD_MAX, stop.cancelled())).ok();
+    }
+    if stop.is_cancelled() {
+        return Ok(interrupted());
+    }
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
-    serve_and(&temp.path().join("data"), &runner, Work { project, alone, secrets, snapshot, repository })
+    let work = Work { project, alone, secrets, snapshot: snapshot?, repository };
+    serve_and(runtime, stop, &temp.path().join("data"), &runner, work)
 }
 
 fn chosen(args: &Args, definition: berth_core::pipeline::Definition) -> anyhow::Result<Alone> {
@@ -140,9 +155,13 @@ fn secrets(given: &[String], alone: &Alone) -> anyhow::Result<Vec<(String, Strin
 }
 
 /// The server is this thread's; whoever asks it is another's, and ends it.
-fn serve_and(data: &Path, runner: &RunnerSettings, work: Work) -> anyhow::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let stop = stop_on_signal(&runtime)?;
+fn serve_and(
+    runtime: Runtime,
+    stop: CancellationToken,
+    data: &Path,
+    runner: &RunnerSettings,
+    work: Work,
+) -> anyhow::Result<ExitCode> {
     let (dir, store) = open(data, None)?;
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
     let created =
@@ -167,10 +186,12 @@ fn serve_and(data: &Path, runner: &RunnerSettings, work: Work) -> anyhow::Result
     };
     std::thread::Builder::new().name("ask".into()).spawn(asking).context("cannot start a thread")?;
     listen_and_serve(runtime, app, runner, &[], Listen::At(listen), |at| Ok(address.send(at)?))?;
-    ended.try_recv().unwrap_or_else(|_| {
-        note("berth: interrupted: everything was stopped, and nothing of it is left");
-        Ok(ExitCode::from(exit_code::INTERRUPTED))
-    })
+    ended.try_recv().unwrap_or_else(|_| Ok(interrupted()))
+}
+
+fn interrupted() -> ExitCode {
+    note("berth: interrupted: everything was stopped, and nothing of it is left");
+    ExitCode::from(exit_code::INTERRUPTED)
 }
 
 fn ask(client: &Client, work: &Work) -> anyhow::Result<ExitCode> {

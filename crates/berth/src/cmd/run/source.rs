@@ -3,7 +3,9 @@
 //! They are put into a repository of their own, so that what runs is what a server would check out, with whatever is
 //! not committed yet. Neither the author's repository nor their files are touched.
 
+use std::ffi::OsStr;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -119,9 +121,17 @@ impl Git<'_> {
         if !listed.status.success() {
             return Ok(None);
         }
-        // A repository inside of this one is not part of it.
-        let paths = listed.stdout.split_inclusive(|byte| *byte == 0).filter(|path| !path.ends_with(b"/\0"));
+        let paths = listed.stdout.split_inclusive(|byte| *byte == 0).filter(|path| self.is_file(path));
         Ok(Some(paths.flatten().copied().collect()))
+    }
+
+    /// Or gone. A repository inside of this one is not part of it; of a directory in place of a tracked file the files
+    /// are listed; and what is behind a link is listed where it really is.
+    fn is_file(&self, listed: &[u8]) -> bool {
+        let path = Path::new(OsStr::from_bytes(listed.strip_suffix(b"\0").unwrap_or(listed)));
+        let now = |path: &Path| self.root.join(path).symlink_metadata();
+        let is_behind_link = path.ancestors().skip(1).any(|dir| now(dir).is_ok_and(|it| it.is_symlink()));
+        !is_behind_link && !now(path).is_ok_and(|it| it.is_dir())
     }
 
     fn run(&self, args: &[&str], input: Option<&[u8]>) -> anyhow::Result<String> {

@@ -1,6 +1,6 @@
 //! `berth env claim … -- command`: the lock is held while the command runs, and let go whatever happens.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -67,9 +67,9 @@ fn a_crash_of_the_command_and_a_missing_program_leave_no_lock() {
 
 #[test]
 fn whoever_is_told_to_stop_tells_the_command_and_releases() {
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let desk = Desk::new();
-        let script = "trap 'exit 3' TERM INT; echo began; while :; do sleep 0.05; done";
+        let script = "trap '' HUP; trap 'exit 3' TERM INT; echo began; while :; do sleep 0.05; done";
         let mut process = desk.hold(&[], script);
         assert_eq!(process.first_line(), "began");
         process.signal(signal);
@@ -89,6 +89,22 @@ fn a_takeover_stops_the_command() {
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(5), "began\nstopped\n"), "{ran:?}");
     assert!(ran.stderr.contains("qa-1 was taken over by ada: hotfix"), "{ran:?}");
     assert_eq!(desk.environment()["lock"]["fence"], 2, "the new hold is not released");
+}
+
+#[test]
+fn a_takeover_stops_the_command_also_when_nothing_can_be_printed() {
+    let desk = Desk::new();
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+    let mut command = desk.command(&["env", "claim", "qa-1", "--", "sh", "-c", "echo began; exec sleep 600"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(full);
+    let mut process = command.spawn().expect("it starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(process.stdout.take().expect("its output"));
+    said.read_line(&mut line).expect("a line");
+    assert_eq!(line, "began\n");
+    assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
+    let ended = until(PATIENCE, "end of the program", || process.try_wait().expect("its status"));
+    assert_eq!(ended.code(), Some(5));
 }
 
 #[test]
@@ -113,9 +129,13 @@ fn those_in_line_get_their_turn_and_leave_it_when_interrupted() {
 /// As at a desk: `script` makes a terminal and runs it there.
 fn on_a_terminal(desk: &Desk, script: &str) -> Command {
     let program = env!("CARGO_BIN_EXE_berth");
-    let line = format!("{program} env claim qa-1 -- sh -c '{script}'");
+    line_on_a_terminal(desk, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
+}
+
+fn line_on_a_terminal(desk: &Desk, line: &str) -> Command {
     let mut terminal = Command::new("script");
-    terminal.args(["--quiet", "--flush", "--return", "--command", &line, "/dev/null"]);
+    terminal.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]);
+    terminal.current_dir(desk.config.path()).env("SHELL", "/bin/bash");
     terminal.envs(desk.command(&[]).get_envs().filter_map(|(name, value)| Some((name, value?))));
     terminal
 }
@@ -146,6 +166,39 @@ fn on_a_terminal_a_takeover_stops_what_the_command_has_started_too() {
     assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
     until(PATIENCE, "end of what it started", || test_kill_process(sleeper).is_err().then_some(()));
     assert_eq!(process.wait(PATIENCE).code, Some(5));
+}
+
+#[test]
+fn on_a_terminal_that_stops_writers_in_the_background_a_takeover_is_told() {
+    let desk = Desk::new();
+    let process = Process::start(&mut on_a_terminal(&desk, "stty tostop; echo began; exec sleep 600"));
+    until(PATIENCE, "begin", || process.stdout_now().contains("began").then_some(()));
+    assert_eq!(desk.run("env take-over qa-1 --why hotfix").code, Some(0));
+    let ran = process.wait(PATIENCE);
+    assert_eq!(ran.code, Some(5), "{ran:?}");
+    assert!(ran.stdout.contains("qa-1 was taken over by ada: hotfix"), "{ran:?}");
+}
+
+#[test]
+fn in_the_background_the_command_gets_the_terminal_when_it_is_brought_to_the_front() {
+    let desk = Desk::new();
+    let program = env!("CARGO_BIN_EXE_berth");
+    // It has begun behind, and reads from a terminal that is not its standard input.
+    let command = "touch began; read line </dev/tty; echo got $line";
+    let line = format!(
+        "set -m; {program} env claim qa-1 -- sh -c '{command}' </dev/null & \
+         until test -e began; do sleep 0.05; done; echo behind; read go; fg"
+    );
+    let mut terminal = line_on_a_terminal(&desk, &line);
+    terminal.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut process = terminal.spawn().expect("script");
+    let mut input = process.stdin.take().expect("its input");
+    input.write_all(b"go\nhello\n").expect("it is read");
+    let ran = process.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert_eq!(ran.status.code(), Some(0), "{said}");
+    assert!(said.contains("got hello"), "{said}");
+    assert!(desk.is_free());
 }
 
 #[test]

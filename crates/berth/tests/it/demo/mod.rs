@@ -3,11 +3,12 @@
 mod story;
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::client::Api;
 use crate::harness::{Process, STOP_MAX, berth, until};
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn start(temp: &Path, more: &[&str]) -> Process {
     let mut command = berth(&["serve", "--demo", "--listen", "127.0.0.1:0"]);
@@ -59,12 +60,54 @@ fn the_demo_prints_one_json_object_with_tokens_that_work_and_leaves_nothing() {
 
 #[test]
 fn a_demo_that_is_stopped_while_it_starts_leaves_nothing_behind() {
+    for signal in [Signal::TERM, Signal::HUP] {
+        let temp = tempfile::tempdir().unwrap();
+        let demo = start(temp.path(), &["--json"]);
+        until(STOP_MAX, "data", || (!entries(temp.path()).is_empty()).then_some(()));
+        demo.signal(signal);
+        assert_eq!(demo.wait(STOP_MAX).code, Some(0));
+        assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
+    }
+}
+
+#[test]
+fn a_demo_at_another_address_is_signed_in_to_there_and_its_sites_are_for_this_machine() {
     let temp = tempfile::tempdir().unwrap();
-    let demo = start(temp.path(), &["--json"]);
-    until(STOP_MAX, "data", || (!entries(temp.path()).is_empty()).then_some(()));
-    demo.signal(Signal::TERM);
-    assert_eq!(demo.wait(STOP_MAX).code, Some(0));
-    assert_eq!(entries(temp.path()), [""; 0], "the demo left its data behind");
+    let mut command = berth(&["serve", "--demo", "--json", "--listen", "127.0.0.3:0"]);
+    let mut demo = Process::start(command.env("TMPDIR", temp.path()));
+    let line: Value = serde_json::from_str(&demo.first_line()).unwrap();
+    for url in [&line["baseUrl"], &line["signInUrl"], &line["sites"]["qa-1"]] {
+        assert!(url.as_str().unwrap().starts_with("http://127.0.0.3:"), "{url}");
+    }
+    let address = line["baseUrl"].as_str().unwrap().trim_start_matches("http://").split('/').next().unwrap();
+    let token = line["organizations"][0]["apiToken"].as_str().unwrap().to_owned();
+    let api = Api { address: address.parse().unwrap(), token };
+    until(Duration::from_secs(60), "webhook that arrived", || {
+        let hooks = api.get("/api/v1/organizations/acme/webhooks").json()["data"].clone();
+        let id = hooks[0]["id"].as_str()?.to_owned();
+        let sent = api.get(&format!("/api/v1/organizations/acme/webhooks/{id}/deliveries")).json();
+        sent["data"].as_array()?.iter().any(|it| it["status"] == "delivered").then_some(())
+    });
+}
+
+#[test]
+fn what_only_looks_like_a_demo_is_not_asked() {
+    let (temp, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let known = json!({
+        "keeper": std::process::id(),
+        "login": { "server": "http://127.0.0.1:1", "organization": "acme", "token": "x" },
+    });
+    let file = |dir: &Path| std::fs::write(dir.join("demo.json"), known.to_string()).unwrap();
+    let crash = || Process::start(berth(&["demo", "crash"]).env("TMPDIR", temp.path())).wait(STOP_MAX);
+    file(other.path());
+    std::os::unix::fs::symlink(other.path(), temp.path().join("berth-demo-link")).unwrap();
+    let dir = temp.path().join("berth-demo-with-a-link");
+    std::fs::create_dir(&dir).unwrap();
+    std::os::unix::fs::symlink(other.path().join("demo.json"), dir.join("demo.json")).unwrap();
+    crash().refused(&["no demo is running here"]);
+    std::fs::remove_file(dir.join("demo.json")).unwrap();
+    file(&dir);
+    crash().refused(&["cannot reach http://127.0.0.1:1"]);
 }
 
 #[test]

@@ -54,14 +54,18 @@ impl Demo {
     }
 
     fn berth(&self, words: &[&str]) -> Ran {
+        let ran = self.try_berth(words);
+        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
+        ran
+    }
+
+    fn try_berth(&self, words: &[&str]) -> Ran {
         let mut command = berth(words);
         command
             .env("BERTH_SERVER", format!("http://{}", self.api.address))
             .env("BERTH_TOKEN", &self.api.token);
         command.env("XDG_CONFIG_HOME", self.temp.path().join("none")).env("TMPDIR", self.temp.path());
-        let ran = Process::start(&mut command).wait(PATIENCE);
-        assert_eq!(ran.code, Some(0), "{words:?}: {ran:?}");
-        ran
+        Process::start(&mut command).wait(PATIENCE)
     }
 
     /// The page of a site, once it has these words.
@@ -70,6 +74,19 @@ impl Demo {
         until(PATIENCE, &format!("{words:?} at {place}"), || {
             Some(api.get("/").text()).filter(|page| page.contains(words))
         })
+    }
+
+    /// Grace's deployment can be told to stop, and then it writes late.
+    fn wait_for_load_test(&self) {
+        until(PATIENCE, "load test of Grace", || {
+            let held = self.get(&format!("{ENVIRONMENTS}/qa-1"))["lock"]["sessionId"].clone();
+            let session = self.get(&format!("{ENVIRONMENTS}/qa-1/sessions/{}", held.as_str()?));
+            let newest = session["deployments"][0]["id"].as_str()?.to_owned();
+            let deployment = self.get(&format!("/deployments/{newest}"));
+            let mut steps =
+                deployment["stages"].as_array()?.iter().filter_map(|it| it["steps"].as_array()).flatten();
+            steps.any(|it| it["step"] == "deploy" && it["status"] == "running").then_some(())
+        });
     }
 
     fn newest_push(&self) -> String {
@@ -111,6 +128,12 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
         (status, &refused["holder"]["name"], &refused["context"]),
         (409, &json!("Grace"), &json!("load test"))
     );
+    let refused = demo.try_berth(&["env", "claim", "qa-1"]);
+    assert_eq!(refused.code, Some(5), "{refused:?}");
+    let advice = "Wait in line with --queue, or take it over: berth env take-over shop/qa-1\n";
+    assert!(refused.stderr.ends_with(advice) && refused.stderr.contains("(\"load test\")"), "{refused:?}");
+    assert_eq!(refused.stderr.matches("Wait in line").count(), 1, "{refused:?}");
+    demo.wait_for_load_test();
     demo.berth(&["env", "take-over", "qa-1", "--commit", "feature/dark", "--why", "a hotfix", "--yes"]);
     let page = demo.site("qa-1", "data-colour=\"dark\"");
     assert!(page.contains("refused a late write: hold 1 of Grace is over"), "{page}");
@@ -142,7 +165,7 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
     for words in [
         "killed the server (kill -9 ",
         "still yours",
-        "all 2 lines",
+        "lines from before the crash",
         "ran again, and the deployment has succeeded",
     ] {
         assert!(crashed.stdout.contains(words), "{words:?} is not in {}", crashed.stdout);
