@@ -80,3 +80,53 @@ fn replace(files: &Files, text: &[u8], at: SystemTime) -> Result<(), LogError> {
     found(std::fs::remove_file(&files.plain))?;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use berth_core::id::StepRunId;
+    use berth_core::time::Timestamp;
+
+    use super::*;
+    use crate::logs::{Appended, LogKey, LogStream};
+
+    fn key(attempt: u32) -> LogKey {
+        let at = Timestamp::from_micros(1);
+        LogKey {
+            org: OrgId::from_parts(at, [1; 10]),
+            deployment: DeploymentId::from_parts(at, [2; 10]),
+            step: StepRunId::from_parts(at, [3; 10]),
+            attempt,
+            stream: LogStream::Step,
+        }
+    }
+
+    #[test]
+    fn old_logs_are_replaced_and_younger_ones_are_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, [sealed, plain, young]) = (LogStore::new(dir.path().to_owned()), [1, 2, 3].map(key));
+        for key in [&sealed, &plain, &young] {
+            store.append(key, 0, b"printed\n").unwrap();
+        }
+        let limit = SystemTime::now() - Duration::from_secs(60);
+        let old = limit - Duration::from_secs(60);
+        for key in [&sealed, &plain] {
+            let file = std::fs::File::options().write(true).open(store.files(key).plain).unwrap();
+            file.set_modified(old).unwrap();
+        }
+        // It is as old as it was before it was sealed.
+        store.seal(&sealed).unwrap();
+        let text = |key| store.open(key).unwrap().unwrap().read_bytes(0, 99).unwrap();
+        let replace = |limit| store.replace_older(young.org, young.deployment, b"gone\n", limit).unwrap();
+        // Twice: what was cut short is done again, and its own lines are not in the way.
+        for _ in 0..2 {
+            assert_eq!(replace(limit), Replaced { replaced: 2, kept: 1 });
+            assert_eq!([&sealed, &plain, &young].map(text), [&b"gone\n"[..], b"gone\n", b"printed\n"]);
+        }
+        assert_eq!(store.append(&young, 8, b"more\n").unwrap(), Appended::Written { length: 13 });
+        assert_eq!(replace(SystemTime::now() + Duration::from_secs(60)), Replaced { replaced: 3, kept: 0 });
+        assert_eq!(text(&young), b"gone\n");
+        assert_eq!(store.unsealed().unwrap(), []);
+    }
+}

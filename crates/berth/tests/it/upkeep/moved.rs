@@ -23,6 +23,12 @@ fn everything_moves_to_postgresql_and_back_and_whoever_held_holds() {
     copy(&here, &there).refused(&["is in use by another berth"]);
     server.stop();
 
+    // A file that was copied there by hand has missed what happened since.
+    let foreign = home.path().with_file_name("foreign");
+    std::fs::create_dir(&foreign).expect("a directory");
+    std::fs::copy(home.path().join("berth.db"), foreign.join("berth.db")).expect("a copy");
+    copy(&format!("sqlite:{}", text(&foreign)), &there).refused(&["copied here", "raise-epoch"]);
+
     let told = copy(&here, &there).json();
     assert_eq!((&told["tables"]["sessions"], &told["tables"]["plans"]), (&json!(2), &json!(1)), "{told}");
     assert_eq!(told["eventsVerified"], told["tables"]["events"], "{told}");
