@@ -40,6 +40,19 @@ pub struct DataDir {
 impl DataDir {
     /// Opens the directory, making it if need be, and takes its lock: the database is in it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let dir = Self::open_bare(path)?;
+        // SQLite gives its other files the mode of this one: nobody else reads hashes of tokens and passwords.
+        let made = OpenOptions::new().append(true).create(true).mode(0o600).open(dir.database());
+        made.map_err(|source| OpenError::Io {
+            action: "cannot create",
+            path: path.display().to_string(),
+            source,
+        })?;
+        Ok(dir)
+    }
+
+    /// As [`DataDir::open`], before there is a database in it.
+    pub fn open_bare(path: &Path) -> Result<Self, OpenError> {
         let io = |action| move |source| OpenError::Io { action, path: path.display().to_string(), source };
         make(path)?;
         refuse_network(path)?;
@@ -47,14 +60,6 @@ impl DataDir {
         take(path, &lock, FlockOperation::NonBlockingLockExclusive)?;
         lock.set_len(0).and_then(|()| lock.rewind()).map_err(io("cannot lock"))?;
         writeln!(lock, "{}", std::process::id()).map_err(io("cannot lock"))?;
-        // SQLite gives its other files the mode of this one: nobody else reads hashes of tokens and passwords.
-        let database = path.join("berth.db");
-        OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(database)
-            .map_err(io("cannot create"))?;
         Ok(Self { path: path.to_owned(), own: path.to_owned(), _locks: vec![lock] })
     }
 

@@ -2,7 +2,8 @@
 //! given since the copy was made would be given again.
 //!
 //! At every start the database gets a new mark, and a file beside it the same one. The file names two marks while they are
-//! being changed, so that a crash in between leaves nothing to complain about.
+//! being changed, so that a crash in between leaves nothing to complain about. It also says the highest epoch of fences that
+//! this directory has seen, which no copy of the database takes back.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write as _};
@@ -22,15 +23,34 @@ pub const FILE: &str = "incarnation";
 pub const BACKUP: &str = "backup";
 /// The mark of a database that was copied elsewhere, and is not meant to be used any more.
 pub const MOVED: &str = "moved";
+/// In the file: a database without a mark.
+const NONE: &str = "none";
+/// In the file, before a number.
+const EPOCH: &str = "epoch ";
 const RANDOM_BYTES: usize = 16;
+
+/// What the file says.
+#[derive(Default)]
+struct Known {
+    marks: Vec<String>,
+    epoch: Option<i64>,
+}
 
 /// Refuses a database that this directory did not write last.
 pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
-    let Some(found) = sqlite::incarnation(&dir.database())? else { return Ok(()) };
-    if known(dir)?.contains(&found) {
-        return Ok(());
+    let found = sqlite::incarnation(&dir.database())?;
+    let Some(known) = known(dir)? else {
+        // A database from before there were marks has no file either.
+        return if found.is_none() { Ok(()) } else { refused(dir, found.as_deref()) };
+    };
+    match known.marks.iter().any(|mark| mark == found.as_deref().unwrap_or(NONE)) {
+        true => Ok(()),
+        false => refused(dir, found.as_deref()),
     }
-    if found == MOVED {
+}
+
+fn refused(dir: &DataDir, found: Option<&str>) -> Result<(), OpenError> {
+    if found == Some(MOVED) {
         return Err(OpenError::Refused(format!(
             "{} was copied to PostgreSQL by `berth admin copy`: serve that with --database. To go on with this file all the \
              same, run `berth admin raise-epoch --data-dir {}`; what happened in the other one is then not known here.",
@@ -52,11 +72,25 @@ pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
 /// From here on the database and the directory belong together, and no earlier copy of it does.
 pub(crate) fn renew(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
+    let epoch = Some(store.epoch()).max(epoch(dir)?);
     let next = new_mark()?;
-    write(dir, &before.iter().chain([&next]).map(String::as_str).collect::<Vec<_>>())?;
+    write(dir, &[before.as_deref().unwrap_or(NONE), &next], epoch)?;
     let mark = next.clone();
     store.transact_blocking(Context::system(None), move |tx| instance::set_incarnation(tx, &mark))?;
-    write(dir, &[&next])
+    write(dir, &[&next], epoch)
+}
+
+/// A new database without a mark is about to be put here on purpose.
+pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
+    match known(dir)? {
+        None => Ok(()),
+        Some(known) => write(dir, &[NONE], known.epoch),
+    }
+}
+
+/// The highest epoch this directory has seen, as far as it is written down.
+pub fn epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
+    Ok(known(dir)?.and_then(|known| known.epoch))
 }
 
 fn new_mark() -> Result<String, OpenError> {
@@ -70,21 +104,30 @@ fn path(dir: &DataDir) -> PathBuf {
     dir.path().join(FILE)
 }
 
-fn known(dir: &DataDir) -> Result<Vec<String>, OpenError> {
-    match std::fs::read_to_string(path(dir)) {
-        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(failed("cannot read", &path(dir), error)),
+fn known(dir: &DataDir) -> Result<Option<Known>, OpenError> {
+    let text = match std::fs::read_to_string(path(dir)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed("cannot read", &path(dir), error)),
+    };
+    let mut known = Known::default();
+    for line in text.lines() {
+        match line.strip_prefix(EPOCH) {
+            Some(number) => known.epoch = number.parse().ok().max(known.epoch),
+            None => known.marks.push(line.to_owned()),
+        }
     }
+    Ok(Some(known))
 }
 
 /// Whole or not at all, and on the disk when this returns.
-fn write(dir: &DataDir, marks: &[&str]) -> Result<(), OpenError> {
+fn write(dir: &DataDir, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
     let (path, draft) = (path(dir), dir.path().join(format!("{FILE}.draft")));
     let written = || -> std::io::Result<()> {
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
         marks.iter().try_for_each(|mark| writeln!(file, "{mark}"))?;
+        epoch.iter().try_for_each(|epoch| writeln!(file, "{EPOCH}{epoch}"))?;
         file.sync_all()?;
         std::fs::rename(&draft, &path)?;
         File::open(dir.path())?.sync_all()
@@ -116,7 +159,9 @@ mod tests {
         std::fs::copy(&copy, dir.database()).unwrap();
         let refused = Store::open_in(&dir).err().unwrap().to_string();
         assert!(refused.contains("raise-epoch"), "{refused}");
-        drop(Store::adopt_in(&dir).unwrap());
+        drop(Store::open_sqlite(&dir.database()).unwrap());
+        assert!(Store::open_in(&dir).is_err(), "to look at it does not make it ours");
+        Store::open_sqlite(&dir.database()).unwrap().begin_in(&dir).unwrap();
         start(&dir);
         std::fs::remove_file(path(&dir)).unwrap();
         assert!(Store::open_in(&dir).is_err(), "a database alone is a copy");
@@ -128,11 +173,47 @@ mod tests {
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
         let mark = sqlite::incarnation(&dir.database()).unwrap().unwrap();
-        write(&dir, &[&mark, "next"]).unwrap();
+        write(&dir, &[&mark, "next"], None).unwrap();
         check(&dir).unwrap();
         sqlite::set_incarnation(&dir.database(), "next").unwrap();
         check(&dir).unwrap();
         sqlite::set_incarnation(&dir.database(), "other").unwrap();
         assert!(check(&dir).is_err());
+    }
+
+    #[test]
+    fn a_database_without_a_mark_is_refused_where_one_had_a_mark() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        drop(Store::open_in(&dir).unwrap());
+        let copy = temp.path().join("copy");
+        std::fs::copy(dir.database(), &copy).unwrap();
+        write(&dir, &[NONE, "next"], None).unwrap();
+        check(&dir).unwrap();
+        start(&dir);
+        std::fs::copy(&copy, dir.database()).unwrap();
+        assert!(Store::open_in(&dir).is_err(), "an old copy");
+        std::fs::write(dir.database(), "").unwrap();
+        assert!(Store::open_in(&dir).is_err(), "a file that was emptied");
+        expect_new(&dir).unwrap();
+        drop(Store::open_in(&dir).unwrap());
+    }
+
+    #[test]
+    fn the_highest_epoch_stays_with_the_directory() {
+        let temp = tempfile::tempdir().unwrap();
+        let dir = DataDir::open(temp.path()).unwrap();
+        start(&dir);
+        let copy = temp.path().join("copy");
+        std::fs::copy(dir.database(), &copy).unwrap();
+        let mut given = Vec::new();
+        for _ in 0..2 {
+            std::fs::copy(&copy, dir.database()).unwrap();
+            let mut store = Store::open_sqlite(&dir.database()).unwrap();
+            store.raise_epoch(epoch(&dir).unwrap()).unwrap();
+            store.begin_in(&dir).unwrap();
+            given.push(store.epoch());
+        }
+        assert!(given[1] >= given[0] + 16, "{given:?}");
     }
 }

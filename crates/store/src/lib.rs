@@ -80,16 +80,10 @@ impl Store {
 
     /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.
     pub fn open_in(dir: &DataDir) -> Result<Self, OpenError> {
-        let store = Self::open_sqlite(&dir.database())?;
+        sqlite::check_version()?;
+        // Before it is migrated: what is refused is left as it is.
         incarnation::check(dir)?;
-        Ok(store)
-    }
-
-    /// As [`Store::open_in`], wherever the database comes from. What has to happen then, the caller sees to.
-    pub fn adopt_in(dir: &DataDir) -> Result<Self, OpenError> {
-        let store = Self::open_sqlite(&dir.database())?;
-        store.begin_in(dir)?;
-        Ok(store)
+        Self::open_sqlite(&dir.database())
     }
 
     /// A server begins: from here on no earlier copy of the database belongs to the directory.
@@ -109,10 +103,11 @@ impl Store {
         self.epoch
     }
 
-    /// For when counters of fences may have been lost. Servers that are running know the old epoch until they start anew.
-    pub fn raise_epoch(&mut self, by: i64) -> Result<(), StoreError> {
-        self.transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, by))?;
-        self.epoch += by;
+    /// For when counters of fences may have been lost; `given`: an epoch that was given elsewhere. Servers that are running
+    /// know the old epoch until they start anew.
+    pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
+        self.epoch = self
+            .transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, given))?;
         Ok(())
     }
 

@@ -153,6 +153,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "there is no data directory at {}. Run `berth init` first.",
         data_dir.display()
     );
+    // It would be made, and be empty: after a restore that failed nobody wants that.
+    anyhow::ensure!(
+        database.is_some() || data_dir.join("berth.db").exists(),
+        "there is no database in {}. Run `berth init`, or `berth admin restore`, first.",
+        data_dir.display()
+    );
     let (dir, store) = open(data_dir, database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     // A demo has made its own, and keeps it with its data.

@@ -1,10 +1,8 @@
 //! Logs whose attempt has ended, until they are sealed. A step does not wait for that: its log is durable already.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use berth_core::id::{DeploymentId, OrgId};
 use tokio::sync::Notify;
 
 use super::open::found;
@@ -17,7 +15,7 @@ const ENDED_MAX: usize = 65_536;
 const LEFT_MAX: usize = 65_536;
 
 /// At the end of the name of a sealed log.
-const SEALED: &str = ".zst";
+pub(super) const SEALED: &str = ".zst";
 
 #[derive(Default)]
 pub(super) struct Ended {
@@ -66,30 +64,15 @@ impl LogStore {
         }
         Ok(keys)
     }
-
-    /// In the place of every log of a deployment this text stays. Says how many there were.
-    pub fn replace_all(&self, org: OrgId, deployment: DeploymentId, text: &[u8]) -> Result<usize, LogError> {
-        let (org_name, name) = (org.to_string(), deployment.to_string());
-        let found = entries(&self.dir().join(&org_name).join(&name))?;
-        let plain = found.iter().map(|file| file.strip_suffix(SEALED).unwrap_or(file));
-        let keys: BTreeSet<&str> = plain.collect();
-        let keys: Vec<LogKey> = keys.into_iter().filter_map(|file| key(&org_name, &name, file)).collect();
-        self.remove(org, deployment)?;
-        for key in &keys {
-            self.append(key, 0, text)?;
-            self.seal(key)?;
-        }
-        Ok(keys.len())
-    }
 }
 
-fn entries(dir: &Path) -> Result<Vec<String>, LogError> {
+pub(super) fn entries(dir: &Path) -> Result<Vec<String>, LogError> {
     let Some(entries) = found(std::fs::read_dir(dir))? else { return Ok(Vec::new()) };
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }
 
 /// Of a plain log; other forms have one more ending.
-fn key(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
+pub(super) fn key(org: &str, deployment: &str, name: &str) -> Option<LogKey> {
     let (stream, name) = match name.strip_prefix(AFTER_FENCE) {
         Some(rest) => (LogStream::AfterFence, rest),
         None => (LogStream::Step, name),

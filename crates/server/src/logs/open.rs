@@ -354,6 +354,8 @@ fn pack(path: &Path, plain: &File, index: &LineIndex, damaged: Option<u64>) -> R
             let left = usize::try_from(index.length() - block_start(number)).unwrap_or(usize::MAX);
             Ok(read_plain(plain, block_start(number), block, left.min(BLOCK_BYTES))?)
         })?;
+        // When it was written, not when there was time to seal it: retention goes by that.
+        into.set_modified(plain.metadata()?.modified()?)?;
         std::fs::rename(&unfinished, path)?;
         Ok(sealed)
     })();

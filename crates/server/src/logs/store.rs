@@ -153,6 +153,14 @@ impl LogStore {
         Ok(())
     }
 
+    /// What this one remembers of a log is not so any more; who follows it sees its end.
+    pub(super) fn let_go(&self, key: &LogKey) {
+        let known = self.table().logs.remove(key);
+        if let Some(log) = known {
+            log.forget();
+        }
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,7 +190,7 @@ impl LogStore {
         Ok(log)
     }
 
-    fn files(&self, key: &LogKey) -> Files {
+    pub(super) fn files(&self, key: &LogKey) -> Files {
         let dir = self.0.dir.join(key.org.to_string()).join(key.deployment.to_string());
         let before = if key.stream == LogStream::AfterFence { AFTER_FENCE } else { "" };
         let name = format!("{before}{}.{}", key.step, key.attempt);

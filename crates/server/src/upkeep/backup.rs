@@ -14,13 +14,15 @@ use berth_store::migrations::MIGRATIONS;
 use berth_store::query::{events, everywhere};
 use berth_store::read_only::ReadOnly;
 
-use super::manifest::{self, ChainHead, FORMAT, FileEntry, Hashing, Manifest};
-use super::{DATABASE, KEPT, UpkeepError, io};
+use super::manifest::{self, ChainHead, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
+use super::{DATABASE, KEPT, UpkeepError, io, parent};
 
 /// Endings of files that are still being made.
 const UNFINISHED: &str = ".part";
 /// Beginnings of names that are nobody's yet.
 const SCRATCH: [&str; 2] = ["part-", "scratch-"];
+/// The ending a log gets when it is sealed.
+const SEALED: &str = ".zst";
 /// How deep files lie below the directories that are kept.
 const DEPTH_MAX: usize = 8;
 
@@ -44,7 +46,20 @@ pub fn backup(
     to: &Path,
     now: Timestamp,
 ) -> Result<Manifest, UpkeepError> {
-    let mut sink = Sink::create(to)?;
+    let sink = Sink::create(to)?;
+    // What was made so far is no backup, and in the way of the next one.
+    make(sink, data_dir, database, to, now).inspect_err(|_| {
+        let _ = if to.is_dir() { std::fs::remove_dir_all(to) } else { std::fs::remove_file(to) };
+    })
+}
+
+fn make(
+    mut sink: Sink,
+    data_dir: &Path,
+    database: &Database<'_>,
+    to: &Path,
+    now: Timestamp,
+) -> Result<Manifest, UpkeepError> {
     let mut manifest = Manifest {
         format: FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -56,7 +71,7 @@ pub fn backup(
         heads: Vec::new(),
         files: Vec::new(),
     };
-    let mut looked = match database {
+    match database {
         Database::Sqlite => {
             let copy = tempfile::Builder::new()
                 .prefix(".berth-backup-")
@@ -64,17 +79,14 @@ pub fn backup(
                 .map_err(io("cannot write beside", to))?;
             let copied = copy.path().join(DATABASE);
             berth_store::backup::copy_sqlite(&data_dir.join(DATABASE), &copied)?;
-            manifest.files.push(sink.put(DATABASE, &copied)?);
             // What is said about it is said about the copy.
-            let looked = ReadOnly::sqlite(&copied)?;
-            describe(&mut manifest, looked)?;
-            None
+            describe(&mut manifest, ReadOnly::sqlite(&copied)?)?;
+            manifest.files.push(sink.put(DATABASE, &copied)?);
         }
-        Database::Postgres(url) => Some(ReadOnly::postgres(url)?),
-    };
-    if let Some(looked) = looked.take() {
-        manifest.engine = "postgres".into();
-        describe(&mut manifest, looked)?;
+        Database::Postgres(url) => {
+            manifest.engine = "postgres".into();
+            describe(&mut manifest, ReadOnly::postgres(url)?)?;
+        }
     }
     for kept in KEPT {
         put_all(&mut sink, data_dir, Path::new(kept), DEPTH_MAX, &mut manifest.files)?;
@@ -84,9 +96,14 @@ pub fn backup(
 }
 
 fn describe(manifest: &mut Manifest, mut db: ReadOnly) -> Result<(), UpkeepError> {
-    let (epoch, root_key) =
-        db.read(None, |db| Ok::<_, UpkeepError>((everywhere::epoch(db)?, everywhere::root_key(db)?)))?;
-    (manifest.epoch, manifest.root_key_id) = (Some(epoch), root_key);
+    let (epoch, mut root_keys) =
+        db.read(None, |db| Ok::<_, UpkeepError>((everywhere::epoch(db)?, everywhere::root_keys(db)?)))?;
+    if root_keys.len() > 1 {
+        let text = "the root key is being rotated: some keys are wrapped by the old one and some by the new one, and a backup \
+                    of that could not be opened by either. Finish it first with `berth admin rotate-keys`.";
+        return Err(UpkeepError::Refused(text.into()));
+    }
+    (manifest.epoch, manifest.root_key_id) = (Some(epoch), root_keys.pop());
     let mut after = None;
     loop {
         let page = db.read(None, |db| Ok::<_, UpkeepError>(everywhere::organizations(db, after)?))?;
@@ -117,22 +134,28 @@ fn put_all(
     for entry in listed {
         names.insert(entry.map_err(io("cannot read", &dir))?.file_name().to_string_lossy().into_owned());
     }
-    for name in names {
+    while let Some(name) = names.pop_first() {
         let (path, place) = (below.join(&name), dir.join(&name));
         if SCRATCH.iter().any(|scratch| name.starts_with(scratch)) || name.ends_with(UNFINISHED) {
             continue;
         }
-        let is_dir = std::fs::symlink_metadata(&place).map(|found| found.is_dir());
-        match is_dir {
-            Ok(true) if depth > 0 => put_all(sink, data_dir, &path, depth - 1, files)?,
-            Ok(true) => return Err(UpkeepError::Refused(format!("{} is too deep", place.display()))),
-            Ok(false) => files.extend(put_present(sink, data_dir, &path)?),
-            // A log that was sealed since has another name.
-            Err(_) => {
-                let sealed = path.with_file_name(format!("{name}.zst"));
-                let is_there = files.iter().any(|it| Path::new(&it.path) == sealed);
-                files.extend(if is_there { None } else { put_present(sink, data_dir, &sealed)? });
+        match std::fs::symlink_metadata(&place) {
+            Ok(found) if found.is_dir() && depth > 0 => put_all(sink, data_dir, &path, depth - 1, files)?,
+            Ok(found) if found.is_dir() => {
+                return Err(UpkeepError::Refused(format!("{} is too deep", place.display())));
             }
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(io("cannot read", &place)(error));
+            }
+            _ => match put_present(sink, data_dir, &path)? {
+                Some(entry) => files.push(entry),
+                // A log that was sealed since has another name, which comes after this one.
+                None if !name.ends_with(SEALED) => drop(names.insert(format!("{name}{SEALED}"))),
+                None => {}
+            },
+        }
+        if files.len() > FILES_MAX {
+            return Err(UpkeepError::Refused(format!("there are more than {FILES_MAX} files to back up")));
         }
     }
     Ok(())
@@ -141,15 +164,11 @@ fn put_all(
 /// `None`: it has gone.
 fn put_present(sink: &mut Sink, data_dir: &Path, path: &Path) -> Result<Option<FileEntry>, UpkeepError> {
     let (name, place) = (path.to_string_lossy(), data_dir.join(path));
-    match sink.put(&name, &place) {
-        Ok(entry) => Ok(Some(entry)),
-        Err(UpkeepError::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    let file = match File::open(&place) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(io("cannot read", &place))?,
+    };
+    sink.put_open(&name, file, &place).map(Some)
 }
 
 fn new_file(path: &Path) -> io::Result<File> {
@@ -167,9 +186,12 @@ impl Sink {
         Ok(Sink::Directory(to.to_owned()))
     }
 
-    /// Copies a file as long as it is now; it may grow meanwhile.
     fn put(&mut self, name: &str, from: &Path) -> Result<FileEntry, UpkeepError> {
-        let file = File::open(from).map_err(io("cannot read", from))?;
+        self.put_open(name, File::open(from).map_err(io("cannot read", from))?, from)
+    }
+
+    /// Copies a file as long as it is now; it may grow meanwhile.
+    fn put_open(&mut self, name: &str, file: File, from: &Path) -> Result<FileEntry, UpkeepError> {
         let bytes = file.metadata().map_err(io("cannot read", from))?.len();
         let mut source = Hashing::new(file.take(bytes));
         match self {
@@ -195,8 +217,13 @@ impl Sink {
     }
 
     fn finish(self, manifest: &Manifest, to: &Path) -> Result<(), UpkeepError> {
-        let text = serde_json::to_vec_pretty(manifest)
+        let text = serde_json::to_vec(manifest)
             .map_err(|error| UpkeepError::Refused(format!("the manifest cannot be written: {error}")))?;
+        if text.len() as u64 > MANIFEST_BYTES_MAX {
+            return Err(UpkeepError::Refused(format!(
+                "the manifest is longer than {MANIFEST_BYTES_MAX} bytes"
+            )));
+        }
         let written = || -> io::Result<()> {
             match self {
                 Sink::Directory(dir) => {

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 pub const FILE: &str = "manifest.json";
 /// Raised when an older program could not restore what this one writes.
 pub const FORMAT: u32 = 1;
+/// Files of one backup.
+pub const FILES_MAX: usize = 4_000_000;
 /// A manifest is read whole.
 pub const MANIFEST_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 

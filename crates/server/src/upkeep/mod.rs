@@ -2,11 +2,12 @@
 
 pub mod backup;
 pub mod manifest;
+mod note;
 pub mod restore;
 mod restored;
 pub mod verify;
 
-pub use restored::{EPOCHS_RAISED, Settled, settle};
+pub use restored::{Settled, settle};
 
 /// Directories of the data directory that a backup holds beside the database.
 const KEPT: [&str; 2] = ["logs", "artifacts"];
@@ -35,6 +36,11 @@ impl From<crate::error::AppError> for UpkeepError {
             crate::error::AppError::Problem(problem) => Self::Refused(problem.detail),
         }
     }
+}
+
+/// The directory something lies in.
+fn parent(path: &std::path::Path) -> &std::path::Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(std::path::Path::new("."))
 }
 
 fn io<'p>(

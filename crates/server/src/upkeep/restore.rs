@@ -12,18 +12,19 @@ use berth_store::chain::Head;
 use berth_store::data_dir::DataDir;
 use berth_store::read_only::ReadOnly;
 
-use super::manifest::{self, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
+use super::manifest::{self, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTES_MAX, Manifest};
 use super::restored::{Settled, settle};
 use super::verify::{Verified, verify};
-use super::{DATABASE, KEPT, UpkeepError, io};
-use crate::vault::{Vault, WhenMissing};
+use super::{DATABASE, KEPT, UpkeepError, io, note};
+use crate::vault::{Vault, WhenMissing, is_being_rotated};
 
 /// Where it lies until it is known to be whole.
 const STAGING: &str = "restoring";
-/// What may lie in the directory before: the key has to come from elsewhere, and the lock of the directory is made first.
-const WELCOME: [&str; 2] = ["root.key", "berth.lock"];
-/// Files of one backup.
-const FILES_MAX: usize = 10_000_000;
+/// What may lie in the directory before: the key has to come from elsewhere, the lock of the directory is made first, and a
+/// restore that was killed leaves what it had copied so far.
+const WELCOME: [&str; 3] = ["root.key", "berth.lock", STAGING];
+/// What the database had not yet taken over from its log, should there be anything.
+const DATABASE_LOG: &str = "berth.db-wal";
 
 #[derive(Debug)]
 pub struct Restored {
@@ -32,11 +33,58 @@ pub struct Restored {
     pub verified: Verified,
     /// Values of secrets that were opened, to see that they do.
     pub secrets: usize,
+    /// Why the epoch could not be written down beside the backup.
+    pub unnoted: Option<String>,
 }
 
-/// `key`: where the root key is, which is in no backup.
+/// `key`: where the root key is, which is in no backup. Everything is done beside the place it is meant for, and the database
+/// is put there last: a restore that fails leaves nothing to serve, and can be done again.
 pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, UpkeepError> {
     check_empty(data_dir)?;
+    check_key(key)?;
+    let dir = DataDir::open_bare(data_dir)?;
+    // Another restore may have been faster.
+    check_empty(data_dir)?;
+    let staging = data_dir.join(STAGING);
+    let made = remove_dir(&staging).and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&staging));
+    made.map_err(io("cannot make", &staging))?;
+    let restored = match prepare(from, &staging, key) {
+        Ok(restored) => restored,
+        Err(error) => {
+            remove_dir(&staging).map_err(io("cannot remove", &staging))?;
+            return Err(error);
+        }
+    };
+    for name in KEPT.into_iter().chain([DATABASE_LOG, DATABASE]) {
+        let (staged, place) = (staging.join(name), data_dir.join(name));
+        match std::fs::rename(&staged, &place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            other => other.map_err(io("cannot move", &staged))?,
+        }
+    }
+    remove_dir(&staging).map_err(io("cannot remove", &staging))?;
+    // Until here it has the mark of a backup, which no server takes.
+    Store::open_sqlite(&dir.database())?.begin_in(&dir)?;
+    Ok(restored)
+}
+
+/// A backup becomes what can be served, in `staging`.
+fn prepare(from: &Path, staging: &Path, key: &Path) -> Result<Restored, UpkeepError> {
+    let manifest = stage(from, staging)?;
+    let given = note::given(from)?;
+    let database = staging.join(DATABASE);
+    let mut store = Store::open_sqlite(&database)?;
+    // The key and the history first: what was not ours is left as it is.
+    let vault = Vault::open(&store, key, WhenMissing::Refuse)?;
+    let secrets = vault.check_sample(&store)?;
+    let verified = verify(&mut ReadOnly::sqlite(&database)?, staging, &heads(&manifest))?;
+    let settled = settle(&mut store, given)?;
+    // Before anybody can be given a fence. It may not be ours to write there.
+    let unnoted = note::write(from, settled.epoch).err().map(|error| error.to_string());
+    Ok(Restored { manifest, settled, verified, secrets, unnoted })
+}
+
+fn check_key(key: &Path) -> Result<(), UpkeepError> {
     if !key.is_file() {
         return Err(UpkeepError::Refused(format!(
             "there is no root key at {}. It is in no backup: put the copy you kept there (chmod 600), or name it with \
@@ -44,33 +92,22 @@ pub fn restore(from: &Path, data_dir: &Path, key: &Path) -> Result<Restored, Upk
             key.display(),
         )));
     }
-    let staging = data_dir.join(STAGING);
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&staging);
-    made.map_err(io("cannot make", &staging))?;
-    let staged = stage(from, &staging);
-    let manifest = match staged {
-        Ok(manifest) => manifest,
-        Err(error) => {
-            let _ = std::fs::remove_dir_all(&staging);
-            return Err(error);
-        }
-    };
-    let dir = DataDir::open(data_dir)?;
-    for name in KEPT.into_iter().chain([DATABASE]) {
-        let (staged, place) = (staging.join(name), data_dir.join(name));
-        match std::fs::rename(&staged, &place) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            other => other.map_err(io("cannot move", &staged))?,
-        }
+    // Opening the vault would finish that rotation, and take the key away from whoever began it.
+    if is_being_rotated(key) {
+        return Err(UpkeepError::Refused(format!(
+            "the root key at {} is being rotated: there is another one beside it. Finish that first, or restore with a copy \
+             of the key.",
+            key.display(),
+        )));
     }
-    std::fs::remove_dir_all(&staging).map_err(io("cannot remove", &staging))?;
-    // The key and the history first: what was not ours is left as it is.
-    let mut store = Store::adopt_in(&dir)?;
-    let vault = Vault::open(&store, key, WhenMissing::Refuse)?;
-    let secrets = vault.check_sample(&store)?;
-    let verified = verify(&mut ReadOnly::sqlite(&dir.database())?, data_dir, &heads(&manifest))?;
-    let settled = settle(&mut store)?;
-    Ok(Restored { manifest, settled, verified, secrets })
+    Ok(())
+}
+
+fn remove_dir(dir: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 fn heads(manifest: &Manifest) -> BTreeMap<OrgId, Head> {
@@ -90,7 +127,7 @@ fn check_empty(data_dir: &Path) -> Result<(), UpkeepError> {
         if !WELCOME.iter().any(|welcome| name == *welcome) {
             return Err(UpkeepError::Refused(format!(
                 "{} is not empty ({} is in it). A backup is restored into an empty directory; only root.key may be there. \
-                 Nothing was changed.",
+                 If a restore was cut short here, remove the rest, and restore again. Nothing was changed.",
                 data_dir.display(),
                 name.to_string_lossy(),
             )));

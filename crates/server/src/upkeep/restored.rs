@@ -17,8 +17,6 @@ use berth_store::{Context, Store};
 use crate::engine;
 use crate::error::AppError;
 
-/// By how much the epoch of fences rises: enough to jump over changes made after the backup was taken.
-pub const EPOCHS_RAISED: i64 = 16;
 const WHY: &str = "the database was restored from a backup; look at what really runs, then resume";
 const WEBHOOKS_PAGE: i64 = 200;
 
@@ -36,9 +34,10 @@ pub struct Settled {
     pub webhooks: usize,
 }
 
-/// Once more does no harm: the epoch rises again, and the rest is done already.
-pub fn settle(store: &mut Store) -> Result<Settled, AppError> {
-    store.raise_epoch(EPOCHS_RAISED)?;
+/// Once more does no harm: the epoch rises again, and the rest is done already. `given`: an epoch that is known to have been
+/// given, although the database does not know it.
+pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError> {
+    store.raise_epoch(given)?;
     let store = &*store;
     let mut settled = Settled { epoch: store.epoch(), ..Settled::default() };
     let mut after = None;

@@ -22,7 +22,7 @@ use berth_store::{Context, Read, Store, StoreError, Tx};
 pub use marks::Marks;
 pub(crate) use marks::hex;
 use root::{KeyBytes, RootKey};
-pub use rotate::Rotated;
+pub use rotate::{Rotated, is_being_rotated};
 
 use crate::credential::Redacted;
 use crate::error::AppError;

@@ -28,6 +28,11 @@ pub(super) fn interrupted(path: &Path) -> Result<Option<RootKey>, KeyError> {
     }
 }
 
+/// Whether a rotation of the key at this path has begun and not come to its end.
+pub fn is_being_rotated(path: &Path) -> bool {
+    beside(path).exists()
+}
+
 fn beside(path: &Path) -> PathBuf {
     with_suffix(path, ".next")
 }

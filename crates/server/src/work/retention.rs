@@ -1,15 +1,16 @@
 //! Retention: logs of deployments that ended long ago go, a few at a time.
 //!
-//! What has not ended keeps its logs, however old it is. In the place of each log a line stays that says what became of it.
+//! What has not ended keeps its logs, however old it is, and so does a file that was written since. In the place of each log a line stays that says what became of it.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use berth_store::Context;
 use berth_store::records::retention;
 
 use crate::app::App;
 use crate::error::AppError;
+use crate::logs::Replaced;
 
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 /// Deployments in one go.
@@ -35,7 +36,7 @@ pub(super) async fn retains(app: Arc<App>) {
     }
 }
 
-/// One batch; says how many deployments were in it.
+/// One batch; says of how many deployments no log is left.
 pub async fn retain(app: &Arc<App>) -> Result<usize, AppError> {
     let Some(kept) = app.config.logs_kept else { return Ok(0) };
     let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
@@ -44,25 +45,31 @@ pub async fn retain(app: &Arc<App>) -> Result<usize, AppError> {
         Ok::<_, AppError>((before, retention::old_logs(db, before, BATCH_MAX)?))
     });
     let (before, found) = looked.await?;
-    for (org, deployment) in &found {
-        let (org, deployment) = (*org, *deployment);
-        // First the row: whoever retries from here on writes new logs, and those are younger.
+    let limit = UNIX_EPOCH + Duration::from_micros(u64::try_from(before.as_micros()).unwrap_or_default());
+    let mut done = 0;
+    for (org, deployment) in found {
+        let (logs, text) = (app.logs.clone(), note(seconds));
+        let replaced =
+            tokio::task::spawn_blocking(move || logs.replace_older(org, deployment, text.as_bytes(), limit));
+        match replaced.await {
+            Ok(Ok(Replaced { replaced, kept: 0 })) => {
+                tracing::debug!(%deployment, replaced, "old logs were removed");
+            }
+            // It is retried right now, or its files were copied here since: they have their days from then on.
+            Ok(Ok(_)) => continue,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, %deployment, "old logs could not be removed");
+                continue;
+            }
+            Err(_) => return Err(AppError::bug("removing logs broke")),
+        }
+        // Last the row: what is cut short before is done again.
         let noted = app.store.transact(Context::system(Some(org)), move |tx| {
             Ok::<_, AppError>(retention::note_logs_removed(tx, deployment, before)?)
         });
-        if !noted.await? {
-            continue;
-        }
-        let (logs, text) = (app.logs.clone(), note(seconds));
-        let removed =
-            tokio::task::spawn_blocking(move || logs.replace_all(org, deployment, text.as_bytes())).await;
-        match removed {
-            Ok(Ok(count)) => tracing::debug!(%deployment, count, "old logs were removed"),
-            Ok(Err(error)) => tracing::warn!(%error, %deployment, "old logs could not be removed"),
-            Err(_) => return Err(AppError::bug("removing logs broke")),
-        }
+        done += usize::from(noted.await?);
     }
-    Ok(found.len())
+    Ok(done)
 }
 
 fn note(seconds: i64) -> String {

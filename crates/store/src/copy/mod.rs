@@ -1,7 +1,8 @@
 //! Everything from SQLite to PostgreSQL, or back: all tables, in one transaction, into an empty database.
 //!
 //! Both have the same tables, made by the same migrations, so that a row is copied as it is. The epoch of fences rises by
-//! one: whatever the old database should still be used for, what the new one gives is above it.
+//! one: whatever the old database should still be used for, what the new one gives is above it. A PostgreSQL that was copied
+//! can still be served, so that its own epoch rises too: two copies of it do not give the same fences.
 
 mod pg;
 mod schema;
@@ -12,7 +13,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
-use crate::incarnation::MOVED;
+use crate::incarnation::{self, MOVED};
 use crate::sqlite;
 use crate::value::Value;
 use pg::Postgres;
@@ -41,13 +42,16 @@ pub struct Copied {
 pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied>, OpenError> {
     sqlite::check_version()?;
     let path = dir.database();
+    if direction == Direction::ToPostgres {
+        incarnation::check(dir)?;
+    }
     sqlite::migrate(&path, sqlite::now(&sqlite::Ahead::default()))?;
     let mut postgres = Postgres::open(url)?;
     let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let tables = tables(&db).map_err(StoreError::from)?;
     let copied = match direction {
         Direction::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,
-        Direction::ToSqlite => to_sqlite(&mut postgres, &db, &tables)?,
+        Direction::ToSqlite => to_sqlite(&mut postgres, dir, &db, &tables)?,
     };
     if direction == Direction::ToPostgres {
         mark_moved(&path)?;
@@ -75,13 +79,25 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
         writing.insert(table, &batch)?;
         copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
     }
-    writing.execute(&new_instance())?;
+    // Nobody's yet, and above every fence the old one may still give.
+    writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
     writing.commit()?;
     Ok(copied)
 }
 
-fn to_sqlite(from: &mut Postgres, db: &Connection, tables: &[Table]) -> Result<Vec<Copied>, OpenError> {
+fn to_sqlite(
+    from: &mut Postgres,
+    dir: &DataDir,
+    db: &Connection,
+    tables: &[Table],
+) -> Result<Vec<Copied>, OpenError> {
     let mut reading = from.begin()?;
+    if reading.has_servers()? {
+        let text = "a server is running on the PostgreSQL database, or was a few seconds ago. Stop all of them; one that was \
+                    killed is waited for ten seconds. Nothing was changed.";
+        return Err(OpenError::Refused(text.into()));
+    }
+    reading.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1"))?;
     let run = |text: &str| db.execute_batch(text).map_err(StoreError::from);
     run("BEGIN IMMEDIATE; PRAGMA defer_foreign_keys = ON")?;
     refuse_filled(tables, |table| count(db, table), "the SQLite database")?;
@@ -94,14 +110,14 @@ fn to_sqlite(from: &mut Postgres, db: &Connection, tables: &[Table]) -> Result<V
         })?;
         copied.push(counted(table, reading.count(table)?, count(db, table)?)?);
     }
-    run(&new_instance())?;
+    // Nobody's yet, and above every fence that was given there, or here before.
+    let given = incarnation::epoch(dir)?.unwrap_or_default();
+    run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
+    // First the source: an epoch that rose for nothing does no harm.
+    reading.commit()?;
+    incarnation::expect_new(dir)?;
     run("COMMIT")?;
     Ok(copied)
-}
-
-/// Nobody's yet, and above every fence the old one may still give.
-fn new_instance() -> String {
-    format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL")
 }
 
 fn count(db: &Connection, table: &Table) -> Result<u64, StoreError> {

@@ -22,7 +22,8 @@ impl Postgres {
         opened(url).map(Self)
     }
 
-    /// One transaction for everything. Whoever else writes meanwhile makes it fail.
+    /// One transaction for everything: it sees one moment, and whoever writes what it has read does so before or after it.
+    /// What a server writes meanwhile is not in a copy; that none is running is for the caller to see to.
     pub(super) fn begin(&mut self) -> Result<Writing<'_>, StoreError> {
         let isolation = ::postgres::IsolationLevel::Serializable;
         let tx = self.0.build_transaction().isolation_level(isolation).start().map_err(failed)?;
@@ -34,6 +35,13 @@ impl Writing<'_> {
     pub(super) fn count(&mut self, table: &Table) -> Result<u64, StoreError> {
         let row = self.tx.query_one(&format!("SELECT COUNT(*) FROM {}", table.name), &[]).map_err(failed)?;
         Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default())
+    }
+
+    /// Whether a server leads the background work, or did so until a moment ago.
+    pub(super) fn has_servers(&mut self) -> Result<bool, StoreError> {
+        let text = "SELECT EXISTS (SELECT 1 FROM leases
+            WHERE expires_at > CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT))";
+        Ok(self.tx.query_one(text, &[]).map_err(failed)?.get(0))
     }
 
     pub(super) fn execute(&mut self, text: &str) -> Result<(), StoreError> {

@@ -13,6 +13,8 @@ statements! {
     Instance Read ORGANIZATIONS = "SELECT id, slug FROM organizations WHERE id > $1 ORDER BY id LIMIT $2";
     Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
     Instance Read ROOT_KEYS = "SELECT root_key_id FROM instance_keys ORDER BY id LIMIT 1";
+    Instance Read ALL_ROOT_KEYS = "SELECT root_key_id FROM instance_keys UNION SELECT root_key_id FROM data_keys
+        ORDER BY root_key_id LIMIT 2";
     Org Read ENVIRONMENTS = "SELECT id FROM environments WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3";
     Org Read ACTIVE_PIPELINES = "SELECT id FROM pipelines
         WHERE org_id = $1 AND id > $2 AND status = 'active' AND deleted_at IS NULL ORDER BY id LIMIT $3";
@@ -63,6 +65,11 @@ pub fn organizations(db: &mut impl Read, after: Option<OrgId>) -> Result<Vec<(Or
 /// Which root key the database was made with, or was rotated to.
 pub fn root_key(db: &mut impl Read) -> Result<Option<String>, StoreError> {
     db.row(&ROOT_KEYS, &[])?.map(|row| Ok(row.text(0)?.to_owned())).transpose()
+}
+
+/// Which root keys are needed to open everything, at most two: more than one while they are being rotated.
+pub fn root_keys(db: &mut impl Read) -> Result<Vec<String>, StoreError> {
+    db.rows(&ALL_ROOT_KEYS, &[])?.iter().map(|row| Ok(row.text(0)?.to_owned())).collect()
 }
 
 pub fn environments(

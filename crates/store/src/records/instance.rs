@@ -1,14 +1,14 @@
 //! What concerns the whole installation: the epoch of its fences, and a clock that was set.
 
-use berth_core::environment::fence::EPOCH_MAX;
+use berth_core::environment::fence::{EPOCH_MAX, raised_epoch};
 
 use crate::error::StoreError;
 use crate::sql::{Conn, statements};
-use crate::tx::Tx;
+use crate::tx::{Read as _, Tx};
 
 statements! {
     Instance Upkeep SET_INCARNATION = "UPDATE instance SET incarnation = $1 WHERE id = 'berth'";
-    Instance Upkeep RAISE_EPOCH = "UPDATE instance SET epoch = epoch + $1 WHERE id = 'berth' AND epoch + $1 <= $2";
+    Instance Upkeep RAISE_EPOCH = "UPDATE instance SET epoch = $1 WHERE id = 'berth' AND epoch < $1 AND $1 <= $2";
     Instance Read EPOCH = "SELECT epoch FROM instance WHERE id = 'berth'";
     Instance Upkeep PUT_OFF_SESSIONS = "UPDATE sessions SET expires_at = expires_at + $1, active_at = active_at + $1,
           warned_of = warned_of + $1 WHERE ended_at IS NULL";
@@ -27,9 +27,11 @@ pub(crate) fn epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {
 }
 
 /// Fences that are given from here on are above all that may have been given before.
-pub(crate) fn raise_epoch(tx: &mut Tx<'_>, by: i64) -> Result<(), StoreError> {
-    match tx.execute(&RAISE_EPOCH, &[by.into(), EPOCH_MAX.into()])? {
-        1 => Ok(()),
+pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<i64, StoreError> {
+    let before = tx.row(&EPOCH, &[])?.map_or(Ok(0), |row| row.int(0))?;
+    let epoch = raised_epoch(before, given, tx.now());
+    match tx.execute(&RAISE_EPOCH, &[epoch.into(), EPOCH_MAX.into()])? {
+        1 => Ok(epoch),
         _ => Err(StoreError::Unavailable(format!("the epoch would be above {EPOCH_MAX}, where fences end"))),
     }
 }

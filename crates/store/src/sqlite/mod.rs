@@ -61,9 +61,14 @@ pub(crate) fn migrate(path: &Path, now: Timestamp) -> Result<i64, OpenError> {
     }
 }
 
-/// The mark of the database, if it has one; it must have been migrated.
+/// The mark of the database, if it has one.
 pub(crate) fn incarnation(path: &Path) -> Result<Option<String>, StoreError> {
     let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    // New, or written by a program that kept none.
+    let column = "SELECT COUNT(*) FROM pragma_table_info('instance') WHERE name = 'incarnation'";
+    if db.query_row(column, [], |row| row.get::<_, i64>(0)).map_err(StoreError::from)? == 0 {
+        return Ok(None);
+    }
     let text = "SELECT incarnation FROM instance WHERE id = 'berth'";
     db.query_row(text, [], |row| row.get(0)).map_err(StoreError::from)
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use berth_server::upkeep::settle;
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
+use berth_store::incarnation;
 
 use super::{Place, settled_json, settled_text};
 use crate::cmd::{say, told};
@@ -21,15 +22,20 @@ pub(crate) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find_present()?;
     // Servers know the epoch from their start: none may be running.
-    let (_dir, mut store) = match &found.database {
+    let settled = match &found.database {
         None => {
             let dir = DataDir::open(&found.data_dir)?;
-            let store = Store::adopt_in(&dir)?;
-            (dir, store)
+            let mut store = Store::open_sqlite(&dir.database())?;
+            let settled = settle(&mut store, incarnation::epoch(&dir)?).map_err(told)?;
+            // Not before: what was cut short is refused by a server, and done again by this command.
+            store.begin_in(&dir)?;
+            settled
         }
-        Some(url) => (DataDir::open_alone(&found.data_dir)?, Store::open_postgres(url)?),
+        Some(url) => {
+            let _dir = DataDir::open_alone(&found.data_dir)?;
+            settle(&mut Store::open_postgres(url)?, None).map_err(told)?
+        }
     };
-    let settled = settle(&mut store).map_err(told)?;
     say(&if args.json { settled_json(&settled).to_string() } else { settled_text(&settled) })?;
     Ok(ExitCode::SUCCESS)
 }

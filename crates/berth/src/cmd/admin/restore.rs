@@ -7,6 +7,7 @@ use berth_server::upkeep::restore::restore;
 
 use super::{Place, settled_json, settled_text, verify};
 use crate::cmd::say;
+use crate::output::note;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -36,6 +37,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut told = settled_json(&restored.settled);
         told["backupOf"] = manifest.created_at.clone().into();
         told["secretsOpened"] = restored.secrets.into();
+        told["isNoted"] = restored.unnoted.is_none().into();
         told["verified"] = verify::as_json(&restored.verified);
         told.to_string()
     } else {
@@ -48,5 +50,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             verify::for_people(&restored.verified),
         )
     })?;
+    if let Some(why) = &restored.unnoted {
+        let epoch = restored.settled.epoch;
+        note(&format!(
+            "The epoch {epoch} could not be written down beside the backup: {why}. Should you restore it once more, another \
+             restore does not know of this one: run `berth admin raise-epoch` then until the epoch is above {epoch}."
+        ));
+    }
     Ok(verify::code(&restored.verified))
 }

@@ -7,9 +7,11 @@ use serde_json::json;
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
 use crate::client::Api;
-use crate::harness::{DEFINITION, Home, until};
+use crate::harness::{DEFINITION, Home, Process, STOP_MAX, berth, until};
 
 const WRITERS: usize = 4;
+/// What docs/operations-backup.md says.
+const EPOCHS_RAISED: i64 = 16;
 /// Writes seen before and between the backups.
 const WRITES_MIN: usize = 40;
 
@@ -77,13 +79,18 @@ fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
     assert!(
         !contains(&dir, &key) && !std::fs::read(&tar).unwrap().windows(32).any(|it| it == key.as_slice())
     );
-    for (from, to) in [(&dir, "from-dir"), (&tar, "from-tar")] {
+    // Each restore is above all before it, whichever backup it is made from.
+    let (mut highest, mut given) = (later, 0);
+    for (from, to) in [(&dir, "from-dir"), (&tar, "from-tar"), (&dir, "once-more")] {
         let restored = place.path().join(to);
         std::fs::create_dir(&restored).expect("a directory");
         admin(&["restore", "--from", text(from)], &restored).refused(&["root key", "--root-key-file"]);
         std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
         let told = admin(&["restore", "--json", "--from", text(from)], &restored).json();
-        assert_eq!((&told["epoch"], &told["verified"]["problemCount"]), (&json!(16), &json!(0)), "{told}");
+        let epoch = told["epoch"].as_i64().expect("an epoch");
+        assert!(epoch >= given + EPOCHS_RAISED, "{epoch} after {given}");
+        given = epoch;
+        assert_eq!(told["verified"]["problemCount"], 0, "{told}");
         assert_eq!((&told["sessionsEnded"], &told["attemptsUnknown"]), (&json!(2), &json!(1)), "{told}");
         assert_eq!(told["secretsOpened"], 1, "{told}");
         assert!(told["pipelinesStopped"].as_i64().unwrap() > i64::try_from(WRITES_MIN).unwrap(), "{told}");
@@ -103,7 +110,8 @@ fn a_backup_under_load_is_restored_to_what_verifies_and_serves() {
         assert!(log_of(&server.api, &done).contains("it runs"));
         assert_eq!(server.api.get(SHOP).json()["data"]["status"], "stopped");
         let (_, new) = claim(&server.api, "qa-1");
-        assert!(new > later, "{new} is not above {later}, which was given after the backup");
+        assert!(new > highest, "{new} is not above {highest}, which was given after the backup");
+        highest = new;
         server.stop();
         assert_eq!(admin(&["verify"], &restored).code, Some(0));
     }
@@ -141,6 +149,60 @@ fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
     assert_eq!(found.code, Some(1), "{found:?}");
     for words in ["artifact sha256:", "wrong at event 2"] {
         assert!(found.stdout.contains(words), "{found:?}");
+    }
+}
+
+#[test]
+fn a_restore_that_fails_leaves_nothing_to_serve_and_can_be_done_again() {
+    let home = Home::on_sqlite();
+    let server = home.serve();
+    make_shop(&server.api);
+    server.stop();
+    let place = tempfile::tempdir().expect("a directory");
+    let (dir, restored) = (place.path().join("backup"), place.path().join("restored"));
+    assert_eq!(admin(&["backup", "--to", text(&dir)], &home.path()).code, Some(0));
+    let restore = || admin(&["restore", "--json", "--from", text(&dir)], &restored);
+    let is_refused = |words: &[&str]| {
+        let words_of_it = ["serve", "--listen", "127.0.0.1:0", "--data-dir", text(&restored)];
+        Process::start(&mut berth(&words_of_it)).wait(STOP_MAX).refused(words);
+    };
+    std::fs::create_dir(&restored).expect("a directory");
+    // Copied for its mode.
+    std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
+    std::fs::write(restored.join("root.key"), [7; 32]).expect("another key");
+    restore().refused(&["is not the one this database was made with"]);
+    is_refused(&["there is no database", "restore"]);
+
+    // Killed while it copied, or just before the end.
+    std::fs::create_dir(restored.join("restoring")).expect("what is left");
+    std::fs::write(restored.join("restoring/berth.db"), "half").expect("what is left");
+    std::fs::copy(dir.join("berth.db"), restored.join("berth.db")).expect("what is left");
+    std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
+    is_refused(&["raise-epoch"]);
+    restore().refused(&["is not empty", "cut short"]);
+    std::fs::remove_file(restored.join("berth.db")).expect("the rest less");
+    let told = restore().json();
+    assert!(told["epoch"].as_i64().expect("an epoch") >= EPOCHS_RAISED, "{told}");
+    let server = serve(&restored, &[], &home.token);
+    claim(&server.api, "qa-1");
+    server.stop();
+}
+
+#[test]
+fn a_backup_is_not_made_while_the_root_key_is_rotated() {
+    let home = Home::on_sqlite();
+    let server = home.serve();
+    let secret = json!({ "name": "TOKEN", "value": "canary-3f1" });
+    assert_eq!(server.api.post(&format!("{ORGANIZATION}/secrets"), &secret).status, 201);
+    server.stop();
+    let database = rusqlite::Connection::open(home.path().join("berth.db")).expect("the database");
+    let wrapped = database.execute("UPDATE data_keys SET root_key_id = 'the-next-one'", []);
+    assert_eq!(wrapped.expect("a change"), 1);
+    drop(database);
+    for name in ["backup", "backup.tar"] {
+        let to = home.path().with_file_name(name);
+        admin(&["backup", "--to", text(&to)], &home.path()).refused(&["is being rotated", "rotate-keys"]);
+        assert!(!to.exists(), "nothing is in the way of the next one");
     }
 }
 

@@ -1,0 +1,132 @@
+//! Old logs go, one by one, and a line stays in the place of each.
+
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::time::SystemTime;
+
+use berth_core::id::{DeploymentId, OrgId};
+
+use super::ended::{SEALED, entries, key};
+use super::index::LineIndex;
+use super::open::{Files, found};
+use super::{LogError, LogStore, sealed};
+
+/// What became of the logs of a deployment.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Replaced {
+    pub replaced: usize,
+    /// Younger than they would have to be, and left as they are.
+    pub kept: usize,
+}
+
+impl LogStore {
+    /// In the place of every log of a deployment that was last written before this moment, this text stays.
+    pub fn replace_older(
+        &self,
+        org: OrgId,
+        deployment: DeploymentId,
+        text: &[u8],
+        before: SystemTime,
+    ) -> Result<Replaced, LogError> {
+        let (org_name, name) = (org.to_string(), deployment.to_string());
+        let listed = entries(&self.dir().join(&org_name).join(&name))?;
+        let plain: BTreeSet<&str> =
+            listed.iter().map(|file| file.strip_suffix(SEALED).unwrap_or(file)).collect();
+        let mut done = Replaced::default();
+        for key in plain.into_iter().filter_map(|file| key(&org_name, &name, file)) {
+            let files = self.files(&key);
+            match written_last(&files)? {
+                None => {}
+                Some(at) if at >= before => done.kept += 1,
+                Some(at) => {
+                    replace(&files, text, at)?;
+                    self.let_go(&key);
+                    done.replaced += 1;
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn written_last(files: &Files) -> Result<Option<SystemTime>, LogError> {
+    let mut last = None;
+    for path in [&files.plain, &files.packed] {
+        if let Some(info) = found(std::fs::metadata(path))? {
+            last = last.max(Some(info.modified()?));
+        }
+    }
+    Ok(last)
+}
+
+/// A crash at any moment leaves the log or the text. The text is as old as the log was, so that it is not taken for a
+/// young one when the rest is done later.
+fn replace(files: &Files, text: &[u8], at: SystemTime) -> Result<(), LogError> {
+    let unfinished = files.packed.with_extension("part");
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+    let mut index = LineIndex::default();
+    index.push(text);
+    sealed::write(&file, &index, None, |_, block| {
+        block.clear();
+        block.extend_from_slice(text);
+        Ok(())
+    })?;
+    file.set_modified(at)?;
+    std::fs::rename(&unfinished, &files.packed)?;
+    if let Some(dir) = files.packed.parent() {
+        File::open(dir)?.sync_all()?;
+    }
+    found(std::fs::remove_file(&files.plain))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use berth_core::id::StepRunId;
+    use berth_core::time::Timestamp;
+
+    use super::*;
+    use crate::logs::{Appended, LogKey, LogStream};
+
+    fn key(attempt: u32) -> LogKey {
+        let at = Timestamp::from_micros(1);
+        LogKey {
+            org: OrgId::from_parts(at, [1; 10]),
+            deployment: DeploymentId::from_parts(at, [2; 10]),
+            step: StepRunId::from_parts(at, [3; 10]),
+            attempt,
+            stream: LogStream::Step,
+        }
+    }
+
+    #[test]
+    fn old_logs_are_replaced_and_younger_ones_are_not_touched() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, [sealed, plain, young]) = (LogStore::new(dir.path().to_owned()), [1, 2, 3].map(key));
+        for key in [&sealed, &plain, &young] {
+            store.append(key, 0, b"printed\n").unwrap();
+        }
+        let limit = SystemTime::now() - Duration::from_secs(60);
+        let old = limit - Duration::from_secs(60);
+        for key in [&sealed, &plain] {
+            let file = std::fs::File::options().write(true).open(store.files(key).plain).unwrap();
+            file.set_modified(old).unwrap();
+        }
+        // It is as old as it was before it was sealed.
+        store.seal(&sealed).unwrap();
+        let text = |key| store.open(key).unwrap().unwrap().read_bytes(0, 99).unwrap();
+        let replace = |limit| store.replace_older(young.org, young.deployment, b"gone\n", limit).unwrap();
+        // Twice: what was cut short is done again, and its own lines are not in the way.
+        for _ in 0..2 {
+            assert_eq!(replace(limit), Replaced { replaced: 2, kept: 1 });
+            assert_eq!([&sealed, &plain, &young].map(text), [&b"gone\n"[..], b"gone\n", b"printed\n"]);
+        }
+        assert_eq!(store.append(&young, 8, b"more\n").unwrap(), Appended::Written { length: 13 });
+        assert_eq!(replace(SystemTime::now() + Duration::from_secs(60)), Replaced { replaced: 3, kept: 0 });
+        assert_eq!(text(&young), b"gone\n");
+        assert_eq!(store.unsealed().unwrap(), []);
+    }
+}

@@ -1,0 +1,67 @@
+//! A note beside backups: the highest epoch that a restore from there was given.
+//!
+//! A backup says the same epoch however often it is restored. What an earlier restore gave out is known only to whoever
+//! keeps it, and that is the place the backups lie in.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{UpkeepError, io, parent};
+
+/// Name of the file, in the directory that holds the backup.
+const FILE: &str = "berth-restored.json";
+const NOTE_BYTES_MAX: u64 = 4 * 1024;
+/// What an earlier restore made may have been raised a few times since.
+const RAISED_SINCE: i64 = 48;
+
+#[derive(Serialize, Deserialize)]
+struct Note {
+    epoch: i64,
+}
+
+/// What may have been given by what was restored from here before.
+pub(super) fn given(backup: &Path) -> Result<Option<i64>, UpkeepError> {
+    Ok(read(&place(backup))?.map(|epoch| epoch + RAISED_SINCE))
+}
+
+/// Whole or not at all, and on the disk when this returns.
+pub(super) fn write(backup: &Path, epoch: i64) -> Result<(), UpkeepError> {
+    let (path, draft) = (place(backup), parent(backup).join(format!("{FILE}.draft")));
+    let epoch = read(&path)?.map_or(epoch, |before| before.max(epoch));
+    let written = || -> io::Result<()> {
+        let mut options = File::options();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(&serde_json::to_vec(&Note { epoch })?)?;
+        file.sync_all()?;
+        std::fs::rename(&draft, &path)?;
+        File::open(parent(backup))?.sync_all()
+    };
+    written().map_err(io("cannot write", &path))
+}
+
+fn place(backup: &Path) -> PathBuf {
+    parent(backup).join(FILE)
+}
+
+fn read(path: &Path) -> Result<Option<i64>, UpkeepError> {
+    let mut text = String::new();
+    match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => {
+            let file = opened.map_err(io("cannot read", path))?;
+            file.take(NOTE_BYTES_MAX).read_to_string(&mut text).map_err(io("cannot read", path))?;
+        }
+    }
+    let note: Note = serde_json::from_str(&text).map_err(|error| {
+        UpkeepError::Refused(format!(
+            "{} cannot be understood ({error}): it says which epoch an earlier restore was given. Remove it, restore, and \
+             run `berth admin raise-epoch` before you serve, until the epoch is above that of every earlier restore.",
+            path.display(),
+        ))
+    })?;
+    Ok(Some(note.epoch))
+}
