@@ -64,10 +64,5 @@ fn open_vault(
     key: Option<&std::path::Path>,
     missing: WhenMissing,
 ) -> anyhow::Result<Vault> {
-    let vault = Vault::open(store, &key_path(dir, key), missing)?;
-    // What is refused before is left as it is.
-    if !store.is_shared() {
-        store.begin_in(dir)?;
-    }
-    Ok(vault)
+    Ok(Vault::open(store, &key_path(dir, key), missing)?)
 }

@@ -164,6 +164,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A demo has made its own, and keeps it with its data.
     let key = key.filter(|_| args.kept_by.is_none());
     let vault = open_vault(&store, &dir, key, WhenMissing::Refuse)?;
+    // What is refused before is left as it is.
+    if !store.is_shared() {
+        store.begin_in(&dir)?;
+    }
     let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
