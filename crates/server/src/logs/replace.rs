@@ -112,7 +112,7 @@ mod tests {
         let limit = SystemTime::now() - Duration::from_secs(60);
         let old = limit - Duration::from_secs(60);
         for key in [&sealed, &plain] {
-            let file = std::fs::File::options().write(true).open(store.files(key).plain).unwrap();
+            let file = File::options().write(true).open(store.files(key).plain).unwrap();
             file.set_modified(old).unwrap();
         }
         // It is as old as it was before it was sealed.
