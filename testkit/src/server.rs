@@ -57,9 +57,17 @@ impl Server {
     /// Ends it as a crash does: nothing is said, nothing is finished.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // The children of a postmaster that is gone end by themselves, and nobody else may start before.
+            let id = child.id();
+            let children =
+                std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap_or_default();
             let _ = child.kill();
             let _ = child.wait();
+            // They would end by themselves, but on a busy machine not before they have answered once more.
+            let _ = Command::new("kill")
+                .arg("-9")
+                .args(children.split_whitespace())
+                .stderr(Stdio::null())
+                .status();
         }
     }
 

@@ -82,12 +82,8 @@ impl Mirror {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
             made.map_err(GitError::io("there is no place for a mirror"))?;
         }
-        let file = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .mode(0o600)
-            .open(self.path.with_extension("held"));
+        let file =
+            OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(self.lock_file());
         let file = file.map_err(GitError::io("a mirror cannot be locked"))?;
         let deadline = Instant::now() + self.time_max;
         loop {
@@ -252,7 +248,14 @@ impl Mirror {
 
     pub(super) fn remove(&self) -> Result<(), GitError> {
         let _held = self.hold()?;
-        self.remove_held()
+        self.remove_held()?;
+        // Nobody needs the lock of something that is gone; whoever waits for it finds nothing.
+        let _ = std::fs::remove_file(self.lock_file());
+        Ok(())
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.path.with_extension("held")
     }
 
     /// Renamed first: whoever reads meanwhile finds a whole mirror or none.

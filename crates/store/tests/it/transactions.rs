@@ -43,7 +43,7 @@ fn a_change_without_an_event_is_taken_back() {
 #[test]
 fn the_character_nul_is_refused_whatever_the_database_is() {
     let ground = Ground::new();
-    let asked = ground.transact(|tx| pipeline::find(tx, "a\0b"));
+    let asked = ground.transact(|tx| pipeline::definition(tx, "a\0b"));
     assert!(matches!(asked, Err(StoreError::Nul)), "{asked:?}");
 }
 
