@@ -222,11 +222,11 @@ fn a_server_ends_in_peace_on_sigterm_and_on_sigint() {
 fn serve_without_init_says_what_is_missing() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().to_str().unwrap();
-    run(&["serve", "--data-dir", dir, "--listen", "127.0.0.1:0"]).refused(&[
-        "there is no root key",
-        "root.key",
-        "berth init",
-    ]);
+    let serve = ["serve", "--data-dir", dir, "--listen", "127.0.0.1:0"];
+    run(&serve).refused(&["there is no database", "berth init"]);
+    assert_eq!(init(temp.path(), "acme", "ada@acme.test").code, Some(0));
+    std::fs::remove_file(temp.path().join("root.key")).unwrap();
+    run(&serve).refused(&["root.key"]);
 }
 
 #[test]
