@@ -58,6 +58,8 @@ base("claim, take over, approve, roll back, mend: the list in the corner ticks i
   await dialog.getByRole("button", { name: "Claim" }).click();
   await page.getByRole("region", { name: "Deployments of this hold" }).getByRole("link").first().click();
   await expect(page.getByRole("region", { name: "Log of Deploy" })).toContainText("sending the pictures");
+  await page.getByRole("group").getByRole("button", { name: "Build" }).click();
+  await expect(page.getByRole("region", { name: "Log of Build" })).toBeVisible();
   await site(page, "qa-2", 'data-colour="dark"');
   await expect(steps).toContainText("First steps, 1 of 5");
 

@@ -107,7 +107,7 @@ function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: 
     </>,
     <>Roll {deployment(inProduction, "production")} back: it is blue again, and promotion is paused</>,
     <>
-      See why {deployment(failed, "broken")} failed, push the fix, and deploy its branch in{" "}
+      See why {deployment(failed, "broken")} failed and push the fix: its branch passes in{" "}
       {environment("qa-2")}
     </>,
   ];

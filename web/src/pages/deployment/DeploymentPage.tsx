@@ -55,7 +55,7 @@ function Shown({ org, deployment }: { org: string; deployment: Deployment }) {
   const place =
     all.find(({ step }) => step.id === search.step || step.step === search.step) ??
     auto ??
-    all.find(({ step }) => step.id === first && step.status !== "pending") ??
+    all.find(({ step }) => step.id === first && step.attempts.length > 0) ??
     worthALook(deployment);
   const choose = useCallback(
     (step: string) => navigate({ search: { step }, replace: true, resetScroll: false }),
