@@ -14,10 +14,11 @@ pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
+    // Those of older versions are in a table of their own.
     Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_answers
-        WHERE digest = $1 AND created_at > $2";
-    Instance Read FIND_OLDER = "SELECT request_hash, status, headers, body FROM idempotency
-        WHERE caller = $1 AND operation = $2 AND idempotency_key = $3 AND created_at > $4";
+        WHERE digest = $1 AND created_at > $2
+        UNION ALL SELECT request_hash, status, headers, body FROM idempotency
+        WHERE caller = $3 AND operation = $4 AND idempotency_key = $5 AND created_at > $2 LIMIT 1";
     Instance Upkeep REMEMBER = "INSERT INTO stored_answers (digest, request_hash, status, headers, body, created_at)
         VALUES ($1, $2, $3, $4, $5, $6)
         ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
@@ -69,14 +70,9 @@ pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
 
 pub fn find(db: &mut impl Read, once: &OnceKey) -> Result<Earlier, StoreError> {
     let oldest = db.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let found = match db.row(&FIND, &[once.digest(), oldest.into()])? {
-        Some(row) => Some(row),
-        None => {
-            let key = [&once.caller, &once.operation, &once.key].map(|part| part.as_str().into());
-            let params: Vec<Value> = key.into_iter().chain([oldest.into()]).collect();
-            db.row(&FIND_OLDER, &params)?
-        }
-    };
+    let [caller, operation, key] =
+        [&once.caller, &once.operation, &once.key].map(|part| part.as_str().into());
+    let found = db.row(&FIND, &[once.digest(), oldest.into(), caller, operation, key])?;
     let Some(row) = found else { return Ok(Earlier::None) };
     if row.bytes(0)? != once.request_hash {
         return Ok(Earlier::Different);

@@ -36,9 +36,9 @@ pub struct Statement {
 
 /// A database connection, owned by one thread.
 pub trait Conn {
-    fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError>;
+    fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError>;
     /// Returns how many rows changed.
-    fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError>;
+    fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError>;
     /// Where the histories end, of those this connection writes.
     fn heads(&mut self) -> &mut Heads;
     /// The epoch of what is written here, where a connection has one of its own.

@@ -122,7 +122,7 @@ pub(crate) fn write_heads(conn: &mut dyn Conn) -> Result<(), StoreError> {
         let tail = if is_long { std::mem::take(&mut known.tail) } else { Vec::new() };
         known.indexed = if is_long { sequence } else { known.indexed };
         let params = [text(org), sequence.into(), hash.into(), stored.into(), known.indexed.into()];
-        if conn.execute(&MOVE_HEAD, &params)? != 1 {
+        if conn.execute(&MOVE_HEAD, &params.each_ref())? != 1 {
             return Err(StoreError::Bug(format!("the history of {org} was moved by somebody else")));
         }
         index(conn, org, tail)?;
@@ -138,7 +138,7 @@ fn index(conn: &mut dyn Conn, org: OrgId, tail: Vec<(i64, Vec<String>)>) -> Resu
     let mut params = [text(org), Value::Null, Value::Null];
     for (term, sequence) in rows {
         (params[1], params[2]) = (term.into(), sequence.into());
-        conn.execute(&INDEX, &params)?;
+        conn.execute(&INDEX, &params.each_ref())?;
     }
     Ok(())
 }

@@ -64,8 +64,8 @@ impl Read for Reader<'_> {
     }
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let params = scoped(statement, self.org, params)?;
-        self.conn.query(statement, &params)
+        let org = self.org.map(text);
+        self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
     }
 }
 
@@ -140,8 +140,8 @@ impl<'c> Tx<'c> {
         if statement.kind == Kind::Write {
             self.changes += 1;
         }
-        let params = scoped(statement, self.context.org, params)?;
-        self.conn.execute(statement, &params)
+        let org = self.context.org.map(text);
+        self.conn.execute(statement, &scoped(statement, org.as_ref(), params)?)
     }
 
     /// A write that must hit exactly one row; anything else is a lost version check or a bug.
@@ -210,18 +210,22 @@ impl Read for Tx<'_> {
     }
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let params = scoped(statement, self.context.org, params)?;
-        self.conn.query(statement, &params)
+        let org = self.context.org.map(text);
+        self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
     }
 }
 
-fn scoped(statement: &Statement, org: Option<OrgId>, params: &[Value]) -> Result<Vec<Value>, StoreError> {
-    if params.iter().any(|param| matches!(param, Value::Text(text) if text.contains('\0'))) {
+fn scoped<'v>(
+    statement: &Statement,
+    org: Option<&'v Value>,
+    params: &'v [Value],
+) -> Result<Vec<&'v Value>, StoreError> {
+    if params.iter().any(|param| matches!(param, Value::Text(text) if text.as_bytes().contains(&0))) {
         return Err(StoreError::Nul);
     }
     match (statement.scope, org) {
-        (Scope::Instance, _) => Ok(params.to_vec()),
-        (Scope::Org, Some(org)) => Ok(std::iter::once(text(org)).chain(params.iter().cloned()).collect()),
+        (Scope::Instance, _) => Ok(params.iter().collect()),
+        (Scope::Org, Some(org)) => Ok(std::iter::once(org).chain(params).collect()),
         (Scope::Org, None) => Err(StoreError::Bug(format!("{} needs an organization", statement.name))),
     }
 }

@@ -113,16 +113,16 @@ impl PgConn {
         }
     }
 
-    fn run_query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, ::postgres::Error> {
+    fn run_query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, ::postgres::Error> {
         let prepared = self.prepared(statement)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| it as _).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
         let rows = self.client.query(&prepared, &params)?;
         rows.iter().map(owned).collect()
     }
 
-    fn run_change(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, ::postgres::Error> {
+    fn run_change(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, ::postgres::Error> {
         let prepared = self.prepared(statement)?;
-        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| it as _).collect();
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|it| *it as _).collect();
         self.client.execute(&prepared, &params)
     }
 }
@@ -144,11 +144,11 @@ impl Conn for PgConn {
         &mut self.heads
     }
 
-    fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+    fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement.name, &error))
     }
 
-    fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
+    fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
         self.run_change(statement, params).map_err(|error| self.noted(statement.name, &error))
     }
 }

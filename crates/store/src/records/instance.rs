@@ -44,7 +44,7 @@ pub(crate) fn set_incarnation(tx: &mut Tx<'_>, mark: &str) -> Result<(), StoreEr
 /// The clock was set forward by so many microseconds: nobody loses that time.
 pub(crate) fn put_off(conn: &mut dyn Conn, micros: i64) -> Result<(), StoreError> {
     for statement in [&PUT_OFF_SESSIONS, &PUT_OFF_TICKETS, &PUT_OFF_ENVIRONMENTS] {
-        conn.execute(statement, &[micros.into()])?;
+        conn.execute(statement, &[&micros.into()])?;
     }
     Ok(())
 }

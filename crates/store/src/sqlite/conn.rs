@@ -59,7 +59,7 @@ impl<'db> SqliteConn<'db> {
         }
     }
 
-    fn run_query(&mut self, statement: &Statement, params: &[Value]) -> rusqlite::Result<Vec<Row>> {
+    fn run_query(&mut self, statement: &Statement, params: &[&Value]) -> rusqlite::Result<Vec<Row>> {
         let prepared = self.prepared(statement)?;
         let columns = prepared.column_count();
         let read = |row: &rusqlite::Row<'_>| {
@@ -74,11 +74,11 @@ impl Conn for SqliteConn<'_> {
         &mut self.heads
     }
 
-    fn query(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+    fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement, error))
     }
 
-    fn execute(&mut self, statement: &Statement, params: &[Value]) -> Result<u64, StoreError> {
+    fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
         let changed =
             self.prepared(statement).and_then(|prepared| prepared.execute(params_from_iter(params)));
         changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
