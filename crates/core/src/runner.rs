@@ -44,6 +44,8 @@ pub struct Runner {
     pub seen_at: Option<Timestamp>,
     /// When it said goodbye.
     pub left_at: Option<Timestamp>,
+    /// What this process was told: silent for so long, it has stopped its steps and is lost.
+    pub lost_ms: Option<i64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +66,7 @@ impl Runner {
         let silent = now.seconds_since(seen);
         if self.left_at.is_some() {
             State::Offline
-        } else if silent >= i64::try_from(times.lost.as_secs()).unwrap_or(i64::MAX) {
+        } else if silent >= self.lost_ms.unwrap_or_else(|| times.lost_ms()) / 1_000 {
             State::Lost
         } else if silent >= ONLINE_S {
             State::Offline
@@ -121,6 +123,10 @@ impl Times {
 }
 
 impl Times {
+    pub fn lost_ms(&self) -> i64 {
+        i64::try_from(self.lost.as_millis()).unwrap_or(i64::MAX)
+    }
+
     /// Where a failover of the database takes its time: half a minute of it stops no step.
     pub const LOST_SHARED: Duration = Duration::from_secs(105);
 }
@@ -156,6 +162,7 @@ mod tests {
             is_draining: false,
             seen_at: None,
             left_at: None,
+            lost_ms: None,
         }
     }
 
@@ -170,7 +177,9 @@ mod tests {
             [Online, Online, Offline, Offline, Lost]
         });
         assert_eq!(at(&Runner { is_draining: true, ..seen.clone() }, 3), State::Draining);
-        assert_eq!(at(&Runner { left_at: Some(NOON), ..seen }, 100), State::Offline);
+        assert_eq!(at(&Runner { left_at: Some(NOON), ..seen.clone() }, 100), State::Offline);
+        let patient = Runner { lost_ms: Some(60_000), ..seen };
+        assert_eq!([59, 60].map(|s| at(&patient, s)), [State::Offline, State::Lost], "as it was told");
     }
 
     #[test]

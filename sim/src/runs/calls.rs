@@ -123,7 +123,7 @@ impl Walk {
         self.nonces += 1;
         let nonce = format!("n{}", self.nonces);
         let (step, runner) = (self.run.steps[at].id, "runner".to_owned());
-        let command = GrantStep { step, runner, nonce, passes_gates: false };
+        let command = GrantStep { step, runner, nonce, lost_ms: None, passes_gates: false };
         let Ok(decision) = grant(&self.run, &self.plan, &command, self.now) else { return Ok(()) };
         let attempt = self.commit(decision)?;
         let (known, name) = (&mut self.known[at], &self.run.steps[at].step);

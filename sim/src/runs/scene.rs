@@ -250,6 +250,7 @@ pub(super) fn decide(run: &Run, plan: &Plan, asked: &Asked, now: Timestamp) -> T
                 step: run.steps[*at].id,
                 runner: "runner".into(),
                 nonce: nonce.clone(),
+                lost_ms: None,
                 passes_gates: false,
             };
             let granted = |it| Answer::Granted(Box::new(it));

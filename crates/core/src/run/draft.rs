@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::grant::GrantStep;
 use super::plan::Plan;
 use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun, StepStatus};
 use crate::decision::{Change, Decision, Record};
@@ -90,7 +91,7 @@ impl<'a> Draft<'a> {
     }
 
     /// An attempt begins, or goes on. The caller has seen that none is alive.
-    pub(super) fn open(&mut self, at: usize, runner: &str, nonce: &str) -> Attempt {
+    pub(super) fn open(&mut self, at: usize, cmd: &GrantStep) -> Attempt {
         let now = self.now;
         let step = self.step(at);
         let is_new = step.memory.is_none();
@@ -107,8 +108,9 @@ impl<'a> Draft<'a> {
         let attempt = Attempt {
             step: step.id,
             number: step.tries,
-            runner: runner.to_owned(),
-            nonce: nonce.to_owned(),
+            runner: cmd.runner.clone(),
+            nonce: cmd.nonce.clone(),
+            lost_ms: cmd.lost_ms,
             granted_at,
             calls,
             parked_at: None,
@@ -161,6 +163,7 @@ impl<'a> Draft<'a> {
             number: step.tries,
             runner: String::new(),
             nonce: String::new(),
+            lost_ms: None,
             granted_at: memory.since,
             calls: memory.calls,
             parked_at: Some(now),

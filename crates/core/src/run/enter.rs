@@ -173,13 +173,14 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_is_let_in_beside_another_and_only_who_waits_gives_way(
-            told in proptest::collection::vec((1i64..9, 0usize..9, any::<bool>()), 0..6), number in 1i64..9
+            // By number: no two have the same.
+            told in proptest::collection::btree_map(1i64..9, (0usize..9, any::<bool>()), 0..6), number in 1i64..9
         ) {
             use StageStatus::*;
             const ALL: [StageStatus; 9] =
                 [Pending, Queued, Running, Waiting, Cancelling, Succeeded, Failed, Cancelled, Skipped];
             let others: Vec<_> = told.into_iter().filter(|(other, ..)| *other != number).map(
-                |(other, status, is_rollback)| Contender {
+                |(other, (status, is_rollback))| Contender {
                     deployment: id(other), number: other, status: ALL[status], is_rollback,
                 }).collect();
             let is_taken = others.iter().any(|it| it.status.is_open());

@@ -14,6 +14,8 @@ pub struct GrantStep {
     pub step: StepRunId,
     pub runner: String,
     pub nonce: String,
+    /// What the runner was told of its own silence.
+    pub lost_ms: Option<i64>,
     /// Its deployment waits for no window.
     pub passes_gates: bool,
 }
@@ -67,7 +69,7 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
         return Err(refused("the window of its stage is shut"));
     }
     let mut draft = Draft::of(run, plan, now);
-    let attempt = draft.open(at, &cmd.runner, &cmd.nonce);
+    let attempt = draft.open(at, cmd);
     let step = draft.step(at);
     step.status = StepStatus::Running;
     (step.not_before, step.failure, step.finished_at) = (None, None, None);

@@ -170,6 +170,8 @@ pub struct Attempt {
     /// The runner's name since its last start.
     pub runner: String,
     pub nonce: String,
+    /// When its runner was silent for so long, it has stopped it. `None`: that is not known of this runner.
+    pub lost_ms: Option<i64>,
     pub granted_at: Timestamp,
     /// More than one only of a custom step, which is called until it is done.
     pub calls: u32,

@@ -49,7 +49,8 @@ impl Scene {
 
     fn grant(&mut self, at: usize, passes_gates: bool) -> Result<(), Refusal> {
         let step = self.run.steps[at].id;
-        let cmd = GrantStep { step, runner: "r".into(), nonce: format!("n{at}"), passes_gates };
+        let cmd =
+            GrantStep { step, runner: "r".into(), nonce: format!("n{at}"), lost_ms: None, passes_gates };
         let decision = grant(&self.run, &self.plan, &cmd, self.now)?;
         self.apply(decision);
         Ok(())

@@ -108,12 +108,13 @@ impl App {
         }
         let program: String =
             said.version.chars().take(PROGRAM_CHARS_MAX).filter(|c| !c.is_control()).collect();
-        let hello = runner::Hello { labels, slots: said.slots, program, boot: said.boot };
+        let times = self.config.runner_times;
+        let hello =
+            runner::Hello { labels, slots: said.slots, program, boot: said.boot, lost_ms: times.lost_ms() };
         far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
         // Somebody may wait for what it can do.
         self.nudge();
         let now = self.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
-        let times = self.config.runner_times;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         Ok(wire::Welcome {
             runner_id: far.who.runner.id.to_string(),

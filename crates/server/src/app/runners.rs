@@ -98,6 +98,7 @@ impl App {
                 is_draining: false,
                 seen_at: None,
                 left_at: None,
+                lost_ms: None,
             };
             runner::insert(tx, &made, &hash(token.reveal()))?;
             tx.record(about(EventKind::RunnerCreated, &made))?;

@@ -31,6 +31,7 @@ impl Far {
         let mut window = self.app.engine.window.watch();
         let asking = Asking {
             runner: &runner,
+            lost_ms: self.who.runner.lost_ms,
             org: Some(self.who.org),
             nonces: &nonces,
             labels: &labels,
@@ -60,10 +61,11 @@ impl Far {
 
     /// What these very nonces have been given already.
     async fn again(&self, asking: &Asking<'_>) -> Result<Option<Vec<Assignment>>, AppError> {
-        let (runner, org) = (asking.runner.to_owned(), asking.org);
+        let (runner, lost_ms, org) = (asking.runner.to_owned(), asking.lost_ms, asking.org);
         let (nonces, labels) = (asking.nonces.to_vec(), asking.labels.to_vec());
         self.blocking(move |app| {
-            let asking = Asking { runner: &runner, org, nonces: &nonces, labels: &labels, only_again: true };
+            let asking =
+                Asking { runner: &runner, lost_ms, org, nonces: &nonces, labels: &labels, only_again: true };
             let given = grant::again(app, &asking)?;
             let mut work = Vec::with_capacity(given.granted.len());
             for it in &given.granted {

@@ -44,6 +44,8 @@ pub(super) struct Granted {
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'a> {
     pub(super) runner: &'a str,
+    /// What it was told of its own silence.
+    pub(super) lost_ms: Option<i64>,
     /// `None`: of every organization.
     pub(super) org: Option<OrgId>,
     pub(super) nonces: &'a [String],
@@ -127,9 +129,11 @@ pub(super) fn grant_of(
 ) -> Result<Given, AppError> {
     let (plans, vault, nonces) = (app.engine.plans().clone(), app.vault.clone(), asking.nonces.to_vec());
     let (runner, labels, only_again) = (asking.runner.to_owned(), asking.labels.to_vec(), asking.only_again);
+    let lost_ms = asking.lost_ms;
     let (given, run) = app.store.transact_blocking(Context::system(Some(org)), move |tx| {
         let Some(mut whole) = Whole::load(tx, &plans, id)? else { return Ok((Given::default(), None)) };
-        let asking = Asking { runner: &runner, org: Some(org), nonces: &nonces, labels: &labels, only_again };
+        let asking =
+            Asking { runner: &runner, lost_ms, org: Some(org), nonces: &nonces, labels: &labels, only_again };
         let given = grant_in(tx, &mut whole, &vault, &asking)?;
         Ok::<_, AppError>((given, Some(whole.run)))
     })?;
@@ -165,7 +169,7 @@ pub(super) fn grant_in(
                 };
                 let (step, runner) = (whole.run.steps[at].id, asking.runner.to_owned());
                 let (nonce, passes_gates) = (nonce.clone(), whole.head.passes_gates());
-                let cmd = GrantStep { step, runner, nonce, passes_gates };
+                let cmd = GrantStep { step, runner, nonce, lost_ms: asking.lost_ms, passes_gates };
                 match grant(&whole.run, &whole.plan, &cmd, tx.now()) {
                     Ok(decision) => (at, Some(whole.apply(tx, decision)?)),
                     Err(Refusal::InvalidState(_)) => break,

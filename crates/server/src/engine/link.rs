@@ -34,6 +34,7 @@ impl Link for Embedded {
         let deadline = Instant::now() + wait;
         let asking = Asking {
             runner: &asked.boot,
+            lost_ms: Some(self.app.config.runner_times.lost_ms()),
             org: None,
             nonces: &asked.nonces,
             labels: &asked.labels,
@@ -80,6 +81,7 @@ impl Link for Embedded {
         let next = report.next_nonce.clone().map(|nonce| Next {
             nonce,
             runner: report.boot.clone(),
+            lost_ms: Some(self.app.config.runner_times.lost_ms()),
             labels: report.labels.clone(),
         });
         calls::report(&self.app, attempt, report, next)

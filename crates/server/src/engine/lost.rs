@@ -3,6 +3,9 @@
 //! How long a runner has been silent is measured on this process's own monotonic clock. Where a server is alone the first
 //! look is special: the attempts of another one's embedded runner ended with it. Where several share a database, other
 //! such runners may be alive, and time in which the database could not be asked is not counted: nobody could renew.
+//!
+//! How long is long enough each runner was told by the server it said hello to, and its attempts have it in their rows:
+//! settings of the server that looks do not make it lost before it has stopped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -38,7 +41,7 @@ pub(crate) struct Watches {
 /// What counts as lost.
 #[derive(Clone, Copy)]
 struct Rule {
-    /// So long without a word.
+    /// So long without a word, where nobody knows what its runner was told.
     after: Duration,
     /// No other server uses this database.
     is_alone: bool,
@@ -61,7 +64,8 @@ impl Watches {
         let mut lost = Vec::new();
         for attempt in live {
             let is_gone = is_first_look && attempt.runner.starts_with(EMBEDDED) && attempt.runner != boot;
-            let patience = if is_gone { Duration::ZERO } else { after };
+            let told = attempt.lost_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+            let patience = if is_gone { Duration::ZERO } else { told.unwrap_or(after) };
             let watch = match before.remove(&attempt.nonce) {
                 Some(watch) if watch.renewal == attempt.renewal => {
                     Watch { lost_at: watch.lost_at + blind, ..watch }
@@ -158,6 +162,7 @@ mod tests {
             runner: runner.into(),
             nonce: nonce.into(),
             renewal,
+            lost_ms: None,
         }
     }
 
@@ -203,5 +208,17 @@ mod tests {
         assert_eq!(at(89, both(2)), "silent");
         assert_eq!(at(90, vec![attempt("y", "alive", 2)]), "alive");
         assert_eq!(at(91, vec![attempt("x", "silent", 7)]), "", "forgotten when it was not there");
+    }
+
+    #[test]
+    fn each_is_lost_after_what_its_runner_was_told_whatever_the_server_that_looks_would_say() {
+        let (mut watches, start) = (Watches::default(), Instant::now());
+        let mut at = |seconds: u64| {
+            let told = |nonce, s: i64| Live { lost_ms: Some(1_000 * s), ..attempt("x", nonce, 1) };
+            let found = vec![told("patient", 90), told("hasty", 6), attempt("y", "old", 1)];
+            nonces(&watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds))).join(" ")
+        };
+        assert_eq!([0, 5, 6].map(&mut at), ["", "", "hasty"]);
+        assert_eq!([44, 45, 89, 90].map(&mut at), ["hasty", "hasty old", "hasty old", "patient hasty old"]);
     }
 }

@@ -115,7 +115,7 @@ impl Far {
         report.outcome = self.app.engine.nets.masked(&nonce, report.outcome);
         let labels = self.who.runner.labels.iter().map(ToString::to_string).collect();
         let next = report.next_nonce.as_deref().map(|nonce| self.own(nonce)).transpose()?;
-        let next = next.map(|nonce| Next { nonce, runner, labels });
+        let next = next.map(|nonce| Next { nonce, runner, lost_ms: self.who.runner.lost_ms, labels });
         let done = self.blocking(move |app| {
             check_artifacts(app, &it, &report.outcome)?;
             calls::report(app, it, &report, next)
@@ -248,6 +248,7 @@ impl Far {
             return Ok(());
         }
         let (it, runner) = (it.clone(), self.who.runner.mark().unwrap_or_default());
+        let lost_ms = self.who.runner.lost_ms;
         let again = self.blocking(move |app| {
             let (of, nonces) = (runner.clone(), [it.nonce]);
             let live = app.store.read_blocking(None, move |db| runs::live_of(db, &of, LIVE_MAX))?;
@@ -255,8 +256,14 @@ impl Far {
             if !live.iter().any(|live| live.nonce == nonces[0]) {
                 return Ok(());
             }
-            let asking =
-                Asking { runner: &runner, org: Some(it.org), nonces: &nonces, labels: &[], only_again: true };
+            let asking = Asking {
+                runner: &runner,
+                lost_ms,
+                org: Some(it.org),
+                nonces: &nonces,
+                labels: &[],
+                only_again: true,
+            };
             let given = grant_of(app, it.org, it.deployment, &asking)?;
             let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
             same.for_each(|it| super::assign::assign(it).iter().for_each(|it| app.engine.nets.know(it)));

@@ -60,6 +60,7 @@ pub(super) struct Stored {
 
 pub(super) struct Next {
     pub(super) runner: String,
+    pub(super) lost_ms: Option<i64>,
     pub(super) nonce: String,
     pub(super) labels: Vec<String>,
 }
@@ -88,6 +89,7 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
                 let nonces = [next.nonce];
                 let asking = Asking {
                     runner: &next.runner,
+                    lost_ms: next.lost_ms,
                     org: Some(it.org),
                     nonces: &nonces,
                     labels: &next.labels,

@@ -97,6 +97,7 @@ impl Window {
                 }
                 let asking = Asking {
                     runner: &runner,
+                    lost_ms: who.runner.lost_ms,
                     org: Some(org),
                     nonces: &nonces,
                     labels: &labels,

@@ -22,15 +22,15 @@ statements! {
             WHERE s.org_id = r.org_id AND s.deployment_id = r.deployment_id AND s.memory IS NOT NULL))
         ORDER BY r.ready_at, r.deployment_id LIMIT $4";
     Instance Read NEXT_READY = "SELECT MIN(ready_at) FROM runs WHERE ready_at > $1";
-    Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
+    Instance Read LIVE = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal, a.lost_ms
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL ORDER BY a.granted_at LIMIT $1";
-    Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal
+    Instance Read LIVE_OF = "SELECT a.org_id, a.deployment_id, a.step_id, a.number, a.runner, a.nonce, a.renewal, a.lost_ms
         FROM attempts a WHERE a.ended_at IS NULL AND a.parked_at IS NULL AND a.runner = $1 ORDER BY a.granted_at LIMIT $2";
     // By the index of those that are under way.
-    Org Read LIVE_BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal FROM attempts
+    Org Read LIVE_BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
         WHERE org_id = $1 AND nonce = $2 AND ended_at IS NULL AND parked_at IS NULL";
     // Ended or not: whose it is does not change.
-    Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal FROM attempts
+    Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
         WHERE org_id = $1 AND nonce = $2";
     // Told to stop, and not yet known to have stopped.
     Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM deployments
@@ -115,6 +115,8 @@ pub struct Live {
     pub nonce: String,
     /// Rises while its runner lives.
     pub renewal: i64,
+    /// Silent for so long it is lost; `None` where its runner is of an older version.
+    pub lost_ms: Option<i64>,
 }
 
 pub fn live(db: &mut impl Read, limit: i64) -> Result<Vec<Live>, StoreError> {
@@ -148,6 +150,7 @@ fn one_live(row: &Row) -> Result<Live, StoreError> {
         runner: row.text(4)?.to_owned(),
         nonce: row.text(5)?.to_owned(),
         renewal: row.int(6)?,
+        lost_ms: row.maybe(7, Row::int)?,
     })
 }
 

@@ -18,9 +18,9 @@ statements! {
     Org Read STEPS = "SELECT stage, position, id, step, status, tries, failures, not_before, outputs, artifacts,
           failure, started_at, finished_at, losses, false_starts, memory FROM step_runs
         WHERE org_id = $1 AND deployment_id = $2 ORDER BY stage, position";
-    Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at FROM attempts
+    Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at, lost_ms FROM attempts
         WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL AND parked_at IS NULL";
-    Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at, ended_at, outcome,
+    Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at, lost_ms, ended_at, outcome,
           isolation, log_bytes
         FROM attempts WHERE org_id = $1 AND deployment_id = $2 ORDER BY step_id, number";
     Org Write INSERT_HEAD = "INSERT INTO runs (org_id, deployment_id, pipeline_id, stages, ready_at, queued_for,
@@ -35,13 +35,13 @@ statements! {
           not_before = $10, outputs = $11, artifacts = $12, failure = $13, started_at = $14, finished_at = $15,
           memory = $16
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND position = $4";
-    Org Write OPEN = "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, granted_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    Org Write OPEN = "INSERT INTO attempts (org_id, deployment_id, step_id, number, runner, nonce, lost_ms, granted_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
     // The attempt goes on: without a process, or with the next one.
     Org Write PARK = "UPDATE attempts SET parked_at = $5
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NULL";
-    Org Write CALL = "UPDATE attempts SET runner = $5, nonce = $6, calls = $7, parked_at = NULL, renewal = 0
+    Org Write CALL = "UPDATE attempts SET runner = $5, nonce = $6, lost_ms = $7, calls = $8, parked_at = NULL, renewal = 0
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4
           AND ended_at IS NULL AND parked_at IS NOT NULL";
     // What has ended stays as it ended.
@@ -111,6 +111,7 @@ fn attempt(row: &Row, end: Option<AttemptEnd>) -> Result<Attempt, StoreError> {
         number: count(row, 1)?,
         runner: row.text(2)?.to_owned(),
         nonce: row.text(3)?.to_owned(),
+        lost_ms: row.maybe(7, Row::int)?,
         granted_at: row.time(4)?,
         calls: count(row, 5)?,
         parked_at: row.maybe(6, Row::time)?,
@@ -142,12 +143,12 @@ pub struct Told {
 /// Every attempt of a deployment, by step and number.
 pub fn attempts(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Told>, StoreError> {
     let read = |row: &Row| {
-        let end = match (row.maybe(7, Row::time)?, row.maybe(8, Row::json)?) {
+        let end = match (row.maybe(8, Row::time)?, row.maybe(9, Row::json)?) {
             (Some(at), Some(outcome)) => Some(AttemptEnd { at, outcome }),
             _ => None,
         };
-        let isolation = row.maybe(9, Row::text)?.map(str::to_owned);
-        Ok(Told { attempt: attempt(row, end)?, isolation, log_bytes: row.maybe(10, Row::int)? })
+        let isolation = row.maybe(10, Row::text)?.map(str::to_owned);
+        Ok(Told { attempt: attempt(row, end)?, isolation, log_bytes: row.maybe(11, Row::int)? })
     };
     db.rows(&ATTEMPTS, &[text(id)])?.iter().map(read).collect()
 }
@@ -210,7 +211,7 @@ fn place(index: usize) -> Result<Value, StoreError> {
 
 fn put_attempt(tx: &mut Tx<'_>, change: &RunChange, it: &Attempt) -> Result<(), StoreError> {
     let key = [text(change.run.deployment), text(it.step), i64::from(it.number).into()];
-    let who = || [it.runner.as_str().into(), it.nonce.as_str().into()];
+    let who = || [it.runner.as_str().into(), it.nonce.as_str().into(), it.lost_ms.into()];
     let (statement, rest) = match (&it.end, it.parked_at) {
         (Some(end), _) => (&CLOSE, vec![end.at.into(), to_json(&end.outcome)?.into()]),
         (None, Some(at)) => (&PARK, vec![at.into()]),

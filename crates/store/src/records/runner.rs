@@ -13,14 +13,14 @@ use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_ID = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at FROM runners WHERE org_id = $1 AND id = $2 {for_update}";
+          is_draining, seen_at, left_at, lost_ms FROM runners WHERE org_id = $1 AND id = $2 {for_update}";
     Org Read BY_NAME = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at FROM runners WHERE org_id = $1 AND name = $2 {for_update}";
+          is_draining, seen_at, left_at, lost_ms FROM runners WHERE org_id = $1 AND name = $2 {for_update}";
     // The secrets are unique in the installation: each says whose runner it is.
     Instance Read BY_TOKEN = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, org_id FROM runners WHERE token_hash = $1";
+          is_draining, seen_at, left_at, lost_ms, org_id FROM runners WHERE token_hash = $1";
     Instance Read BY_CREDENTIAL = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at,
-          boot, is_draining, seen_at, left_at, org_id FROM runners WHERE credential_hash = $1";
+          boot, is_draining, seen_at, left_at, lost_ms, org_id FROM runners WHERE credential_hash = $1";
     Org Write INSERT = "INSERT INTO runners (org_id, id, name, labels, slots, created_at, token_hash, token_expires_at,
           is_draining) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST(0 AS BIGINT))";
     // Again only as long as nobody has come with the credential: the answer that told it may have been lost.
@@ -29,7 +29,7 @@ statements! {
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
     Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6,
-          is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL WHERE org_id = $1 AND id = $2";
+          is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL, lost_ms = $8 WHERE org_id = $1 AND id = $2";
     Org Upkeep SEEN = "UPDATE runners SET seen_at = $4, is_draining = $5
         WHERE org_id = $1 AND id = $2 AND boot = $3";
     Org Upkeep LEFT = "UPDATE runners SET seen_at = $4, left_at = $4 WHERE org_id = $1 AND id = $2 AND boot = $3";
@@ -42,6 +42,8 @@ pub struct Hello {
     pub slots: i64,
     pub program: String,
     pub boot: String,
+    /// And what it is told.
+    pub lost_ms: i64,
 }
 
 pub(crate) fn read(row: &Row) -> Result<Runner, StoreError> {
@@ -58,6 +60,7 @@ pub(crate) fn read(row: &Row) -> Result<Runner, StoreError> {
         is_draining: row.int(9)? != 0,
         seen_at: row.maybe(10, Row::time)?,
         left_at: row.maybe(11, Row::time)?,
+        lost_ms: row.maybe(12, Row::int)?,
     })
 }
 
@@ -87,7 +90,7 @@ pub fn by_credential(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, R
 }
 
 fn owned(row: &Row) -> Result<(OrgId, Runner), StoreError> {
-    Ok((row.parse(12)?, read(row)?))
+    Ok((row.parse(13)?, read(row)?))
 }
 
 pub fn insert(tx: &mut Tx<'_>, runner: &Runner, token_hash: &[u8]) -> Result<(), StoreError> {
@@ -128,6 +131,7 @@ pub fn hello(tx: &mut Tx<'_>, id: RunnerId, said: &Hello) -> Result<(), StoreErr
         said.program.as_str().into(),
         said.boot.as_str().into(),
         now.into(),
+        said.lost_ms.into(),
     ];
     tx.execute(&HELLO, &params).map(drop)
 }

@@ -58,6 +58,17 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
             "SELECT a.nonce FROM attempts a JOIN deployments d ON d.id = a.deployment_id
                JOIN sessions s ON s.id = d.session_id WHERE a.granted_at > s.ended_at",
         ),
+        (
+            "granted to nobody",
+            "SELECT a.nonce FROM attempts a WHERE NOT EXISTS
+               (SELECT 1 FROM runners r WHERE a.runner LIKE r.id || '.%' AND a.nonce LIKE r.id || '.%')",
+        ),
+        // Of a process that was not started again.
+        (
+            "lost before its runner had stopped it",
+            "SELECT a.nonce FROM attempts a JOIN runners r ON a.runner = r.id || '.' || r.boot
+               WHERE a.outcome::json->>'type' = 'lost' AND a.ended_at - a.granted_at < a.lost_ms * 1000",
+        ),
         ("without an end", "SELECT nonce FROM attempts WHERE ended_at IS NULL"),
         ("an unfinished deployment", "SELECT id FROM deployments WHERE finished_at IS NULL"),
     ] {
@@ -66,6 +77,14 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
         }
     }
     Ok(())
+}
+
+/// Attempts that nobody spoke of any more until they were called lost.
+pub(super) fn silent(url: &str) -> Result<i64, String> {
+    let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
+    let lost = "SELECT COUNT(*) FROM attempts
+        WHERE outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000";
+    client.query_one(lost, &[]).map(|row| row.get(0)).map_err(|error| error.to_string())
 }
 
 fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {

@@ -1,9 +1,10 @@
-//! Where the servers are now, and one address in front of them for runners.
+//! Where the servers are now, and an address in front of them for each runner, which can be cut off.
 
-use std::io;
+use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
 
 use super::SERVERS;
 
@@ -26,30 +27,57 @@ impl Doors {
     }
 }
 
+const PIECE_BYTES: usize = 16 * 1024;
+
 /// Passes every connection on to the next server that is there.
-pub(super) fn in_front_of(doors: &Arc<Doors>) -> SocketAddr {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    let address = listener.local_addr().expect("its address");
-    let doors = doors.clone();
-    std::thread::spawn(move || {
-        let turn = AtomicUsize::new(0);
-        for here in listener.incoming().flatten() {
-            let first = turn.fetch_add(1, Ordering::Relaxed);
-            let mut next = (first..first + SERVERS).filter_map(|number| doors.address(number % SERVERS));
-            if let Some(there) = next.find_map(|address| TcpStream::connect(address).ok()) {
-                pass(&here, &there);
-                pass(&there, &here);
-            }
-        }
-    });
-    address
+pub(super) struct Front {
+    pub(super) address: SocketAddr,
+    /// Whoever passes something on reads it; whoever cuts it off writes.
+    open: Arc<RwLock<()>>,
 }
 
-fn pass(from: &TcpStream, to: &TcpStream) {
+impl Front {
+    pub(super) fn of(doors: &Arc<Doors>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let address = listener.local_addr().expect("its address");
+        let open = Arc::new(RwLock::new(()));
+        let (doors, is_open) = (doors.clone(), open.clone());
+        std::thread::spawn(move || {
+            let turn = AtomicUsize::new(0);
+            for here in listener.incoming().flatten() {
+                let first = turn.fetch_add(1, Ordering::Relaxed);
+                let mut next = (first..first + SERVERS).filter_map(|number| doors.address(number % SERVERS));
+                if let Some(there) = next.find_map(|address| TcpStream::connect(address).ok()) {
+                    pass(&here, &there, &is_open);
+                    pass(&there, &here, &is_open);
+                }
+            }
+        });
+        Self { address, open }
+    }
+
+    /// For so long not a byte gets through, and no connection ends. What was on its way arrives late.
+    pub(super) fn cut_off(&self, ms: u64) {
+        let open = self.open.clone();
+        std::thread::spawn(move || {
+            let _shut = open.write().expect("unpoisoned");
+            std::thread::sleep(Duration::from_millis(ms));
+        });
+    }
+}
+
+fn pass(from: &TcpStream, to: &TcpStream, is_open: &Arc<RwLock<()>>) {
     let (mut from, mut to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
+    let is_open = is_open.clone();
     std::thread::spawn(move || {
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(count @ 1..) = from.read(&mut piece) {
+            drop(is_open.read().expect("unpoisoned"));
+            if to.write_all(&piece[..count]).is_err() {
+                break;
+            }
+        }
         // An end of one side is an end of both.
-        let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Both);
         let _ = from.shutdown(Shutdown::Both);
     });

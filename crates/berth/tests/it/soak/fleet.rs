@@ -9,15 +9,19 @@ use berth_testkit::Server as Postgres;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::doors::{Doors, in_front_of};
+use super::doors::{Doors, Front};
 use super::{RUNNERS, SERVERS};
 use crate::client::Api;
 use crate::harness::{Home, Process, Server, berth};
 use crate::random::Random;
 
 /// A runner stops its steps after three seconds of silence, and is lost after six.
-const LOST_MS: &str = "6000";
-const GRACE_MS: &str = "1000";
+const LOST_MS: u64 = 6_000;
+const GRACE_MS: u64 = 1_000;
+/// Long enough to stop its steps by itself. Whoever begins to lead meanwhile begins to count anew.
+const CUT_OFF_MS: std::ops::Range<u64> = 4_000..9_000;
+/// Long enough to be lost, where nobody else fails.
+const LOST_FOR_MS: std::ops::Range<u64> = 8_000..9_000;
 const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
 /// Its steps go on meanwhile. They must have time to be stopped before it is called lost.
 const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
@@ -28,13 +32,17 @@ pub(super) enum Fault {
     ServerPaused,
     RunnerKilled,
     RunnerPaused,
+    RunnerCutOff,
+    RunnerLost,
     DatabaseKilled,
 }
 
-pub(super) const FAULTS: [Fault; 5] = [
+/// In turn. Between them, now and then, a runner is lost.
+pub(super) const FAULTS: [Fault; 6] = [
     Fault::ServerKilled,
     Fault::RunnerKilled,
     Fault::ServerPaused,
+    Fault::RunnerCutOff,
     Fault::DatabaseKilled,
     Fault::RunnerPaused,
 ];
@@ -43,7 +51,8 @@ pub(super) struct Fleet {
     servers: Vec<Server>,
     runners: Vec<Process>,
     pub(super) doors: Arc<Doors>,
-    front: String,
+    /// What each runner takes for the server.
+    fronts: Vec<Front>,
     outside: tempfile::TempDir,
     home: Home,
     database: Postgres,
@@ -55,10 +64,10 @@ impl Fleet {
     pub(super) fn start(database: Postgres, plant: Option<PathBuf>) -> Self {
         let home = Home::over(database.url("postgres"));
         let doors = Arc::new(Doors::default());
-        let front = format!("http://{}", in_front_of(&doors));
+        let fronts = (0..RUNNERS).map(|_| Front::of(&doors)).collect();
         let outside = tempfile::tempdir().expect("a directory");
         let (servers, runners) = (Vec::new(), Vec::new());
-        let mut fleet = Self { servers, runners, doors, front, outside, home, database, plant };
+        let mut fleet = Self { servers, runners, doors, fronts, outside, home, database, plant };
         for number in 0..SERVERS {
             let server = fleet.serve();
             fleet.doors.open(number, server.address);
@@ -109,6 +118,13 @@ impl Fleet {
                 self.runners[runner] = Process::start(&mut self.runner(runner));
             }
             Fault::RunnerPaused => pause(&self.runners[runner], random.within(RUNNER_PAUSE_MS)),
+            // Meanwhile others suffer, too.
+            Fault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
+            Fault::RunnerLost => {
+                let ms = random.within(LOST_FOR_MS);
+                self.fronts[runner].cut_off(ms);
+                std::thread::sleep(Duration::from_millis(ms));
+            }
             Fault::DatabaseKilled => {
                 self.database.kill();
                 self.database.resume().expect("it starts again");
@@ -126,7 +142,8 @@ impl Fleet {
     fn serve(&self) -> Server {
         let mut command = self.home.serve_command();
         command.arg("--no-runner").env("BERTH_LOG__LEVEL", "warn");
-        command.env("BERTH_RUNNER__LOST_MS", LOST_MS).env("BERTH_RUNNER__STOP_GRACE_MS", GRACE_MS);
+        command.env("BERTH_RUNNER__LOST_MS", LOST_MS.to_string());
+        command.env("BERTH_RUNNER__STOP_GRACE_MS", GRACE_MS.to_string());
         if let Some(plant) = &self.plant {
             command.env("TEST_FAIL_AT_COMMIT", plant);
         }
@@ -134,7 +151,8 @@ impl Fleet {
     }
 
     fn runner(&self, number: usize) -> Command {
-        let mut command = berth(&["runner", "--sandbox", "off", "--server", &self.front]);
+        let front = format!("http://{}", self.fronts[number].address);
+        let mut command = berth(&["runner", "--sandbox", "off", "--server", &front]);
         command.arg("--work-dir").arg(self.path(&format!("r{number}"))).env("BERTH_LOG__LEVEL", "warn");
         command
     }

@@ -27,7 +27,7 @@ use crate::linear::served::{check_all, count, create_pipeline, id_of};
 use crate::random::Random;
 use asker::Asker;
 use doors::Doors;
-use fleet::{FAULTS, Fleet};
+use fleet::{FAULTS, Fault, Fleet};
 use target::Target;
 
 const SERVERS: usize = 3;
@@ -41,6 +41,8 @@ const PLACES: u64 = 6;
 const PIPELINES: usize = 8;
 /// How long, unless `SOAK_MINUTES` says something else.
 const LOAD: Duration = Duration::from_secs(25);
+/// Faults from one lost runner to the next: that takes its time.
+const ROUND: usize = 25;
 const CALM_MS: std::ops::Range<u64> = 200..900;
 /// Runners that are lost, and what they left.
 const QUIET_MAX: Duration = Duration::from_secs(40);
@@ -95,14 +97,16 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
         let end = Instant::now() + load;
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
-            fleet.suffer(FAULTS[faults % FAULTS.len()], random);
+            let fault = if faults % ROUND == 0 { Fault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
+            fleet.suffer(fault, random);
             faults += 1;
         }
     });
     let (answered, lost) = count(&told.histories);
     let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
+    let silent = audit::silent(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
     println!(
-        "{faults} faults, {answered} answers and {lost} calls without one in {} environments, {} takeovers, {writes} writes of steps",
+        "{faults} faults, {silent} attempts of silent runners, {answered} answers and {lost} calls without one in {} environments, {} takeovers, {writes} writes of steps",
         told.histories.len(),
         told.taken.len(),
     );
@@ -116,7 +120,8 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     fleet.stop();
     check_all(&told.histories);
     // Otherwise all of this has shown nothing.
-    assert!(faults >= FAULTS.len() && lost > 0, "{faults} faults, {lost} lost answers");
+    assert!(faults > FAULTS.len() && lost > 0, "{faults} faults, {lost} lost answers");
+    assert!(silent > 0, "no runner was silent until it was lost");
     assert!(writes > 20 && told.taken.len() > 20, "{writes} writes in {} sessions", told.taken.len());
 }
 

@@ -5,12 +5,14 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A step that writes twenty times within a second. Every other one does not listen to TERM.
+/// A step that writes twenty times within a second, and every third one for ten times as long. Every other one does not
+/// listen to TERM.
 pub(super) fn step(target: SocketAddr) -> String {
     format!(
         "[ $((BERTH_FENCE % 2)) = 0 ] || trap '' TERM
 exec 3<>/dev/tcp/127.0.0.1/{}
-for n in {{1..20}}; do
+writes=20; [ $((BERTH_FENCE % 3)) = 0 ] && writes=200
+for n in $(seq $writes); do
   echo \"$BERTH_ENVIRONMENT $BERTH_FENCE $BERTH_ATTEMPT_ID $$ $n\" >&3
   read -r answer <&3
   [ \"$answer\" = ok ] || exit 3
