@@ -1,7 +1,7 @@
 import { defineConfig } from "@playwright/test";
 import tests from "./playwright.config";
 
-/** Numbers, not verdicts: `npm run measure` tells how fast pages are here and now, and fails by nothing but an error. */
+/** `npm run measure` tells how fast pages are here and now, and fails when a frame takes too long. Not among the tests: it wants the machine for itself. */
 export default defineConfig({
   ...tests,
   testDir: "tests/measure",

@@ -28,7 +28,9 @@ test("many pipelines are scrolled and searched, by keyboard too", async ({ ada, 
   await expect(ada.getByText("11 pipelines found")).toBeVisible();
   await expect(ada).toHaveURL(/search=fleet/);
   await ada.keyboard.press("ArrowDown");
+  await expect(ada.locator('[data-index="0"] a')).toBeFocused();
   await ada.keyboard.press("ArrowDown");
+  await expect(ada.locator('[data-index="1"] a')).toBeFocused();
   await ada.keyboard.press("Enter");
   await expect(ada.getByRole("heading", { level: 1, name: /^Fleet 39\d?$/ })).toBeVisible();
 

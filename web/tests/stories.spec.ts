@@ -29,8 +29,7 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
   await dialog.getByLabel("Commit, branch or tag").fill("ship-7");
   await dialog.getByRole("button", { name: "Deploy" }).click();
   await expect(dialog).toHaveCount(0);
-  await berth.getByRole("link", { name: "quay-1" }).click();
-  await ada.getByRole("region", { name: "Deployments of this hold" }).getByRole("link").first().click();
+  await ada.getByRole("button", { name: "Watch it" }).click();
 
   const log = ada.getByRole("region", { name: "Log of Unload" });
   await expect(log).toContainText("crane moved box 2 to ship-7");
@@ -45,6 +44,10 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
   await ada.getByRole("button", { name: "Release" }).click();
   await dialog.getByRole("button", { name: "Release" }).click();
   await expect(ada.getByRole("region", { name: "History" })).toContainText("given back");
+  await ada.getByRole("region", { name: "History" }).getByRole("button", { name: "1 deployment" }).click();
+  await expect(ada.getByRole("region", { name: "History" }).getByRole("link", { name: "#1" })).toBeVisible();
+  await isAccessible(ada, "the history of a hold, opened");
+  await ada.screenshot({ path: "screenshots/history-light.png", fullPage: true });
   await expect(ada.getByRole("button", { name: "Claim" })).toBeVisible();
 });
 
@@ -73,6 +76,8 @@ test("who is overrun sees it on the page of the deployment that stops", async ({
   await expect(grace.getByText("ada took dock over from you: “a leak”.")).toBeVisible();
   await expect(grace.getByText("cancelled", { exact: true }).first()).toBeVisible({ timeout: 20_000 });
   await expect(grace.locator("[data-log-complete=true]")).toBeVisible({ timeout: 20_000 });
+  await expect(grace.locator("[data-banner=taken-over]")).toContainText("ada took dock over while this ran");
+  await expect(grace.locator("[data-banner=taken-over]")).toContainText("a leak");
   await grace.screenshot({ path: "screenshots/overrun-light.png", fullPage: true });
   await isAccessible(grace, "a deployment that was overrun");
   await grace.goto(path);

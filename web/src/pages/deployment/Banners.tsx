@@ -3,10 +3,13 @@ import {
   IconAlertTriangle,
   IconArrowBackUp,
   IconBan,
+  IconBolt,
   IconPlayerTrackNext,
   IconUrgent,
 } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
 import type { Deployment } from "@/api/types";
+import { sessionQuery } from "@/data/environments";
 import { Link } from "@/ui/Link";
 import { causeWords } from "@/words/run";
 
@@ -20,6 +23,7 @@ export function Banners({ org, deployment }: Props) {
       {words}
     </Link>
   );
+  const overrun = useOverrun(org, deployment);
   const isQuiet =
     !bypass && !rollback && !supersededBy && !["failed", "cancelled", "cancelling"].includes(status);
   if (isQuiet) return null;
@@ -67,6 +71,21 @@ export function Banners({ org, deployment }: Props) {
           )}
         </Alert>
       )}
+      {overrun && (
+        <Alert
+          color="lantern"
+          radius="lg"
+          icon={<IconBolt />}
+          title={`${overrun.overriddenBy?.name ?? "Somebody"} took ${overrun.envName} over while this ran`}
+          data-banner="taken-over"
+        >
+          <Text size="sm" className="wrap">
+            {overrun.overrideReason && `Why: “${overrun.overrideReason}” `}
+            It was stopped. What its steps still printed after that is kept apart from their logs, and a write
+            that carries its hold no. {overrun.fence} comes too late.
+          </Text>
+        </Alert>
+      )}
       {(status === "cancelled" || status === "cancelling") && (
         <Alert
           color="gray"
@@ -83,4 +102,14 @@ export function Banners({ org, deployment }: Props) {
       )}
     </Stack>
   );
+}
+
+/** The hold it was stopped with, if somebody took that over in the middle of it. */
+function useOverrun(org: string, { pipelineId, envName, sessionId, status, cause }: Deployment) {
+  const wasStopped = status === "cancelled" || status === "cancelling";
+  const session = useQuery({
+    ...sessionQuery({ org, pipelineId, envName: envName ?? "" }, sessionId ?? ""),
+    enabled: wasStopped && cause === "session_ended" && envName != null && sessionId != null,
+  });
+  return session.data?.overridden ? session.data : undefined;
 }

@@ -111,7 +111,14 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
   return (
     <Stack gap={2}>
       <div className="wrap">
-        <Commit id={deployment.resolvedCommitId ?? deployment.commitId} /> of{" "}
+        <Commit id={deployment.commitId} />
+        {deployment.resolvedCommitId && deployment.resolvedCommitId !== deployment.commitId && (
+          <>
+            {" "}
+            at <Commit id={deployment.resolvedCommitId} />
+          </>
+        )}{" "}
+        of{" "}
         <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit underline="always">
           {name ?? "its pipeline"}
         </Link>

@@ -169,7 +169,8 @@ function Printed({ source, mayBeTakenOver, ...rest }: PrintedProps) {
     queryFn: () => tailOf({ ...source, stream: "after_fence" }, 1),
     enabled: mayBeTakenOver,
   });
-  const hasMore = (after.data?.lines ?? 0) > 0;
+  const lines = after.data?.lines ?? 0;
+  const hasMore = lines > 0;
   return (
     <Stack gap="xs">
       {hasMore && (
@@ -185,9 +186,11 @@ function Printed({ source, mayBeTakenOver, ...rest }: PrintedProps) {
           ]}
         />
       )}
-      {stream === "after_fence" && (
+      {hasMore && (
         <Text size="sm" c="var(--berth-warn)">
-          Printed while it was being stopped, when the environment already belonged to somebody else.
+          {stream === "after_fence"
+            ? "Printed while it was being stopped, when the environment already belonged to somebody else."
+            : `${lines === 1 ? "1 line" : `${lines.toLocaleString()} lines`} more came after the takeover.`}
         </Text>
       )}
       <Suspense fallback={<Loading rows={1} height={160} />}>

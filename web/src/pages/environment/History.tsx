@@ -1,13 +1,16 @@
-import { Group, Pagination, Stack, Text, Timeline } from "@mantine/core";
+import { Anchor, Group, Pagination, Stack, Text, Timeline } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
 import { IconAnchor, IconArrowsExchange, IconBolt, IconClock, IconLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useId } from "react";
 import type { HistoryEntry } from "@/api/types";
 import { historyQuery, type Where } from "@/data/environments";
 import { Commit } from "@/ui/Commit";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
 import { duration } from "@/words/time";
+import { PastDeployments } from "./SessionDeployments";
 import { Strip } from "./Strip";
 
 const ROUTE = "/o/$org/environments/$pipelineId/$envName";
@@ -26,7 +29,7 @@ export function History({ where }: { where: Where }) {
           <Timeline bulletSize={26} lineWidth={2} color="tide">
             {data.map(each => (
               <Timeline.Item key={each.sessionId} bullet={<Bullet entry={each} />} title={each.holder.name}>
-                <Entry entry={each} />
+                <Entry where={where} entry={each} />
               </Timeline.Item>
             ))}
           </Timeline>
@@ -81,7 +84,10 @@ function ending({ endReason, endedBy, holder }: HistoryEntry): string {
   }
 }
 
-function Entry({ entry }: { entry: HistoryEntry }) {
+function Entry({ where, entry }: { where: Where; entry: HistoryEntry }) {
+  const [open, { toggle }] = useDisclosure();
+  const list = useId();
+  const count = entry.deploymentCount === 1 ? "1 deployment" : `${entry.deploymentCount} deployments`;
   return (
     <Stack gap={2}>
       {entry.context && (
@@ -95,7 +101,21 @@ function Entry({ entry }: { entry: HistoryEntry }) {
         </span>
         <span>·</span>
         <span>
-          {entry.deploymentCount === 1 ? "1 deployment" : `${entry.deploymentCount} deployments`}
+          {entry.deploymentCount === 0 ? (
+            count
+          ) : (
+            <Anchor
+              component="button"
+              type="button"
+              inherit
+              underline="always"
+              onClick={toggle}
+              aria-expanded={open}
+              aria-controls={list}
+            >
+              {count}
+            </Anchor>
+          )}
           {entry.commitId && (
             <>
               , last <Commit id={entry.commitId} />
@@ -104,6 +124,9 @@ function Entry({ entry }: { entry: HistoryEntry }) {
         </span>
         <span>· hold no. {entry.fence}</span>
       </Group>
+      <Stack id={list} gap={4} hidden={!open}>
+        {open && <PastDeployments where={where} sessionId={entry.sessionId} />}
+      </Stack>
     </Stack>
   );
 }

@@ -1,5 +1,6 @@
 import { Card, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import type { Deployment } from "@/api/types";
 import { sessionQuery, type Where } from "@/data/environments";
 import { RUN_LOOK } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
@@ -40,29 +41,40 @@ export function SessionDeployments({ where, sessionId }: { where: Where; session
               </Text>
             )}
             {found.deployments.length === 0 && <Text c="dimmed">None yet.</Text>}
-            {found.deployments.map(each => (
-              <Group key={each.id} gap="sm">
-                <Status look={RUN_LOOK[each.status]} />
-                <Link
-                  to="/o/$org/deployments/$deploymentId"
-                  params={{ org: where.org, deploymentId: each.id }}
-                >
-                  #{each.number}
-                </Link>
-                <Commit id={each.commitId} />
-                <Text size="sm" c="dimmed">
-                  <When at={each.createdAt} />
-                </Text>
-                {each.blockedBy[0] && (
-                  <Text size="sm" c="dimmed">
-                    {each.blockedBy[0].detail}
-                  </Text>
-                )}
-              </Group>
-            ))}
+            <Deployments org={where.org} of={found.deployments} />
           </Stack>
         )}
       </Query>
     </Card>
+  );
+}
+
+/** What became of a hold that is over: its deployments, each with its log a press away. */
+export function PastDeployments({ where, sessionId }: { where: Where; sessionId: string }) {
+  const session = useQuery(sessionQuery(where, sessionId));
+  return <Query of={session}>{found => <Deployments org={where.org} of={found.deployments} />}</Query>;
+}
+
+function Deployments({ org, of }: { org: string; of: Deployment[] }) {
+  return (
+    <>
+      {of.map(each => (
+        <Group key={each.id} gap="sm">
+          <Status look={RUN_LOOK[each.status]} />
+          <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: each.id }}>
+            #{each.number}
+          </Link>
+          <Commit id={each.commitId} />
+          <Text size="sm" c="dimmed">
+            <When at={each.createdAt} />
+          </Text>
+          {each.blockedBy[0] && (
+            <Text size="sm" c="dimmed">
+              {each.blockedBy[0].detail}
+            </Text>
+          )}
+        </Group>
+      ))}
+    </>
   );
 }

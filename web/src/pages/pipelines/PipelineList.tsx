@@ -4,9 +4,12 @@ import { type KeyboardEvent, type MouseEvent, type Ref, useImperativeHandle, use
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { Pagination, Pipeline } from "@/api/types";
 import { PIPELINES_PAGE, type PipelineFilter, pipelinesQuery } from "@/data/pipelines";
-import { PipelineRow, ROW_PX } from "./PipelineRow";
+import { useFlight } from "@/ui/flight";
+import { BlankRow, PipelineRow, ROW_PX } from "./PipelineRow";
 
 const AHEAD_PX = 300;
+
+const BLANK = { ScrollSeekPlaceholder: BlankRow };
 
 export type PipelineListHandle = { focus: (index: number) => void };
 
@@ -17,20 +20,30 @@ type Props = { org: string; filter: PipelineFilter; first: PageOf; ref: Ref<Pipe
 export function PipelineList({ org, filter, first, ref }: Props) {
   const router = useRouter();
   const virtual = useRef<VirtuosoHandle>(null);
+  /** Keys are faster than rows are drawn: only the last one counts. */
+  const wanted = useRef(0);
   const box = useRef<HTMLDivElement>(null);
-  const [seen, setSeen] = useState({ startIndex: 0, endIndex: 0 });
-  const from = Math.floor(seen.startIndex / PIPELINES_PAGE);
-  const to = Math.floor(seen.endIndex / PIPELINES_PAGE);
+  const [{ from, to }, setSeen] = useState({ from: 0, to: 0 });
   const numbers = Array.from({ length: to - from + 1 }, (_, at) => from + at);
   const pages = useQueries({ queries: numbers.map(number => pipelinesQuery(org, filter, number)) });
   const last = pages.findLast(page => page.data !== undefined)?.data ?? first;
   const total = first.pagination.total ?? reachOf(last);
 
+  const flight = useFlight(ROW_PX, ({ startIndex, endIndex }) => {
+    const from = Math.floor(startIndex / PIPELINES_PAGE);
+    const to = Math.floor(endIndex / PIPELINES_PAGE);
+    setSeen(was => (was.from === from && was.to === to ? was : { from, to }));
+  });
+
   const at = (index: number): Pipeline | undefined =>
     pages[Math.floor(index / PIPELINES_PAGE) - from]?.data?.data[index % PIPELINES_PAGE];
   const focus = (index: number) => {
     const next = Math.min(Math.max(index, 0), total - 1);
-    const found = () => box.current?.querySelector<HTMLElement>(`[data-index="${next}"] a`)?.focus();
+    wanted.current = next;
+    const found = () => {
+      if (wanted.current === next)
+        box.current?.querySelector<HTMLElement>(`[data-index="${next}"] a`)?.focus();
+    };
     virtual.current?.scrollIntoView({ index: next, done: () => requestAnimationFrame(found) });
     found();
   };
@@ -61,7 +74,8 @@ export function PipelineList({ org, filter, first, ref }: Props) {
         totalCount={total}
         fixedItemHeight={ROW_PX}
         increaseViewportBy={AHEAD_PX}
-        rangeChanged={setSeen}
+        components={BLANK}
+        {...flight}
         itemContent={index => <PipelineRow href={hrefOf(at(index))} pipeline={at(index)} />}
       />
     </div>

@@ -2,7 +2,7 @@ import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
 import { memo } from "react";
 import type { LogEntry } from "@/data/logs";
 import { type Piece, pieces, withoutColours } from "./ansi";
-import type { Group } from "./folds";
+import type { Group, Rows } from "./folds";
 import { highlight } from "./highlight";
 import styles from "./log.module.css";
 
@@ -53,6 +53,11 @@ export const Line = memo(function Line(props: Props) {
     </div>
   );
 });
+
+/** The number of a line that nobody could read as it flies past. */
+export function FlyingLine({ index, height, context }: { index: number; height: number; context: Rows }) {
+  return <div className={styles.flying} style={{ height }} data-number={context.lineAt(index)} aria-hidden />;
+}
 
 function Text({ entry, q }: { entry: LogEntry; q: string }) {
   const found = piecesOf(entry);

@@ -3,8 +3,9 @@ import { IconArrowDown } from "@tabler/icons-react";
 import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
 import type { LogBook, LogState } from "@/data/logBook";
+import { useFlight } from "@/ui/flight";
 import type { Group, Rows } from "./folds";
-import { Line } from "./Line";
+import { FlyingLine, Line } from "./Line";
 import styles from "./log.module.css";
 import type { Range } from "./range";
 
@@ -15,10 +16,12 @@ const AHEAD_PX = 120;
 const AHEAD_LINES = 200;
 /** Above the line a log opens at, some are shown that lead to it; the log itself may begin low in a window. */
 const ABOVE_PX = 8 * LINE_PX;
-/** What flies past is not loaded. */
-const SETTLE_MS = 60;
+/** Lines are asked for so often while somebody scrolls. */
+const LOOK_EVERY_MS = 60;
 /** Less than this is a browser's rounding, not a person who scrolls. */
 const SCROLL_PX_MIN = 4;
+
+const FLYING = { ScrollSeekPlaceholder: FlyingLine };
 
 type Props = {
   label: string;
@@ -43,12 +46,12 @@ type Props = {
 export function LogLines(props: Props) {
   const { book, rows, groups, folded, chosen, isFollowing, handle, wrap } = props;
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
-  const settle = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const looking = useRef<ReturnType<typeof setTimeout>>(undefined);
   const seen = useRef<[number, number]>([0, 0]);
   const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
   const start = useRef(props.start).current;
 
-  useEffect(() => () => clearTimeout(settle.current), []);
+  useEffect(() => () => clearTimeout(looking.current), []);
 
   useEffect(() => {
     if (!isFollowing || rows.count === 0) return;
@@ -73,8 +76,8 @@ export function LogLines(props: Props) {
   }, [scroller, isFollowing, onFollow]);
 
   const look = useCallback(() => {
-    clearTimeout(settle.current);
-    settle.current = setTimeout(() => {
+    looking.current ??= setTimeout(() => {
+      looking.current = undefined;
       const [from, to] = seen.current;
       const lines: number[] = [];
       for (
@@ -84,8 +87,13 @@ export function LogLines(props: Props) {
       )
         lines.push(rows.lineAt(row));
       book.want(lines);
-    }, SETTLE_MS);
+    }, LOOK_EVERY_MS);
   }, [book, rows]);
+
+  const flight = useFlight(LINE_PX, ({ startIndex, endIndex }) => {
+    seen.current = [startIndex, endIndex];
+    look();
+  });
 
   // What is on the screen may have been forgotten, or may have been half a line.
   const { version } = props.state;
@@ -114,10 +122,9 @@ export function LogLines(props: Props) {
         initialTopMostItemIndex={
           isFollowing ? { index: start, align: "end" } : { index: start, align: "start", offset: -ABOVE_PX }
         }
-        rangeChanged={range => {
-          seen.current = [range.startIndex, range.endIndex];
-          look();
-        }}
+        components={FLYING}
+        context={rows}
+        {...flight}
         itemContent={row => {
           const line = rows.lineAt(row);
           return (

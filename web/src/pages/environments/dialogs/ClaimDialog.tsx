@@ -7,10 +7,12 @@ import { tell } from "@/ui/notify";
 import { ClaimFields, type ClaimValues } from "./ClaimFields";
 import type { DialogProps } from "./Dialogs";
 import { ttlSeconds } from "./ttl";
+import { useWatch } from "./useWatch";
 
 /** Claim a free environment, or take a place in line for a held one. */
 export function ClaimDialog({ where, environment, onClose, inLine }: DialogProps & { inLine?: boolean }) {
   const claim = useClaim(where);
+  const watch = useWatch(where.org);
   const form = useForm<ClaimValues>({ initialValues: { commitId: "", context: "", ttl: "" } });
   // Somebody was faster: the same form takes a place in line.
   const isHeldNow = claim.isError && problemOf(claim.error).code === "environment_locked";
@@ -25,7 +27,8 @@ export function ClaimDialog({ where, environment, onClose, inLine }: DialogProps
       },
       {
         onSuccess: answer => {
-          tell("ticketId" in answer ? `You are in line for ${where.envName}.` : `${where.envName} is yours.`);
+          if ("ticketId" in answer) tell(`You are in line for ${where.envName}.`);
+          else tell(`${where.envName} is yours.`, watch(answer.deploymentId));
           onClose();
         },
       },

@@ -4,9 +4,11 @@ import { useDeploy } from "@/data/environments";
 import { Confirm } from "@/ui/Confirm";
 import { tell } from "@/ui/notify";
 import type { HoldDialogProps } from "./Dialogs";
+import { useWatch } from "./useWatch";
 
 export function DeployDialog({ where, lock, onClose }: HoldDialogProps) {
   const deploy = useDeploy(where, lock.sessionId);
+  const watch = useWatch(where.org);
   const form = useForm({ initialValues: { commitId: lock.commitId ?? "" } });
   const commitId = form.values.commitId.trim();
   return (
@@ -23,7 +25,7 @@ export function DeployDialog({ where, lock, onClose }: HoldDialogProps) {
           { commitId },
           {
             onSuccess: answer => {
-              tell(`Deployment #${answer.number} is on its way.`);
+              tell(`Deployment #${answer.number} is on its way.`, watch(answer.id));
               onClose();
             },
           },

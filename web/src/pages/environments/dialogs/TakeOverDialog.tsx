@@ -12,6 +12,7 @@ import { Since } from "@/ui/When";
 import { ClaimFields, type ClaimValues } from "./ClaimFields";
 import type { HoldDialogProps } from "./Dialogs";
 import { ttlSeconds } from "./ttl";
+import { useWatch } from "./useWatch";
 
 const GRACE_SECONDS = 300;
 const FINAL = ["succeeded", "failed", "cancelled", "superseded"];
@@ -25,6 +26,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
   const session = useQuery(sessionQuery(where, lock.sessionId));
   const line = useQuery({ ...lineQuery(where), enabled: environment.queueLength > 0 });
   const takeOver = useTakeOver(where);
+  const watch = useWatch(where.org);
   const form = useForm<Values>({
     initialValues: { commitId: "", context: "", ttl: "", reason: "", mode: "now" },
   });
@@ -43,7 +45,8 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
       },
       {
         onSuccess: answer => {
-          tell("ticketId" in answer ? `You take over ${where.envName} next.` : `${where.envName} is yours.`);
+          if ("ticketId" in answer) tell(`You take over ${where.envName} next.`);
+          else tell(`${where.envName} is yours.`, watch(answer.deploymentId));
           onClose();
         },
       },
