@@ -2,6 +2,7 @@
 
 mod help;
 mod hold;
+mod narrow;
 mod talk;
 
 use std::io::Write as _;

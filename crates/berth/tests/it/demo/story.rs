@@ -171,6 +171,7 @@ fn a_newcomer_lives_through_all_of_it_and_nothing_stays() {
     // 5. What failed says why, and its fix passes.
     let analysed = demo.berth(&["analyze", &failed, "--fix"]);
     assert!(analysed.stdout.contains("it has lost its executable bit"), "{}", analysed.stdout);
+    assert!(!analysed.stdout.contains("--fix"), "what is done is no advice: {}", analysed.stdout);
     let fix = analysed.stdout.split("The fix is on the branch ").nth(1).unwrap();
     demo.berth(&["env", "deploy", "qa-2", fix.trim().trim_end_matches('.')]);
     demo.site("qa-2", "version 1.1");
