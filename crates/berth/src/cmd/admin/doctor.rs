@@ -151,7 +151,7 @@ fn disk(found: &Found) -> Check {
     if free < FREE_BYTES_MIN {
         fail(name, format!("{text}: make room, or writes are refused soon"))
     } else if free < FREE_BYTES_WANTED {
-        warn(name, format!("{text}: make room, or set retention.log_days"))
+        warn(name, format!("{text}: make room, or set retention.log_days and artifact_days"))
     } else {
         ok(name, text)
     }
