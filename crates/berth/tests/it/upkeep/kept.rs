@@ -54,7 +54,7 @@ fn old_logs_go_and_say_so_and_younger_ones_and_those_of_what_runs_stay() {
     let written = deploy(&server.api, "qa-1", &session, "aaa3", "succeeded");
     let young = deploy(&server.api, "qa-1", &session, "aaa2", "succeeded");
     server.stop();
-    let database = rusqlite::Connection::open(home.path().join("berth.db")).expect("the database");
+    let database = database(&home);
     let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
     // It is older than the other one and looked at first, but its files are new: somebody writes them right now.
     for (deployment, by) in [(&old, LONG_AGO_US), (&written, 2 * LONG_AGO_US)] {

@@ -39,7 +39,7 @@ pub(super) async fn retains(app: Arc<App>) {
             Ok(0) => {}
             Ok(removed) => tracing::info!(removed, "old artifacts were removed"),
             Err(error) => {
-                tracing::warn!(?error, "old artifacts could not be removed; it is tried again in an hour")
+                tracing::warn!(?error, "old artifacts could not be removed; it is tried again in an hour");
             }
         }
         app.shutdown.run_until_cancelled(tokio::time::sleep(LOOK_EVERY)).await;
