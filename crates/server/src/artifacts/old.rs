@@ -106,3 +106,43 @@ fn names(dir: &Path, digits: usize) -> io::Result<Vec<String>> {
     names.sort_unstable();
     Ok(names)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use berth_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_is_old_is_found_in_order_and_what_is_kept_again_stays() {
+        let [org, other] = [1, 2].map(|number| OrgId::from_parts(Timestamp::from_micros(1), [number; 10]));
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(dir.path().join("artifacts"));
+        let keep = |number: u8| {
+            fs::write(dir.path().join("page"), format!("page {number}")).unwrap();
+            artifacts.keep(org, dir.path(), "page").unwrap().digest
+        };
+        let mut digests: Vec<String> = (0..5).map(keep).collect();
+        let long_ago = SystemTime::now() - Duration::from_secs(1_000);
+        let limit = long_ago + Duration::from_secs(1);
+        assert_eq!(artifacts.older(org, limit, None, 9).unwrap(), [""; 0], "all are new");
+        for digest in &digests {
+            let place = artifacts.place(org, digest).unwrap();
+            File::options().write(true).open(place).unwrap().set_modified(long_ago).unwrap();
+        }
+        let again = digests.pop().unwrap();
+        assert_eq!(keep(4), again);
+        digests.sort_unstable();
+        let first = artifacts.older(org, limit, None, 3).unwrap();
+        assert_eq!(first, digests[..3]);
+        assert_eq!(artifacts.older(org, limit, Some(&first[2]), 3).unwrap(), digests[3..]);
+        assert!(!artifacts.remove_older(org, &again, limit).unwrap(), "it was kept again");
+        assert!(artifacts.has(org, &again));
+        assert!(artifacts.remove_older(org, &digests[0], limit).unwrap());
+        assert!(!artifacts.has(org, &digests[0]));
+        assert_eq!(artifacts.older(other, limit, None, 9).unwrap(), [""; 0]);
+    }
+}

@@ -379,32 +379,3 @@ fn sb01_an_archive_of_a_runner_is_believed_in_nothing() {
             .all(|entry| { !entry.unwrap().file_name().to_string_lossy().starts_with("scratch-") })
     );
 }
-
-#[test]
-fn what_is_old_is_found_in_order_and_what_is_kept_again_stays() {
-    let yard = Yard::new();
-    let mut digests: Vec<String> = (0..5)
-        .map(|number| {
-            fs::write(yard.work("page"), format!("page {number}")).unwrap();
-            yard.keep("page").unwrap().digest
-        })
-        .collect();
-    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(1_000);
-    let limit = long_ago + std::time::Duration::from_secs(1);
-    assert_eq!(yard.artifacts.older(org(1), limit, None, 9).unwrap(), [""; 0], "all are new");
-    for digest in &digests {
-        let file = File::options().write(true).open(yard.artifacts.place(org(1), digest).unwrap()).unwrap();
-        file.set_modified(long_ago).unwrap();
-    }
-    let again = digests.pop().unwrap();
-    assert_eq!(yard.keep("page").unwrap().digest, again);
-    digests.sort_unstable();
-    let first = yard.artifacts.older(org(1), limit, None, 3).unwrap();
-    assert_eq!(first, digests[..3]);
-    assert_eq!(yard.artifacts.older(org(1), limit, Some(&first[2]), 3).unwrap(), digests[3..]);
-    assert!(!yard.artifacts.remove_older(org(1), &again, limit).unwrap(), "it was kept again");
-    assert!(yard.artifacts.has(org(1), &again));
-    assert!(yard.artifacts.remove_older(org(1), &digests[0], limit).unwrap());
-    assert!(!yard.artifacts.has(org(1), &digests[0]));
-    assert_eq!(yard.artifacts.older(org(2), limit, None, 9).unwrap(), [""; 0]);
-}
