@@ -53,12 +53,7 @@ pub(crate) struct TlsSettings {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct RetentionSettings {
     pub(crate) log_days: u32,
-}
-
-impl RetentionSettings {
-    pub(crate) fn logs_kept(&self) -> Option<Duration> {
-        (self.log_days > 0).then(|| Duration::from_secs(u64::from(self.log_days) * 24 * 60 * 60))
-    }
+    pub(crate) artifact_days: u32,
 }
 
 /// Where the server's own requests may go.
@@ -173,6 +168,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_METRICS__LISTEN",
     "BERTH_TLS__CERTIFICATE",
     "BERTH_TLS__KEY",
+    "BERTH_RETENTION__ARTIFACT_DAYS",
     "BERTH_RETENTION__LOG_DAYS",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",

@@ -2,13 +2,13 @@
 
 mod calm;
 mod live;
+mod table;
 pub(crate) mod words;
 
 use std::io::IsTerminal as _;
 
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::Value;
 
 pub(crate) use calm::Printer;
@@ -34,7 +34,7 @@ impl Output {
         &self,
         raw: &Value,
         heading: &[&str],
-        rows: Vec<Vec<String>>,
+        rows: &[Vec<String>],
         empty: &str,
     ) -> anyhow::Result<()> {
         if self.json {
@@ -46,22 +46,27 @@ impl Output {
         if rows.is_empty() {
             return say(empty);
         }
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-        if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdout())
-            && size.ws_col > 0
-        {
-            table.set_width(size.ws_col);
-        }
-        table.set_header(heading.iter().map(|cell| styled(&cell.to_uppercase(), Style::new().dimmed())));
-        for row in rows {
-            table.add_row(row.iter().map(|cell| coloured(cell)));
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 2));
-        }
-        say(&table.trim_fmt())
+        say(&table::drawn(heading, rows, width()))
     }
+
+    /// The same for sentences, which go on in the next line where they are too long.
+    pub(crate) fn sentences(
+        &self,
+        raw: &Value,
+        heading: &[&str],
+        rows: &[Vec<String>],
+    ) -> anyhow::Result<()> {
+        match self.is_terminal {
+            true => say(&table::wrapped(heading, rows, width())),
+            false => self.table(raw, heading, rows, ""),
+        }
+    }
+}
+
+/// Columns of the terminal, where they are known.
+fn width() -> Option<u16> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
 /// Prints to standard output; a reader that has gone away is an error, not a panic.
@@ -82,17 +87,22 @@ fn styled(text: &str, style: Style) -> String {
 
 /// Words that say how something stands have a colour; others stay as they are.
 pub(crate) fn coloured(word: &str) -> String {
+    coloured_as(word, word)
+}
+
+/// Something else in the colour of that word.
+pub(crate) fn coloured_as(word: &str, shown: &str) -> String {
     let colour = match word {
         "succeeded" | "free" | "active" | "ready" | "approved" | "online" => AnsiColor::Green,
         "failed" | "rejected" | "needs a look" | "overridden" | "lost" => AnsiColor::Red,
         "running" | "building" | "cancelling" => AnsiColor::Blue,
         "waiting" | "pending" | "paused" | "handing over" | "unknown" => AnsiColor::Yellow,
         "queued" | "skipped" | "cancelled" | "released" | "expired" | "-" => {
-            return styled(word, Style::new().dimmed());
+            return styled(shown, Style::new().dimmed());
         }
-        _ => return word.to_owned(),
+        _ => return shown.to_owned(),
     };
-    styled(word, Style::new().fg_color(Some(colour.into())))
+    styled(shown, Style::new().fg_color(Some(colour.into())))
 }
 
 pub(crate) fn bold(text: &str) -> String {

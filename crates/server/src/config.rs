@@ -34,6 +34,8 @@ pub struct Config {
     pub metrics_listen: Option<SocketAddr>,
     /// So long after its end the logs of a deployment go. `None`: never.
     pub logs_kept: Option<Duration>,
+    /// So long after its end a deployment gives up its artifacts. `None`: never.
+    pub artifacts_kept: Option<Duration>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
     pub rate_limit: bool,
@@ -77,6 +79,7 @@ impl Config {
             has_tls: false,
             metrics_listen: None,
             logs_kept: None,
+            artifacts_kept: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
             requests_per_s: REQUESTS_PER_TOKEN_PER_S,

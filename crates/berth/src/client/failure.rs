@@ -137,7 +137,8 @@ impl fmt::Display for Failure {
             Failure::NotFound(text) | Failure::Unclear(text) => f.write_str(text),
             Failure::Problem(problem) => {
                 f.write_str(&problem.detail)?;
-                for error in &problem.errors {
+                // One that stands alone is what the detail says.
+                for error in problem.errors.iter().filter(|_| problem.errors.len() > 1) {
                     write!(f, "\n  {}: {}", error.pointer, error.detail)?;
                 }
                 if problem.status >= 500 && !problem.request_id.is_empty() {

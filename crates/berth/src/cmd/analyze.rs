@@ -11,6 +11,7 @@ use super::watch;
 use crate::client::{Client, Remote, Reply, escaped, exit_code};
 use crate::output::{Live, Output, bold, dim, harmless, word};
 
+const ADVICE: &str = "`berth analyze … --fix` pushes it and opens a pull request.";
 /// How often it is looked whether the answer is there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often at most: a model may take five minutes.
@@ -37,12 +38,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let asked = client.post::<Analysis>(&format!("{}/analyses", watch::path(&id)), &body)?;
     let found = answered(&client, asked)?;
     if !args.fix || found.data.suggested_fix.is_none() {
-        out.told(&found.raw, || describe(&client, &found.data))?;
+        out.told(&found.raw, || describe(&client, &found.data, Some(ADVICE)))?;
         let is_lost = args.fix || found.data.status == AnalysisStatus::Failed;
         return Ok(if is_lost { ExitCode::from(exit_code::FAILED) } else { ExitCode::SUCCESS });
     }
     if !out.json {
-        out.told(&found.raw, || describe(&client, &found.data))?;
+        out.told(&found.raw, || describe(&client, &found.data, None))?;
     }
     fix(&client, &out, &found.data.id)
 }
@@ -66,7 +67,8 @@ fn answered(client: &Client, asked: Reply<Analysis>) -> anyhow::Result<Reply<Ana
     )
 }
 
-fn describe(client: &Client, it: &Analysis) -> String {
+/// `advice`: what to do with a fix, where there is one and it is not being done.
+fn describe(client: &Client, it: &Analysis, advice: Option<&str>) -> String {
     let mut lines = Vec::new();
     match (&it.root_cause, &it.error) {
         (_, Some(error)) => lines.push(format!("The analysis failed: {}", harmless(error))),
@@ -90,7 +92,7 @@ fn describe(client: &Client, it: &Analysis) -> String {
     if let Some(fix) = &it.suggested_fix {
         let shown: Vec<_> = fix.diff.lines().map(harmless).collect();
         lines.push(format!("\n{}\n{}", harmless(&fix.summary), shown.join("\n")));
-        lines.push(dim("`berth analyze … --fix` pushes it and opens a pull request."));
+        lines.extend(advice.map(dim));
     }
     lines.extend(it.note.as_deref().map(|note| dim(&harmless(note))));
     let page = client.page(&format!("{}?step={}", watch::path(&it.deployment_id), it.step_id));

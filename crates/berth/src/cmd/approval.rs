@@ -74,8 +74,8 @@ fn pending(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
             or_dash(it.message.as_deref().map(harmless).as_deref()),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["approval", "stage", "commit", "given", "from", "asked", "message"];
-    out.table(&found.raw, &heading, rows, "Nothing waits for an approval.")?;
+    out.table(&found.raw, &heading, &rows, "Nothing waits for an approval.")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,13 +1,14 @@
 //! `berth deploy`, `berth status` and `berth deployment`: deployments through the stages.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use berth_api::deployment::{BypassNew, Deployment, New, Resolve, Retry, RollbackNew};
-use berth_api::pipeline::Because;
+use berth_api::pipeline::{Because, Pipeline};
 
 use super::commit::commit_id;
 use super::watch;
-use crate::client::{Client, Failure, Remote, escaped};
+use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
 use crate::output::words::{ago, between};
 use crate::output::{Output, harmless, or_dash, word};
 
@@ -95,6 +96,9 @@ enum Command {
         to: Option<String>,
         #[arg(long, short = 'm')]
         why: Option<String>,
+        /// Do not wait for its end
+        #[arg(long)]
+        detach: bool,
     },
     /// Say what became of a step whose outcome nobody knows
     Resolve {
@@ -126,11 +130,20 @@ pub(crate) fn deploy(args: &Deploy) -> anyhow::Result<ExitCode> {
     };
     let started =
         client.post::<Deployment>(&format!("/pipelines/{}/deployments", escaped(&args.pipeline)), &body)?;
-    if args.detach {
-        out.told(&started.raw, || watch::line(&client, &started.data))?;
+    followed(&client, &out, &started, args.detach)
+}
+
+fn followed(
+    client: &Client,
+    out: &Output,
+    started: &Reply<Deployment>,
+    detach: bool,
+) -> anyhow::Result<ExitCode> {
+    if detach {
+        out.told(&started.raw, || watch::line(client, &started.data))?;
         return Ok(ExitCode::SUCCESS);
     }
-    watch::to_the_end(&client, &out, &started.data.id)
+    watch::to_the_end(client, out, &started.data.id)
 }
 
 pub(crate) fn status(args: &Status) -> anyhow::Result<ExitCode> {
@@ -170,9 +183,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             let from = from_start.then(|| "start".to_owned());
             change(&client, &out, id, &format!("/stages/{}/retry", escaped(&stage)), &Retry { from })
         }
-        Command::Rollback { id, stage, to, why } => {
+        Command::Rollback { id, stage, to, why, detach } => {
             let body = RollbackNew { to: to.clone(), reason: why.clone() };
-            change(&client, &out, id, &format!("/stages/{}/rollback", escaped(stage)), &body)
+            let path = format!("{}/stages/{}/rollback", watch::path(id), escaped(stage));
+            return followed(&client, &out, &client.post(&path, &body)?, *detach);
         }
         Command::Resolve { id, step, outcome } => {
             let outcome = match outcome {
@@ -204,6 +218,12 @@ fn failed_stage(client: &Client, id: &str) -> anyhow::Result<String> {
     Ok(failed.ok_or_else(|| Failure::Unclear("no stage of it failed: name one with --stage".into()))?.name)
 }
 
+/// Of all pipelines, by their ids.
+fn slugs(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
+    let found = client.list::<Pipeline>("/pipelines", RECORDS_MAX)?.data;
+    Ok(found.into_iter().map(|it| (it.id, it.slug)).collect())
+}
+
 fn list(
     client: &Client,
     out: &Output,
@@ -214,20 +234,20 @@ fn list(
     let of = pipeline.map_or_else(String::new, |it| format!("/pipelines/{}", escaped(it)));
     let filter = status.map_or_else(String::new, |it| format!("?status={}", escaped(it)));
     let found = client.list::<Deployment>(&format!("{of}/deployments{filter}"), count)?;
+    let slugs = if out.json { BTreeMap::new() } else { slugs(client)? };
     let row = |it: &Deployment| {
         vec![
-            format!("#{}", it.number),
+            watch::numbered(slugs.get(&it.pipeline_id).map(String::as_str), it),
             word(it.status),
             harmless(&it.commit_id),
-            or_dash(it.env_name.as_deref()),
             harmless(&it.actor.name),
             ago(&it.created_at),
             or_dash(between(it.started_at.as_deref(), it.finished_at.as_deref()).as_deref()),
             it.id.clone(),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
-    let heading = ["no.", "status", "commit", "environment", "by", "asked", "took", "id"];
-    out.table(&found.raw, &heading, rows, "Nothing was deployed yet. `berth deploy PIPELINE COMMIT` does.")?;
+    let rows: Vec<_> = found.data.iter().map(row).collect();
+    let heading = ["deployment", "status", "commit", "by", "asked", "took", "id"];
+    out.table(&found.raw, &heading, &rows, "Nothing was deployed yet. `berth deploy PIPELINE COMMIT` does.")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -72,9 +72,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         Command::List => {
             let found = client.list::<Repository>("/repositories", RECORDS_MAX)?;
-            let rows = found.data.iter().map(row).collect();
+            let rows: Vec<_> = found.data.iter().map(row).collect();
             let heading = ["repository", "pipelines", "head", "looked at", "problem", "id"];
-            out.table(&found.raw, &heading, rows, "No repositories yet. `berth repo add URL` adds one.")?;
+            out.table(&found.raw, &heading, &rows, "No repositories yet. `berth repo add URL` adds one.")?;
             return Ok(ExitCode::SUCCESS);
         }
         Command::Sync { repository, detach } => {

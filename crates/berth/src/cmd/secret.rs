@@ -158,9 +158,9 @@ fn list(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
             it.id.clone(),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["name", "for", "version", "changed", "used by", "id"];
-    out.table(&found.raw, &heading, rows, "No secrets yet. `berth secret set NAME` keeps one.")?;
+    out.table(&found.raw, &heading, &rows, "No secrets yet. `berth secret set NAME` keeps one.")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -138,7 +138,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         forges: forges(&settings.forges, &args.forge)?,
         runner_times: times(&settings.runner, database.is_some())?,
         metrics_listen: settings.metrics.listen,
-        logs_kept: settings.retention.logs_kept(),
+        logs_kept: days(settings.retention.log_days),
+        artifacts_kept: days(settings.retention.artifact_days),
         demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
         ..Config::local(listen)
     };
@@ -189,6 +190,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let scheme = if tls.is_some() { "https" } else { "http" };
         say(&format!("berth is serving at {scheme}://{address}"))
     })
+}
+
+/// `0`: for ever.
+fn days(count: u32) -> Option<Duration> {
+    (count > 0).then(|| Duration::from_secs(u64::from(count) * 24 * 60 * 60))
 }
 
 fn sites(told: &[String]) -> Vec<(String, String)> {

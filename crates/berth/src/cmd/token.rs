@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     it.id.clone(),
                 ]
             };
-            let rows = found.data.iter().map(row).collect();
-            out.table(&found.raw, &["name", "begins", "last used", "expires", "id"], rows, "No tokens.")?;
+            let rows: Vec<_> = found.data.iter().map(row).collect();
+            out.table(&found.raw, &["name", "begins", "last used", "expires", "id"], &rows, "No tokens.")?;
         }
         Command::Revoke { id } => {
             let gone = client.delete::<ApiToken>(&format!("/api-tokens/{}", escaped(id)))?;

@@ -4,10 +4,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use berth_api::deployment::{Deployment, DeploymentStatus, Stage, StageStatus, Step, StepStatus};
+use berth_api::pipeline::Pipeline;
 
 use crate::client::{Client, Failure, escaped, exit_code};
 use crate::output::words::{ago, between, clock};
-use crate::output::{Live, Output, bold, coloured, dim, harmless, say, word};
+use crate::output::{Live, Output, bold, coloured, coloured_as, dim, harmless, say, word};
 
 /// How long a server may be away while it is watched.
 const AWAY_MAX: Duration = Duration::from_secs(300);
@@ -29,9 +30,10 @@ pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::cli
     let path = path(id);
     let mut live = Live::new();
     let mut seen = client.get::<Deployment>(&path)?;
+    let name = name(client, &seen.data);
     let mut heard = Instant::now();
     while seen.data.finished_at.is_none() {
-        live.show(&tree(&seen.data));
+        live.show(&tree(&name, &seen.data));
         let etag = seen.etag.clone().unwrap_or_default();
         match client.changed(&path, &etag) {
             Ok(Some(news)) => (seen, heard) = (news, Instant::now()),
@@ -45,7 +47,7 @@ pub(crate) fn until_over(client: &Client, id: &str) -> anyhow::Result<crate::cli
     }
     live.clear();
     if !live_is_enough(seen.data.status) {
-        live.show(&tree(&seen.data));
+        live.show(&tree(&name, &seen.data));
     }
     Ok(seen)
 }
@@ -70,19 +72,31 @@ pub(crate) fn line(client: &Client, it: &Deployment) -> String {
     let took = between(it.started_at.as_deref(), it.finished_at.as_deref());
     let took =
         took.filter(|_| it.finished_at.is_some()).map_or_else(String::new, |took| format!(" in {took}"));
-    format!("{} {}{took}\n{page}", title(it), coloured(&word(it.status)))
+    format!("{} {}{took}\n{page}", title(&name(client, it), it), coloured(&word(it.status)))
 }
 
-fn title(it: &Deployment) -> String {
-    let place = it.env_name.as_ref().map_or_else(String::new, |name| format!(" in {name}"));
-    bold(&format!("Deployment #{} of {}{place}", it.number, harmless(&it.commit_id)))
+/// Numbers are counted in each pipeline and in each environment: "shop #2" is not "shop/qa-1 #2".
+pub(crate) fn numbered(slug: Option<&str>, it: &Deployment) -> String {
+    let parts = [slug.map(harmless), it.env_name.clone()];
+    let place = parts.into_iter().flatten().collect::<Vec<_>>().join("/");
+    format!("{place} #{}", it.number).trim_start().to_owned()
+}
+
+fn name(client: &Client, it: &Deployment) -> String {
+    // One that was deleted is not there to be asked for its name.
+    let found = client.get::<Pipeline>(&format!("/pipelines/{}", escaped(&it.pipeline_id))).ok();
+    numbered(found.as_ref().map(|found| found.data.slug.as_str()), it)
+}
+
+fn title(name: &str, it: &Deployment) -> String {
+    bold(&format!("Deployment {name} of {}", harmless(&it.commit_id)))
 }
 
 /// Everything there is to see of it.
-pub(crate) fn tree(it: &Deployment) -> String {
+fn tree(name: &str, it: &Deployment) -> String {
     let mut lines = vec![format!(
         "{} {}  by {}, {}",
-        title(it),
+        title(name, it),
         coloured(&word(it.status)),
         harmless(&it.actor.name),
         ago(&it.created_at)
@@ -92,7 +106,7 @@ pub(crate) fn tree(it: &Deployment) -> String {
     for blocked in &it.blocked_by {
         let clears =
             blocked.clears_at.as_ref().map_or_else(String::new, |at| format!(" (until {})", clock(at)));
-        lines.push(format!("  {} {}{clears}", coloured("waiting"), harmless(&blocked.detail)));
+        lines.push(format!("  {} {}{clears}", coloured_as("waiting", "◌"), harmless(&blocked.detail)));
     }
     for stage in &it.stages {
         lines.push(stage_line(stage));
@@ -139,7 +153,8 @@ pub(crate) fn show(client: &Client, out: &Output, id: &str) -> anyhow::Result<Ex
     if out.json {
         say(&found.raw.to_string())?;
     } else {
-        say(&format!("{}\n{}", tree(&found.data), dim(&client.page(&path(&found.data.id)))))?;
+        let name = name(client, &found.data);
+        say(&format!("{}\n{}", tree(&name, &found.data), dim(&client.page(&path(&found.data.id)))))?;
     }
     Ok(ExitCode::SUCCESS)
 }

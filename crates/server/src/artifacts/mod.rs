@@ -7,6 +7,7 @@
 mod beneath;
 mod keep;
 mod names;
+mod old;
 #[cfg(test)]
 mod tests;
 mod unpack;
@@ -18,6 +19,7 @@ use std::path::{Path, PathBuf};
 use berth_core::id::OrgId;
 
 pub(crate) use keep::pack_source;
+use old::Lock;
 
 /// An archive before it is compressed.
 pub const ARTIFACT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
@@ -55,7 +57,9 @@ pub enum ArtifactError {
     TooLarge { path: String },
     #[error("an artifact may have {ARCHIVE_ENTRIES_MAX} files")]
     TooMany,
-    #[error("there is no artifact {0}")]
+    #[error(
+        "there is no artifact {0}; if it was removed because it is old (retention.artifact_days), deploy the commit again"
+    )]
     Unknown(String),
     #[error("the artifact is not what was kept: {0}")]
     Corrupt(&'static str),
@@ -105,7 +109,8 @@ impl Artifacts {
         let unfinished = tempfile::Builder::new().prefix("part-").tempfile_in(&dir)?;
         let packed = keep::pack(self, workspace, path, unfinished.as_file())?;
         let place = self.place(org, &packed.digest)?;
-        if !place.try_exists()? {
+        let _lock = self.lock(org, Lock::Shared)?;
+        if !self.renew(&place)? {
             let above = place.parent().unwrap_or(&dir);
             std::fs::create_dir_all(above)?;
             unfinished.as_file().sync_all()?;

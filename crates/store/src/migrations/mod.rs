@@ -34,6 +34,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 16, name: "retention", text: include_str!("0016_retention.sql") },
     Migration { number: 17, name: "timeline", text: include_str!("0017_timeline.sql") },
     Migration { number: 18, name: "silence", text: include_str!("0018_silence.sql") },
+    Migration { number: 19, name: "keeping", text: include_str!("0019_keeping.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

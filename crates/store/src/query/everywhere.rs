@@ -21,9 +21,11 @@ statements! {
     Org Read LOGGED = "SELECT deployment_id, step_id, number FROM attempts
         WHERE org_id = $1 AND (deployment_id, step_id, number) > ($2, $3, $4) AND ended_at IS NOT NULL AND log_bytes > 0
         ORDER BY deployment_id, step_id, number LIMIT $5";
-    Org Read LEFT_BEHIND = "SELECT deployment_id, stage, position, artifacts FROM step_runs
-        WHERE org_id = $1 AND (deployment_id, stage, position) > ($2, $3, $4) AND artifacts IS NOT NULL
-        ORDER BY deployment_id, stage, position LIMIT $5";
+    Org Read LEFT_BEHIND = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
+        JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
+        WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
+          AND (d.finished_at IS NULL OR d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at)
+        ORDER BY s.deployment_id, s.stage, s.position LIMIT $5";
     Org Read BUILT = "SELECT registry_id, commit_id, digest FROM registry_versions
         WHERE org_id = $1 AND (registry_id, commit_id) > ($2, $3) ORDER BY registry_id, commit_id LIMIT $4";
 }
@@ -98,14 +100,19 @@ pub fn logged(db: &mut impl Read, after: Option<Logged>) -> Result<Vec<Logged>, 
     db.rows(&LOGGED, &[deployment, step, number.into(), PAGE_ROWS.into()])?.iter().map(read).collect()
 }
 
+/// Without those that were given up because they were old.
 pub fn left_behind(db: &mut impl Read, after: Option<&LeftBehind>) -> Result<Vec<LeftBehind>, StoreError> {
+    db.rows(&LEFT_BEHIND, &after_left_behind(after))?.iter().map(read_left_behind).collect()
+}
+
+pub(crate) fn after_left_behind(after: Option<&LeftBehind>) -> [crate::value::Value; 4] {
     let (stage, position) = after.map_or((-1, -1), |it| (it.stage, it.position));
-    let params = [from(after.map(|it| it.deployment)), stage.into(), position.into(), PAGE_ROWS.into()];
-    let read = |row: &Row| {
-        let artifacts = row.json(3)?;
-        Ok(LeftBehind { deployment: row.parse(0)?, stage: row.int(1)?, position: row.int(2)?, artifacts })
-    };
-    db.rows(&LEFT_BEHIND, &params)?.iter().map(read).collect()
+    [from(after.map(|it| it.deployment)), stage.into(), position.into(), PAGE_ROWS.into()]
+}
+
+pub(crate) fn read_left_behind(row: &Row) -> Result<LeftBehind, StoreError> {
+    let artifacts = row.json(3)?;
+    Ok(LeftBehind { deployment: row.parse(0)?, stage: row.int(1)?, position: row.int(2)?, artifacts })
 }
 
 pub fn built(db: &mut impl Read, after: Option<&Built>) -> Result<Vec<Built>, StoreError> {

@@ -83,8 +83,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let raw =
         checks.iter().map(|it| json!({"check": it.name, "state": it.state.as_str(), "detail": it.said}));
     let row = |it: &Check| vec![it.state.as_str().to_owned(), it.name.to_owned(), it.said.clone()];
-    let (raw, rows) = (raw.collect(), checks.iter().map(row).collect());
-    Output::new(args.json).table(&raw, &["state", "check", "detail"], rows, "")?;
+    let (raw, rows) = (raw.collect(), checks.iter().map(row).collect::<Vec<_>>());
+    Output::new(args.json).sentences(&raw, &["state", "check", "detail"], &rows)?;
     Ok(if is_fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -151,7 +151,7 @@ fn disk(found: &Found) -> Check {
     if free < FREE_BYTES_MIN {
         fail(name, format!("{text}: make room, or writes are refused soon"))
     } else if free < FREE_BYTES_WANTED {
-        warn(name, format!("{text}: make room, or set retention.log_days"))
+        warn(name, format!("{text}: make room, or set retention.log_days and artifact_days"))
     } else {
         ok(name, text)
     }

@@ -37,8 +37,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let raw = Value::Array(table.rows.iter().map(object).collect());
     let shown = |row: &Vec<Option<String>>| row.iter().map(|cell| cell.clone().unwrap_or_default()).collect();
     let heading: Vec<&str> = table.columns.iter().map(String::as_str).collect();
-    let rows = table.rows.iter().map(shown).collect();
-    Output::new(args.json).table(&raw, &heading, rows, "no rows")?;
+    let rows: Vec<_> = table.rows.iter().map(shown).collect();
+    Output::new(args.json).table(&raw, &heading, &rows, "no rows")?;
     if table.has_more {
         note(&format!("There are more than {} rows; ask for more with --rows, or for less.", args.rows));
     }

@@ -36,7 +36,7 @@ pub(super) fn list(client: &Client, out: &Output, pipeline: Option<&str>) -> any
     }
     let heading = ["environment", "held by", "since", "until", "commit", "state", "waiting", "why"];
     let empty = "No environments yet. A pipeline declares them under `environments`:\n  environments:\n    qa-1: { ttl: 2h }";
-    out.table(&json!({ "data": raws }), &heading, rows, empty)?;
+    out.table(&json!({ "data": raws }), &heading, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -113,9 +113,9 @@ pub(super) fn history(client: &Client, out: &Output, place: &Place, page: u32) -
             or_dash(it.context.as_deref().map(harmless).as_deref()),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["hold no.", "held by", "from", "for", "deployments", "end", "ended by", "why"];
-    out.table(&json!({ "data": found.raw }), &heading, rows, "Nobody has held it yet.")?;
+    out.table(&json!({ "data": found.raw }), &heading, &rows, "Nobody has held it yet.")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,9 +132,9 @@ pub(super) fn queue(client: &Client, out: &Output, place: &Place) -> anyhow::Res
             it.ticket_id.clone(),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["place", "who", "since", "turn at the latest", "commit", "why", "ticket"];
-    out.table(&json!({ "data": found.raw }), &heading, rows, "Nobody waits.")?;
+    out.table(&json!({ "data": found.raw }), &heading, &rows, "Nobody waits.")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -109,8 +109,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn list(client: &Client, out: &Output, filter: &Filter, count: usize) -> anyhow::Result<ExitCode> {
     let found = client.list::<Event>(&filter.path(), count)?;
-    let rows = found.data.iter().map(row).collect();
-    out.table(&found.raw, &["no.", "when", "what", "who", "of"], rows, "Nothing has happened yet.")?;
+    let rows: Vec<_> = found.data.iter().map(row).collect();
+    out.table(&found.raw, &["no.", "when", "what", "who", "of"], &rows, "Nothing has happened yet.")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -38,10 +38,10 @@ pub(super) fn list(client: &Client, out: &Output, search: Option<&str>) -> anyho
             or_dash(Some(&it.environments.join(", "))),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let empty =
         "No pipelines yet. `berth pipeline apply FILE` makes one, `berth repo add URL` reads them from git.";
-    out.table(&found.raw, &["slug", "name", "status", "stages", "environments"], rows, empty)
+    out.table(&found.raw, &["slug", "name", "status", "stages", "environments"], &rows, empty)
 }
 
 fn stage_cell(stage: &Stage) -> String {

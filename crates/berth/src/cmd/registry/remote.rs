@@ -20,10 +20,10 @@ pub(super) fn list(client: &Client, out: &Output) -> anyhow::Result<()> {
             or_dash(it.error.as_deref().map(harmless).as_deref()),
         ]
     };
-    let rows = found.data.iter().map(row).collect();
+    let rows: Vec<_> = found.data.iter().map(row).collect();
     let empty =
         "No custom steps yet. `berth registry new NAME` makes a registry, `berth registry add` registers it.";
-    out.table(&found.raw, &["name", "status", "version", "steps", "repository", "problem"], rows, empty)
+    out.table(&found.raw, &["name", "status", "version", "steps", "repository", "problem"], &rows, empty)
 }
 
 pub(super) fn add(

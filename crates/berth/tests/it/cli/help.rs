@@ -18,16 +18,44 @@ fn the_page_of_the_command_line_is_what_the_program_says() {
 }
 
 fn describe(words: &[&str], page: &mut String) {
+    let help = help(words);
+    let name = ["berth"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
+    let text: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+    page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", text.join("\n")));
+    for command in below(&help) {
+        describe(&[words, &[command]].concat(), page);
+    }
+}
+
+fn help(words: &[&str]) -> String {
     assert!(words.len() <= DEPTH_MAX);
     let help = run(&[words, &["--help"]].concat());
     assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""), "{words:?}");
-    let name = ["berth"].iter().chain(words).copied().collect::<Vec<_>>().join(" ");
-    let text: Vec<&str> = help.stdout.trim_end().lines().map(str::trim_end).collect();
-    page.push_str(&format!("\n## {name}\n\n```text\n{}\n```\n", text.join("\n")));
-    let listed = help.stdout.split_once("Commands:\n").map_or("", |(_, rest)| rest);
-    for line in listed.lines().take_while(|line| line.starts_with("  ")) {
-        let command = line.split_whitespace().next().expect("a command");
-        describe(&[words, &[command]].concat(), page);
+    help.stdout
+}
+
+/// The commands that a page of help lists.
+fn below(help: &str) -> impl Iterator<Item = &str> {
+    let listed = help.split_once("Commands:\n").map_or("", |(_, rest)| rest);
+    let lines = listed.lines().take_while(|line| line.starts_with("  "));
+    lines.map(|line| line.split_whitespace().next().expect("a command"))
+}
+
+/// All that do something: "env claim", not "env".
+pub(super) fn commands() -> Vec<String> {
+    let mut found = Vec::new();
+    collect(&[], &mut found);
+    found
+}
+
+fn collect(words: &[&str], found: &mut Vec<String>) {
+    let help = help(words);
+    let before = found.len();
+    for command in below(&help) {
+        collect(&[words, &[command]].concat(), found);
+    }
+    if found.len() == before {
+        found.push(words.join(" "));
     }
 }
 

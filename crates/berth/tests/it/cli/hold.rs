@@ -132,7 +132,7 @@ fn on_a_terminal(desk: &Desk, script: &str) -> Command {
     line_on_a_terminal(desk, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
 }
 
-fn line_on_a_terminal(desk: &Desk, line: &str) -> Command {
+pub(super) fn line_on_a_terminal(desk: &Desk, line: &str) -> Command {
     let mut terminal = Command::new("script");
     terminal.args(["--quiet", "--flush", "--return", "--command", line, "/dev/null"]);
     terminal.current_dir(desk.config.path()).env("SHELL", "/bin/bash");

@@ -2,6 +2,7 @@
 
 mod help;
 mod hold;
+mod narrow;
 mod talk;
 
 use std::io::Write as _;
@@ -36,9 +37,20 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        let home = Home::new();
-        let server = home.serve();
-        let desk = Self { home, server, config: tempfile::tempdir().expect("a directory") };
+        Self::with(Home::new())
+    }
+
+    /// For what is done to the database of the server itself.
+    pub(crate) fn on_sqlite() -> Self {
+        Self::with(Home::on_sqlite())
+    }
+
+    fn with(home: Home) -> Self {
+        let config = tempfile::tempdir().expect("a directory");
+        let mut command = home.serve_command();
+        command.arg("--repository-root").arg(config.path());
+        let server = Server::start(&mut command, &home.token);
+        let desk = Self { home, server, config };
         std::fs::write(desk.config.path().join("shop.yaml"), DEFINITION).expect("a file");
         let applied = desk.run("pipeline apply shop.yaml");
         assert_eq!(applied.code, Some(0), "{applied:?}");
@@ -75,14 +87,48 @@ impl Desk {
     /// What was said, with what differs each time made equal.
     pub(crate) fn plain(&self, text: &str) -> String {
         let text = text.replace(&self.server.address.to_string(), "SERVER");
+        let text = moments(&text);
         let words = text.split_inclusive([' ', '\t', '\n', '/', '?', '=', '"', ',', ':']).map(plain_word);
         times(&words.collect::<String>())
     }
 }
 
-/// Ids end in 26 letters and digits.
+/// The API's moments are another each time.
+fn moments(text: &str) -> String {
+    const LIKE: &str = "0000-00-00T00:00:00.";
+    let mut plain = String::new();
+    let mut rest = text;
+    while let Some(letter) = rest.chars().next() {
+        let is_moment = rest.get(..LIKE.len()).is_some_and(|start| is_like(start, LIKE));
+        match rest.split_once('Z').filter(|_| is_moment) {
+            Some((_, after)) => {
+                plain.push_str("MOMENT");
+                rest = after;
+            }
+            None => {
+                plain.push(letter);
+                rest = &rest[letter.len_utf8()..];
+            }
+        }
+    }
+    plain
+}
+
+/// Where the pattern has a zero, any digit.
+fn is_like(text: &str, pattern: &str) -> bool {
+    text.len() == pattern.len()
+        && text.bytes().zip(pattern.bytes()).all(|(byte, like)| match like {
+            b'0' => byte.is_ascii_digit(),
+            like => byte == like,
+        })
+}
+
+/// Ids end in 26 letters and digits; hashes are 64 hexadecimal digits.
 fn plain_word(word: &str) -> String {
     let end = word.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(word.len());
+    if end == 64 && word[..end].bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return format!("HASH{}", &word[end..]);
+    }
     match word[..end].split_once('_') {
         Some((kind, rest)) if rest.len() == 26 && rest.bytes().all(|b| b.is_ascii_alphanumeric()) => {
             format!("{kind}_…{}", &word[end..])
@@ -91,13 +137,14 @@ fn plain_word(word: &str) -> String {
     }
 }
 
-/// "14:02", "0.3 s" and moments of the API are another each time.
+/// "14:02" and "0.3 s" are another each time.
 fn times(text: &str) -> String {
     let lines =
         text.lines().map(|line| {
             let words: Vec<&str> = line.split(' ').collect();
-            let is_seconds =
-                |at: usize| words.get(at + 1).is_some_and(|next| next.split('\t').next() == Some("s"));
+            let is_seconds = |at: usize| {
+                words.get(at + 1).is_some_and(|next| next.split('\t').next() == Some("s") || *next == "s:")
+            };
             let word =
                 |(at, word): (usize, &&str)| match word.rsplit_once('\t').unwrap_or(("", word)) {
                     (before, number) if is_seconds(at) && number.parse::<f64>().is_ok() => {
@@ -136,19 +183,5 @@ fn a_clock_of_tomorrow_is_a_clock() {
 }
 
 fn clock(word: &str) -> String {
-    let is_like = |text: &str, pattern: &str| {
-        text.len() == pattern.len()
-            && text.bytes().zip(pattern.bytes()).all(|(byte, like)| match like {
-                b'0' => byte.is_ascii_digit(),
-                like => byte == like,
-            })
-    };
-    let is_moment = word.get(..20).is_some_and(|start| is_like(start, "0000-00-00T00:00:00."));
-    match word {
-        word if is_like(word, "00:00") => "HH:MM".to_owned(),
-        _ if is_moment => {
-            format!("MOMENT{}", word.trim_start_matches(|c: char| c != 'Z').trim_start_matches('Z'))
-        }
-        word => word.to_owned(),
-    }
+    if is_like(word, "00:00") { "HH:MM".to_owned() } else { word.to_owned() }
 }

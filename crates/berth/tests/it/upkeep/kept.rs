@@ -1,14 +1,36 @@
-//! Retention: logs of what ended long ago go, and of nothing else.
+//! Retention: logs and artifacts of what ended long ago go, and of nothing else.
 
 use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{PATIENCE, admin, claim, deploy, log_of, make_shop};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use super::{ORGANIZATION, PATIENCE, SHOP, admin, claim, deploy, log_of, make_shop};
+use crate::client::Api;
 use crate::harness::{Home, Server, until};
 
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 3 * 24 * 60 * 60 * 1_000_000;
+const MORE_THAN_A_DAY_US: i64 = 25 * 60 * 60 * 1_000_000;
+/// What is built is the commit's name up to the dash.
+const SITE: &str = "version: 1
+pipeline:
+  name: Site
+  build:
+    - name: Build
+      type: script
+      params: { run: 'mkdir out; echo ${BERTH_COMMIT%-*} > out/page' }
+      artifacts: { page: { path: out } }
+  stages: [{ name: staging }]
+  ephemeral_environments: { qa-1: {} }
+  steps:
+    - name: Show
+      type: script
+      needs_artifacts: [page]
+      params: { run: 'cat out/page' }
+";
 
 /// The files of a deployment were written long ago. Says how many there are.
 fn grow_old(logs: &Path, deployment: &str) -> usize {
@@ -32,7 +54,7 @@ fn old_logs_go_and_say_so_and_younger_ones_and_those_of_what_runs_stay() {
     let written = deploy(&server.api, "qa-1", &session, "aaa3", "succeeded");
     let young = deploy(&server.api, "qa-1", &session, "aaa2", "succeeded");
     server.stop();
-    let database = rusqlite::Connection::open(home.path().join("berth.db")).expect("the database");
+    let database = database(&home);
     let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
     // It is older than the other one and looked at first, but its files are new: somebody writes them right now.
     for (deployment, by) in [(&old, LONG_AGO_US), (&written, 2 * LONG_AGO_US)] {
@@ -60,4 +82,87 @@ fn old_logs_go_and_say_so_and_younger_ones_and_those_of_what_runs_stay() {
     server.stop();
     let verified = admin(&["verify"], &home.path());
     assert_eq!(verified.code, Some(0), "{verified:?}");
+}
+
+fn database(home: &Home) -> Connection {
+    Connection::open(home.path().join("berth.db")).expect("the database")
+}
+
+fn serve(home: &Home) -> Server {
+    Server::start(home.serve_command().env("BERTH_RETENTION__ARTIFACT_DAYS", DAYS), &home.token)
+}
+
+/// Through the stages, to its end.
+fn roll_out(api: &Api, path: &str, body: &Value) -> Value {
+    let asked = api.post(path, body);
+    assert_eq!(asked.status, 202, "{}", asked.text());
+    let id = asked.json()["data"]["id"].as_str().expect("its id").to_owned();
+    until(PATIENCE, "deployment that succeeded", || {
+        let seen = api.get(&format!("{ORGANIZATION}/deployments/{id}")).json()["data"].clone();
+        assert_ne!(seen["status"], "failed", "{seen}");
+        (seen["status"] == "succeeded").then_some(seen)
+    })
+}
+
+/// Where the page of a deployment lies.
+fn page(home: &Home, deployment: &Value) -> std::path::PathBuf {
+    let steps = deployment["stages"].as_array().expect("stages").iter().flat_map(|it| it["steps"].as_array());
+    let digest = steps.flatten().find_map(|it| it["artifacts"]["page"].as_str()).expect("a digest");
+    let digits = digest.strip_prefix("sha256:").expect("a digest");
+    let org = std::fs::read_dir(home.path().join("artifacts")).expect("artifacts").next().expect("one");
+    org.expect("an entry").path().join("sha256").join(&digits[..2]).join(&digits[2..])
+}
+
+#[test]
+fn old_artifacts_go_and_what_is_needed_or_can_be_gone_back_to_stays() {
+    let home = Home::on_sqlite();
+    let server = home.serve();
+    let made =
+        server.api.post(&format!("{ORGANIZATION}/pipelines"), &json!({ "slug": "shop", "definition": SITE }));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let (session, _) = claim(&server.api, "qa-1");
+    let in_session = |api: &Api, commit: &str| deploy(api, "qa-1", &session, commit, "succeeded");
+    let [gone, shared, young] = ["gone-1", "same-1", "same-2"].map(|commit| in_session(&server.api, commit));
+    let deployments = format!("{SHOP}/deployments");
+    let [first, second] =
+        ["first-1", "second-1"].map(|it| roll_out(&server.api, &deployments, &json!({ "commitId": it })));
+    server.stop();
+    let [gone_page, first_page] = [&gone, &first].map(|it| page(&home, it));
+    assert_eq!(page(&home, &shared), page(&home, &young), "the same content is one file");
+    let old = Duration::from_micros(LONG_AGO_US.unsigned_abs());
+    for deployment in [&gone, &shared, &first, &second] {
+        let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
+        let params = rusqlite::params![LONG_AGO_US, deployment["id"].as_str()];
+        assert_eq!(database(&home).execute(before, params).expect("a change"), 1);
+        let file = File::options().write(true).open(page(&home, deployment)).expect("an artifact");
+        file.set_modified(SystemTime::now() - old).expect("another time");
+    }
+
+    // First they are given up; whoever makes a backup has a day.
+    let server = serve(&home);
+    let question = "SELECT id FROM deployments WHERE artifacts_removed_at IS NOT NULL ORDER BY id";
+    let given_up = until(PATIENCE, "artifacts that are given up", || {
+        let rows = admin(&["sql", "--read-only", "--json", question], &home.path()).json();
+        (rows.as_array()?.len() >= 2).then_some(rows)
+    });
+    assert_eq!(given_up, json!([{ "id": gone["id"] }, { "id": shared["id"] }]));
+    server.stop();
+    assert!(gone_page.exists());
+    let sooner = "UPDATE deployments SET artifacts_removed_at = artifacts_removed_at - ?1";
+    database(&home).execute(sooner, [MORE_THAN_A_DAY_US]).expect("a change");
+
+    let server = serve(&home);
+    until(PATIENCE, "an old artifact that is gone", || (!gone_page.exists()).then_some(()));
+    assert!(page(&home, &young).exists() && first_page.exists());
+    let verified = admin(&["verify"], &home.path());
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    let back =
+        format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", second["id"].as_str().unwrap());
+    let back = roll_out(&server.api, &back, &json!({}));
+    assert_eq!((back["commitId"].as_str(), page(&home, &back)), (Some("first-1"), first_page));
+    // The same commit is built again: nobody takes over a build whose artifacts are gone.
+    let again = in_session(&server.api, "gone-1");
+    assert_eq!(page(&home, &again), gone_page);
+    assert!(gone_page.exists());
+    server.stop();
 }

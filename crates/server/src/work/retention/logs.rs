@@ -1,4 +1,4 @@
-//! Retention: logs of deployments that ended long ago go, a few at a time.
+//! Logs of deployments that ended long ago go, a few at a time.
 //!
 //! What has not ended keeps its logs, however old it is, and so does a file that was written since. In the place of each log a line stays that says what became of it.
 

@@ -1,0 +1,188 @@
+//! Tables on a terminal: where one is wider than the terminal, what matters least is shortened, and at last left out.
+
+use anstyle::Style;
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::{coloured, styled};
+
+/// Between two columns.
+const GAP: usize = 2;
+/// What is shortened keeps so many characters.
+const COLUMN_MIN: usize = 10;
+/// The first column says which row it is.
+const FIRST_COLUMN_MIN: usize = 20;
+/// Commands take these as they are.
+const WHOLE: &[&str] = &["id", "ticket", "approval"];
+
+pub(super) fn drawn(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
+    let all = Columns::of(heading, rows);
+    let fitting = match width {
+        Some(width) => all.fitting(usize::from(width)),
+        None => all,
+    };
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| fitting.row(row)).collect();
+    table(&fitting.headings(), &rows, ContentArrangement::Disabled).trim_fmt()
+}
+
+/// Nothing is shortened: the last column goes on in the next line.
+pub(super) fn wrapped(heading: &[&str], rows: &[Vec<String>], width: Option<u16>) -> String {
+    let mut table = table(heading, rows, ContentArrangement::Dynamic);
+    if let Some(width) = width {
+        table.set_width(width);
+    }
+    table.trim_fmt()
+}
+
+fn table(heading: &[&str], rows: &[Vec<String>], arrangement: ContentArrangement) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(arrangement);
+    table.set_header(heading.iter().map(|cell| styled(&cell.to_uppercase(), Style::new().dimmed())));
+    for row in rows {
+        table.add_row(row.iter().map(|cell| coloured(cell)));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// Those that are shown, with as many characters as they get.
+struct Columns<'a>(Vec<Column<'a>>);
+
+struct Column<'a> {
+    heading: &'a str,
+    /// Its place in a row.
+    place: usize,
+    width: usize,
+    is_empty: bool,
+}
+
+impl Column<'_> {
+    fn is_whole(&self) -> bool {
+        WHOLE.contains(&self.heading)
+    }
+
+    fn width_min(&self) -> usize {
+        match self.place {
+            _ if self.is_whole() => self.width,
+            0 => FIRST_COLUMN_MIN.min(self.width),
+            _ => COLUMN_MIN.max(self.heading.len()).min(self.width),
+        }
+    }
+}
+
+impl<'a> Columns<'a> {
+    fn of(heading: &[&'a str], rows: &[Vec<String>]) -> Self {
+        let column = |(place, heading): (usize, &&'a str)| {
+            let cells = || rows.iter().filter_map(|row| row.get(place));
+            let longest = cells().map(|cell| cell.chars().count()).max().unwrap_or_default();
+            let is_empty = cells().all(|cell| cell == "-");
+            Column { heading, place, width: longest.max(heading.chars().count()), is_empty }
+        };
+        Self(heading.iter().enumerate().map(column).collect())
+    }
+
+    fn width(&self) -> usize {
+        self.0.iter().map(|column| column.width).sum::<usize>() + GAP * self.0.len().saturating_sub(1)
+    }
+
+    /// First what says nothing goes, then the longest become shorter, and then the last ones go.
+    fn fitting(mut self, width: usize) -> Self {
+        if self.width() > width {
+            self.0.retain(|column| column.place == 0 || !column.is_empty);
+        }
+        loop {
+            self.shorten(width);
+            let last = self.0.iter().rposition(|column| column.place > 0 && !column.is_whole());
+            match last.filter(|_| self.width() > width) {
+                Some(last) => drop(self.0.remove(last)),
+                None => return self,
+            }
+        }
+    }
+
+    fn shorten(&mut self, width: usize) {
+        while self.width() > width {
+            let longest = self.0.iter_mut().filter(|column| column.width > column.width_min());
+            let Some(longest) = longest.max_by_key(|column| column.width) else { return };
+            longest.width -= 1;
+        }
+    }
+
+    fn headings(&self) -> Vec<&'a str> {
+        self.0.iter().map(|column| column.heading).collect()
+    }
+
+    fn row(&self, cells: &[String]) -> Vec<String> {
+        let cell = |column: &Column<'_>| cells.get(column.place).map(|cell| short(cell, column.width));
+        self.0.iter().filter_map(cell).collect()
+    }
+}
+
+fn short(cell: &str, width: usize) -> String {
+    if cell.chars().count() <= width {
+        return cell.to_owned();
+    }
+    let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+
+    use super::drawn;
+
+    fn check(width: Option<u16>, expected: &Expect) {
+        let row = |cells: [&str; 6]| cells.map(str::to_owned).to_vec();
+        let rows = [
+            row([
+                "shop #12",
+                "failed",
+                "4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a",
+                "-",
+                "12 min ago",
+                "dep_01k9x8s6q0e3",
+            ]),
+            row(["shop/qa-1 #2", "queued", "feature/dark", "-", "just now", "dep_01k9x8s6q0e4"]),
+        ];
+        let text = drawn(&["deployment", "status", "commit", "why", "asked", "id"], &rows, width);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        assert!(text.lines().count() == 3, "each row is a line: {text}");
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(width.is_none_or(|width| longest <= Some(width.into())), "{text}");
+        expected.assert_eq(&text);
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_the_terminal_and_no_id_is_cut() {
+        check(
+            None,
+            &expect![[r#"
+            DEPLOYMENT    STATUS  COMMIT                                    WHY  ASKED       ID
+            shop #12      failed  4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a  -    12 min ago  dep_01k9x8s6q0e3
+            shop/qa-1 #2  queued  feature/dark                              -    just now    dep_01k9x8s6q0e4"#]],
+        );
+        check(
+            Some(80),
+            &expect![[r#"
+            DEPLOYMENT    STATUS  COMMIT                        ASKED       ID
+            shop #12      failed  4f2a1c9b0e3d4f2a1c9b0e3d4f2…  12 min ago  dep_01k9x8s6q0e3
+            shop/qa-1 #2  queued  feature/dark                  just now    dep_01k9x8s6q0e4"#]],
+        );
+        check(
+            Some(64),
+            &expect![[r#"
+            DEPLOYMENT    STATUS  COMMIT        ASKED       ID
+            shop #12      failed  4f2a1c9b0e3…  12 min ago  dep_01k9x8s6q0e3
+            shop/qa-1 #2  queued  feature/dark  just now    dep_01k9x8s6q0e4"#]],
+        );
+        check(
+            Some(50),
+            &expect![[r#"
+            DEPLOYMENT    STATUS  COMMIT      ID
+            shop #12      failed  4f2a1c9b0…  dep_01k9x8s6q0e3
+            shop/qa-1 #2  queued  feature/d…  dep_01k9x8s6q0e4"#]],
+        );
+    }
+}

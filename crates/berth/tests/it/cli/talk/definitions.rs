@@ -1,0 +1,127 @@
+//! Definitions: checked here, run here, kept on a server, and read from repositories; and steps of one's own.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use expect_test::expect_file;
+
+use super::{Desk, Talk};
+use crate::harness::until;
+
+const SITE: &str = "version: 1
+pipeline:
+  name: Site
+  stages: [{ name: staging }, { name: prod, requires: { approvals: 1 } }]
+  steps:
+    - { name: Deploy, type: script, params: { run: 'cat page.txt; test ! -e broken' } }
+";
+const BUILD_MAX: Duration = Duration::from_secs(120);
+
+fn git(dir: &Path, words: &str) -> String {
+    let mut git = Command::new("git");
+    git.args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"]).args(words.split(' '));
+    let done = git.current_dir(dir).output().expect("git");
+    assert!(done.status.success(), "{done:?}");
+    String::from_utf8(done.stdout).expect("text").trim().to_owned()
+}
+
+/// Everything in it is a commit; gives its name.
+fn commit(dir: &Path) -> String {
+    git(dir, "init --quiet --initial-branch main");
+    git(dir, "add .");
+    git(dir, "commit --quiet --message first");
+    git(dir, "rev-parse HEAD")
+}
+
+fn site(desk: &Desk) -> std::path::PathBuf {
+    let dir = desk.config.path().join("site");
+    std::fs::create_dir_all(dir.join(".berth/site")).expect("a directory");
+    std::fs::write(dir.join(".berth/site/pipeline.yaml"), SITE).expect("a file");
+    std::fs::write(dir.join("page.txt"), "a page\n").expect("a file");
+    dir
+}
+
+#[test]
+fn a_definition_is_checked_applied_and_removed() {
+    let desk = Desk::new();
+    std::fs::write(desk.config.path().join("wrong.yaml"), "version: 1\npipeline: { nam: x }\n")
+        .expect("a file");
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&[
+        "pipeline validate shop.yaml",
+        "pipeline validate wrong.yaml",
+        "pipeline plan shop.yaml --environment qa-1 --commit v1",
+        "pipeline plan shop.yaml --environment qa-9",
+        "pipeline plan wrong.yaml",
+        "pipeline apply shop.yaml --slug web",
+        "pipeline apply shop.yaml --slug web",
+        "pipeline apply wrong.yaml",
+        "pipeline show nothing",
+        "pipeline stop nothing",
+        "pipeline resume nothing",
+        "pipeline rm web",
+        "pipeline rm web",
+        "pipeline list",
+    ]);
+    talk.begins("pipeline schema");
+    talk.ends(&expect_file!["../talks/pipeline.txt"]);
+}
+
+#[test]
+fn a_stage_is_run_here() {
+    let desk = Desk::new();
+    let dir = site(&desk);
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&["run staging --dir site", "run nowhere --dir site"]);
+    std::fs::write(dir.join("broken"), "").expect("a file");
+    talk.says("run prod --dir site");
+    talk.ends(&expect_file!["../talks/run.txt"]);
+}
+
+#[test]
+fn a_repository_is_added_looked_at_and_forgotten() {
+    let desk = Desk::new();
+    let head = commit(&site(&desk));
+    let mut talk = Talk::new(&desk);
+    talk.hide(&head[..10], "HEAD");
+    let address = desk.config.path().join("site").display().to_string();
+    talk.says_all(&[
+        "repo add site",
+        "repo add ftp://acme.test/shop.git",
+        "repo list",
+        &format!("repo sync {address}"),
+        "repo sync nothing",
+        &format!("repo rm {address}"),
+        &format!("repo rm {address} --force"),
+    ]);
+    talk.ends(&expect_file!["../talks/repository.txt"]);
+}
+
+#[test]
+fn custom_steps_are_made_tried_registered_and_forgotten() {
+    let desk = Desk::new();
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&[
+        "registry new shelly --lang shell",
+        "registry new shelly --lang shell",
+        "registry test shelly --step greet --params {\"who\":\"world\"}",
+        "registry test nowhere",
+    ]);
+    let dir = desk.config.path().join("shelly");
+    let head = commit(&dir);
+    talk.hide(&head[..10], "HEAD");
+    let address = dir.display().to_string();
+    talk.says_all(&[&format!("registry add shelly {address}"), &format!("registry add shelly {address}")]);
+    until(BUILD_MAX, "registry that is built", || {
+        desk.run("registry list").stdout.contains("\tready\t").then_some(())
+    });
+    talk.says_all(&[
+        "registry list",
+        "registry sync shelly",
+        "registry sync nothing",
+        "registry rm shelly",
+        "registry rm shelly",
+    ]);
+    talk.ends(&expect_file!["../talks/registry.txt"]);
+}

@@ -1,0 +1,148 @@
+//! Removing what nobody has kept for long. What is kept again meanwhile stays: both sides look at the time of the file
+//! under a lock.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::SystemTime;
+
+use berth_core::id::OrgId;
+
+use super::{ArtifactError, Artifacts};
+
+/// Begins as backups know what is not for them.
+const LOCK: &str = "part-lock";
+
+/// Several may keep at once; whoever removes is alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    Shared,
+    Alone,
+}
+
+impl Artifacts {
+    /// Digests of what was last kept before `limit`, in their order, after this one.
+    pub fn older(
+        &self,
+        org: OrgId,
+        limit: SystemTime,
+        after: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<String>, ArtifactError> {
+        let dir = self.dir.join(org.to_string()).join("sha256");
+        let mut found = Vec::new();
+        for first in names(&dir, 2)? {
+            if after.is_some_and(|after| format!("sha256:{first}~").as_str() < after) {
+                continue;
+            }
+            for rest in names(&dir.join(&first), 62)? {
+                let digest = format!("sha256:{first}{rest}");
+                let is_old = || is_older(&dir.join(&first).join(&rest), limit);
+                if after.is_none_or(|after| digest.as_str() > after) && is_old()? {
+                    found.push(digest);
+                }
+                if found.len() == count {
+                    return Ok(found);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// False: it was kept again since, or is gone.
+    pub fn remove_older(&self, org: OrgId, digest: &str, limit: SystemTime) -> Result<bool, ArtifactError> {
+        let place = self.place(org, digest)?;
+        let _lock = self.lock(org, Lock::Alone)?;
+        if !is_older(&place, limit)? {
+            return Ok(false);
+        }
+        std::fs::remove_file(&place)?;
+        Ok(true)
+    }
+
+    pub(super) fn lock(&self, org: OrgId, how: Lock) -> Result<File, ArtifactError> {
+        let path = self.dir.join(org.to_string()).join(LOCK);
+        let file = File::options().create(true).truncate(false).write(true).open(path)?;
+        match how {
+            Lock::Shared => file.lock_shared()?,
+            Lock::Alone => file.lock()?,
+        }
+        Ok(file)
+    }
+
+    /// Whether it is there; then it counts as kept now.
+    pub(super) fn renew(&self, place: &Path) -> Result<bool, ArtifactError> {
+        match File::options().write(true).open(place) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+            Ok(file) => {
+                file.set_modified(SystemTime::now())?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+fn is_older(place: &Path, limit: SystemTime) -> io::Result<bool> {
+    match std::fs::metadata(place) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        found => Ok(found?.modified()? < limit),
+    }
+}
+
+/// Of so many hexadecimal digits, in their order.
+fn names(dir: &Path, digits: usize) -> io::Result<Vec<String>> {
+    let listed = match std::fs::read_dir(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        listed => listed?,
+    };
+    let mut names = Vec::new();
+    for entry in listed {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.len() == digits && name.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Duration;
+
+    use berth_core::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_is_old_is_found_in_order_and_what_is_kept_again_stays() {
+        let [org, other] = [1, 2].map(|number| OrgId::from_parts(Timestamp::from_micros(1), [number; 10]));
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = Artifacts::new(dir.path().join("artifacts"));
+        let keep = |number: u8| {
+            fs::write(dir.path().join("page"), format!("page {number}")).unwrap();
+            artifacts.keep(org, dir.path(), "page").unwrap().digest
+        };
+        let mut digests: Vec<String> = (0..5).map(keep).collect();
+        let long_ago = SystemTime::now() - Duration::from_secs(1_000);
+        let limit = long_ago + Duration::from_secs(1);
+        assert_eq!(artifacts.older(org, limit, None, 9).unwrap(), [""; 0], "all are new");
+        for digest in &digests {
+            let place = artifacts.place(org, digest).unwrap();
+            File::options().write(true).open(place).unwrap().set_modified(long_ago).unwrap();
+        }
+        let again = digests.pop().unwrap();
+        assert_eq!(keep(4), again);
+        digests.sort_unstable();
+        let first = artifacts.older(org, limit, None, 3).unwrap();
+        assert_eq!(first, digests[..3]);
+        assert_eq!(artifacts.older(org, limit, Some(&first[2]), 3).unwrap(), digests[3..]);
+        assert!(!artifacts.remove_older(org, &again, limit).unwrap(), "it was kept again");
+        assert!(artifacts.has(org, &again));
+        assert!(artifacts.remove_older(org, &digests[0], limit).unwrap());
+        assert!(!artifacts.has(org, &digests[0]));
+        assert_eq!(artifacts.older(other, limit, None, 9).unwrap(), [""; 0]);
+    }
+}

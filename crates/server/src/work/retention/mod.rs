@@ -1,0 +1,16 @@
+//! Retention: what is old goes, where the settings say so.
+
+mod artifacts;
+mod logs;
+
+pub use artifacts::retain_artifacts;
+pub use logs::retain;
+
+use std::sync::Arc;
+
+use crate::app::App;
+
+/// Runs until the server stops.
+pub(super) async fn retains(app: Arc<App>) {
+    tokio::join!(logs::retains(app.clone()), artifacts::retains(app));
+}
