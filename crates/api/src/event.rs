@@ -81,6 +81,10 @@ pub struct Verification {
     pub valid: bool,
     /// Events found as they were recorded: all, or those before the first problem.
     pub checked: i64,
+    /// The number of the first event that is kept. Above 1: those before it were removed because they were old.
+    pub first_sequence: i64,
+    /// The head that was given is older than what is kept: it could not be compared, and says nothing about the rest.
+    pub head_is_too_old: bool,
     pub head: ChainHead,
     pub first_problem: Option<ChainProblem>,
 }

@@ -54,6 +54,7 @@ pub(crate) struct TlsSettings {
 pub(crate) struct RetentionSettings {
     pub(crate) log_days: u32,
     pub(crate) artifact_days: u32,
+    pub(crate) event_days: u32,
 }
 
 /// Where the server's own requests may go.
@@ -169,6 +170,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_TLS__CERTIFICATE",
     "BERTH_TLS__KEY",
     "BERTH_RETENTION__ARTIFACT_DAYS",
+    "BERTH_RETENTION__EVENT_DAYS",
     "BERTH_RETENTION__LOG_DAYS",
     "BERTH_LOG__FORMAT",
     "BERTH_LOG__LEVEL",

@@ -125,6 +125,7 @@ kinds! {
     FixPullRequestFailed = "fix_pull_request_failed",
     FixPullRequestMerged = "fix_pull_request_merged",
     FixPullRequestClosed = "fix_pull_request_closed",
+    EventsRemoved = "events_removed",
 }
 
 impl fmt::Display for EventKind {

@@ -36,6 +36,8 @@ pub struct Config {
     pub logs_kept: Option<Duration>,
     /// So long after its end a deployment gives up its artifacts. `None`: never.
     pub artifacts_kept: Option<Duration>,
+    /// So long after they were recorded events go. `None`: never.
+    pub events_kept: Option<Duration>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
     pub rate_limit: bool,
@@ -80,6 +82,7 @@ impl Config {
             metrics_listen: None,
             logs_kept: None,
             artifacts_kept: None,
+            events_kept: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
             requests_per_s: REQUESTS_PER_TOKEN_PER_S,

@@ -123,6 +123,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::records::delivery::STATEMENTS,
         crate::records::deployment::STATEMENTS,
         crate::records::environment::STATEMENTS,
+        crate::records::event_retention::STATEMENTS,
         crate::records::instance::STATEMENTS,
         crate::records::key::STATEMENTS,
         crate::records::lease::STATEMENTS,

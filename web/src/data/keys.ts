@@ -58,4 +58,5 @@ const MADE_OLD: Record<string, Noun[]> = {
   analysis: ["analyses"],
   fix: ["analyses"],
   runner: ["runners"],
+  events: ["events"],
 };

@@ -33,6 +33,10 @@ test.each([
     "Deployment succeeded: Checkout (#4, v2)",
   ],
   [event("token_created", [{ type: "token", id: "tok_1", name: "laptop" }]), "ada created the token laptop"],
+  [
+    event("events_removed", [{ type: "organization", id: "org_1" }], { from: 1, through: 129 }),
+    "Events up to no. 129 were removed, because they were old",
+  ],
   [event("login_succeeded", [{ type: "user", id: "usr_1", name: "ada" }]), "ada signed in"],
 ])("an event reads as a sentence", (found, text) => {
   expect(sentence(found, NAMES)).toBe(text);

@@ -87,6 +87,7 @@ const SENTENCES: Record<string, Sentence> = {
   login_ended: (_, actor) => `${actor} signed out`,
   password_changed: (_, actor) => `${actor} chose a new password`,
   access_denied: (told, actor) => `${actor} was refused${told.why("action", "permission")}`,
+  events_removed: told => `Events up to no. ${told.text("through")} were removed, because they were old`,
   bypass_used: (told, actor) => `${actor} passed the gates of ${told.place()}${told.why("reason")}`,
 };
 

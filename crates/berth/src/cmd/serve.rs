@@ -140,6 +140,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         metrics_listen: settings.metrics.listen,
         logs_kept: days(settings.retention.log_days),
         artifacts_kept: days(settings.retention.artifact_days),
+        events_kept: days(settings.retention.event_days),
         demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
         ..Config::local(listen)
     };

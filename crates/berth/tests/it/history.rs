@@ -18,7 +18,7 @@ fn make_history(server: &Server) {
     }
 }
 
-fn export(server: &Server) -> Vec<u8> {
+pub(crate) fn export(server: &Server) -> Vec<u8> {
     let request = server.api.request("GET", &format!("{EVENTS}/export")).header("Connection", "close");
     let answer = server.api.ask(&request);
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/x-ndjson")));
@@ -38,7 +38,7 @@ fn unchunked(mut body: &[u8]) -> Vec<u8> {
     }
 }
 
-fn verify(file: &Path, more: &[&str]) -> Ran {
+pub(crate) fn verify(file: &Path, more: &[&str]) -> Ran {
     run(&[&["event", "verify", file.to_str().expect("a path in UTF-8")], more].concat())
 }
 

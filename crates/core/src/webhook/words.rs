@@ -75,6 +75,9 @@ pub fn words(event: &Event, pipeline: Option<&str>) -> String {
                 told.why("error")
             )
         }
+        "events_removed" => {
+            format!("events up to no. {} were removed, because they were old", told.text("through"))
+        }
         _ => told.plainly(),
     };
     cut(&one_line(&line))

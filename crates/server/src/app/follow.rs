@@ -38,10 +38,11 @@ impl App {
         let follower = self.store.follow(who.org());
         let read = self.read(&who, move |db| {
             named_by_id(db, &mut filter)?;
-            Ok((events::head(db)?.sequence, filter))
+            Ok((events::kept_after(db)?.sequence, events::head(db)?.sequence, filter))
         });
-        let (head, filter) = read.await?;
-        let at = last.unwrap_or(head);
+        let (start, head, filter) = read.await?;
+        // What was removed because it was old is not waited for: the first that is kept comes next.
+        let at = last.unwrap_or(head).max(start);
         if at > head {
             let text = format!("must be the number of an event here, from 0 to {head}");
             return Err(AppError::invalid_parameter("Last-Event-ID", text));

@@ -20,15 +20,16 @@ use crate::streams::Place;
 const PAGE_EVENTS: i64 = 1_000;
 
 impl App {
-    /// Everything up to now, as JSON Lines, oldest first; the last line is the head.
+    /// Everything that is kept up to now, as JSON Lines, oldest first; the last line is the head.
     pub async fn export_events(
         self: &Arc<Self>,
         who: Authorized<permit::EventsRead>,
     ) -> Result<impl Stream<Item = io::Result<Bytes>> + use<>, AppError> {
         let place = self.take_stream(&who)?;
-        let head = self.read(&who, |db| Ok(events::head(db)?)).await?;
-        let export =
-            Export { right: Right::new(self.clone(), who), head, at: 0, ended: false, _place: place };
+        let (start, head) = self.read(&who, |db| Ok((events::kept_after(db)?, events::head(db)?))).await?;
+        let right = Right::new(self.clone(), who);
+        let at = start.sequence;
+        let export = Export { right, start: Some(start), head, at, ended: false, _place: place };
         Ok(futures_util::stream::unfold(export, Export::next))
     }
 
@@ -57,6 +58,8 @@ impl App {
 
 struct Export {
     right: Right,
+    /// Until it was sent.
+    start: Option<Head>,
     head: Head,
     at: i64,
     ended: bool,
@@ -82,9 +85,19 @@ impl Export {
             return Err("the right to read events has ended");
         }
         let (org, at, head) = (self.right.org(), self.at, self.head.clone());
+        let start = self.start.take();
         let page = self.right.app.read(&self.right.who, move |db| {
+            if events::kept_after(db)?.sequence > at {
+                return Ok(None);
+            }
             let page = events::after(db, at, head.sequence, PAGE_EVENTS)?;
             let mut text = String::new();
+            if let Some(line) =
+                start.map(|start| chain::export::start_line(org, &start)).transpose()?.flatten()
+            {
+                text.push_str(&line);
+                text.push('\n');
+            }
             for event in &page {
                 text.push_str(&chain::line(event)?);
                 text.push('\n');
@@ -95,12 +108,13 @@ impl Export {
                 text.push_str(&chain::export::head_line(org, &head)?);
                 text.push('\n');
             }
-            Ok((text, at, is_last))
+            Ok(Some((text, at, is_last)))
         });
-        let (text, at, is_last) = page.await.map_err(|error| {
+        let page = page.await.map_err(|error| {
             tracing::error!(problem = error.into_problem().code, "an export was cut");
             "the history cannot be read"
         })?;
+        let (text, at, is_last) = page.ok_or("old events were removed meanwhile")?;
         self.at = at;
         self.ended = is_last;
         Ok(text.into())
@@ -108,10 +122,12 @@ impl Export {
 }
 
 fn verification(verdict: Verdict) -> wire::Verification {
-    let Verdict { checked, head, problem } = verdict;
+    let Verdict { checked, first, head, head_is_too_old, problem } = verdict;
     wire::Verification {
         valid: problem.is_none(),
         checked,
+        first_sequence: first,
+        head_is_too_old,
         head: wire::ChainHead { sequence: head.sequence, hash: head.hash },
         first_problem: problem.map(|problem| wire::ChainProblem {
             sequence: problem.sequence,

@@ -11,7 +11,7 @@ mod sync;
 
 pub use crate::fixes::ends::notice_fix_ends;
 pub(crate) use lead::Lead;
-pub use retention::{retain, retain_artifacts};
+pub use retention::{retain, retain_artifacts, retain_events};
 pub use sweep::sweep;
 pub(crate) use sync::{Syncs, credential};
 

@@ -1,21 +1,35 @@
 //! Exports: one event a line in canonical JSON, oldest first, and the head as the last line.
+//!
+//! Where old events were removed the first line is the start: what the first event that is kept follows.
 
 use std::io::{BufRead, Read as _};
 
 use berth_core::id::OrgId;
 use serde_json::{Value, json};
 
+use super::verify::removes_through;
 use super::{Head, Sealed, Sorted, Verdict, Verifier, sha256};
 use crate::error::StoreError;
 use crate::value::to_json;
 
+const START: &str = "start";
+const HEAD: &str = "head";
 /// No event comes near this.
 const LINE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The last line of an export.
 pub fn head_line(org: OrgId, head: &Head) -> Result<String, StoreError> {
-    let head = json!({ "head": { "organizationId": org, "sequence": head.sequence, "hash": head.hash } });
-    to_json(&Sorted(&head))
+    place_line(HEAD, org, head)
+}
+
+/// The first line of an export that does not begin with the first event. `None`: it does.
+pub fn start_line(org: OrgId, start: &Head) -> Result<Option<String>, StoreError> {
+    (start.sequence > 0).then(|| place_line(START, org, start)).transpose()
+}
+
+fn place_line(name: &str, org: OrgId, place: &Head) -> Result<String, StoreError> {
+    let place = json!({ "organizationId": org, "sequence": place.sequence, "hash": place.hash });
+    to_json(&Sorted(&json!({ name: place })))
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +51,7 @@ pub struct Checked {
 
 enum Line {
     Event(Sealed),
+    Start(String, Head),
     Head(String, Head),
 }
 
@@ -60,6 +75,11 @@ pub fn verify(mut file: impl BufRead, kept: Option<Head>) -> Result<Checked, Exp
         match parse(bytes.strip_suffix(b"\n").unwrap_or(&bytes)) {
             _ if head.is_some() => verifier.unexpected("something stands behind the head"),
             Ok(Line::Event(event)) => verifier.event(&event),
+            Ok(Line::Start(organization, start)) if number == 1 => {
+                verifier.expect_organization(organization);
+                verifier.skip_to(start);
+            }
+            Ok(Line::Start(..)) => verifier.unexpected("a start stands where it does not belong"),
             Ok(Line::Head(organization, end)) => {
                 if verifier.organization().is_some_and(|known| known != organization) {
                     verifier.unexpected("the head is another organization's");
@@ -93,14 +113,15 @@ fn parse(bytes: &[u8]) -> Result<Line, Fault> {
 
 fn line(value: &mut Value, text: &str) -> Result<Line, Fault> {
     let is_canonical = serde_json::to_string(&Sorted(value)).is_ok_and(|again| again == text);
-    if let Some(head) = value.get("head").filter(|_| value.get("sequence").is_none()) {
+    for (name, as_line) in [(START, Line::Start as fn(_, _) -> _), (HEAD, Line::Head)] {
+        let Some(place) = value.get(name).filter(|_| value.get("sequence").is_none()) else { continue };
         let found = (|| {
-            let end = Head::parse(head.get("sequence")?.as_i64()?, head.get("hash")?.as_str()?).ok()?;
-            Some(Line::Head(head.get("organizationId")?.as_str()?.to_owned(), end))
+            let at = Head::parse(place.get("sequence")?.as_i64()?, place.get("hash")?.as_str()?).ok()?;
+            Some(as_line(place.get("organizationId")?.as_str()?.to_owned(), at))
         })();
         let is_whole = value.as_object().is_some_and(|all| all.len() == 1)
-            && head.as_object().is_some_and(|all| all.len() == 3);
-        let found = found.ok_or_else(|| Fault::Altered("is a head without number or hash".into()))?;
+            && place.as_object().is_some_and(|all| all.len() == 3);
+        let found = found.ok_or_else(|| Fault::Altered(format!("is a {name} without number or hash")))?;
         return if is_canonical && is_whole { Ok(found) } else { Err(not_as_exported()) };
     }
     let text_of = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -120,7 +141,9 @@ fn line(value: &mut Value, text: &str) -> Result<Line, Fault> {
         members.shift_remove("hash");
     }
     let content = serde_json::to_string(&Sorted(value)).map_err(|error| Fault::Altered(error.to_string()))?;
-    Ok(Line::Event(Sealed { organization, sequence, previous_hash, hash, computed: sha256(&content) }))
+    let removes_through = text_of(value, "kind").and_then(|kind| removes_through(&kind, value.get("data")?));
+    let computed = sha256(&content);
+    Ok(Line::Event(Sealed { organization, sequence, previous_hash, hash, computed, removes_through }))
 }
 
 fn not_as_exported() -> Fault {

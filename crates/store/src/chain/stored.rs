@@ -21,20 +21,35 @@ pub struct StoredCheck {
 impl StoredCheck {
     /// Notes where the chain ends now; what is recorded later is not looked at.
     pub fn begin(db: &mut impl Read, kept: Option<Head>) -> Result<Self, StoreError> {
-        let head = match events::head(db) {
-            Ok(head) => Some(head),
-            Err(StoreError::Bug(_)) => None,
-            Err(error) => return Err(error),
-        };
-        let last = events::last(db)?;
-        let upto = last.unwrap_or(i64::MAX).max(head.as_ref().map_or(0, |head| head.sequence));
         // From below the first number: a row in front of the chain does not belong there either.
         let (verifier, after) = (Verifier::new(kept), i64::MIN);
-        Ok(Self { verifier, head, after, upto, end_is_odd: last.is_none() })
+        let mut check = Self { verifier, head: None, after, upto: 0, end_is_odd: false };
+        check.note_end(db)?;
+        check.note_start(db)?;
+        Ok(check)
+    }
+
+    fn note_end(&mut self, db: &mut impl Read) -> Result<(), StoreError> {
+        self.head = readable(events::head(db))?;
+        let last = events::last(db)?;
+        self.upto = last.unwrap_or(i64::MAX).max(self.head.as_ref().map_or(0, |head| head.sequence));
+        self.end_is_odd = last.is_none();
+        Ok(())
+    }
+
+    /// True: what would have come next was removed, because it is old.
+    fn note_start(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
+        let start = readable(events::kept_after(db))?;
+        let start = start.filter(|start| start.sequence > self.verifier.at().sequence);
+        Ok(start.map(|start| self.verifier.skip_to(start)).is_some())
     }
 
     /// Whether there is more to check.
     pub fn page(&mut self, db: &mut impl Read) -> Result<bool, StoreError> {
+        if self.note_start(db)? {
+            // The event that says so may have come after the end that was noted.
+            self.note_end(db)?;
+        }
         let links = events::links(db, self.after, self.upto, PAGE_ROWS)?;
         for link in &links {
             match link {
@@ -54,5 +69,14 @@ impl StoredCheck {
             self.verifier.unreadable("a row without a number");
         }
         self.verifier.finish(self.head.as_ref())
+    }
+}
+
+/// `None`: it is not as this program writes it.
+fn readable(head: Result<Head, StoreError>) -> Result<Option<Head>, StoreError> {
+    match head {
+        Ok(head) => Ok(Some(head)),
+        Err(StoreError::Bug(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }

@@ -1,6 +1,7 @@
 //! Checking a chain, event by event: the first thing that is wrong, and where.
 
-use berth_core::event::Event;
+use berth_core::event::{Event, EventKind};
+use serde_json::Value;
 
 use super::{Head, NO_HASH, hash};
 use crate::error::StoreError;
@@ -13,6 +14,8 @@ pub struct Sealed {
     pub previous_hash: String,
     pub hash: String,
     pub computed: String,
+    /// It says that events up to this one go because they are old.
+    pub removes_through: Option<i64>,
 }
 
 impl Sealed {
@@ -23,8 +26,13 @@ impl Sealed {
             previous_hash: event.previous_hash.clone(),
             hash: event.hash.clone(),
             computed: hash(event)?,
+            removes_through: removes_through(&event.kind, &event.data),
         })
     }
+}
+
+pub(super) fn removes_through(kind: &str, data: &Value) -> Option<i64> {
+    data.get("through").filter(|_| kind == EventKind::EventsRemoved.as_str())?.as_i64()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,14 +73,22 @@ pub struct Problem {
 pub struct Verdict {
     /// Events that are as they were recorded: all before the first problem.
     pub checked: i64,
+    /// The number of the first event that is kept: those before it were removed because they were old.
+    pub first: i64,
     /// Where the chain ends, as its keeper says.
     pub head: Head,
+    /// The head that was given is from before what is kept: it was not compared with anything.
+    pub head_is_too_old: bool,
     pub problem: Option<Problem>,
 }
 
 pub struct Verifier {
     kept: Option<Head>,
     organization: Option<String>,
+    /// What the first event that is kept follows.
+    start: Head,
+    /// Up to here events were removed, as the history itself says.
+    announced: i64,
     at: Head,
     checked: i64,
     problem: Option<Problem>,
@@ -81,7 +97,19 @@ pub struct Verifier {
 impl Verifier {
     /// `kept`: a head that was written down elsewhere, at any time before.
     pub fn new(kept: Option<Head>) -> Self {
-        Self { kept, organization: None, at: Head::start(), checked: 0, problem: None }
+        let (start, at) = (Head::start(), Head::start());
+        Self { kept, organization: None, start, announced: 0, at, checked: 0, problem: None }
+    }
+
+    /// What comes next follows this: everything up to here was removed because it was old.
+    pub fn skip_to(&mut self, start: Head) {
+        self.at = start.clone();
+        self.start = start;
+    }
+
+    /// All of it is this organization's.
+    pub fn expect_organization(&mut self, organization: String) {
+        self.organization = Some(organization);
     }
 
     pub fn problem(&self) -> Option<&Problem> {
@@ -113,6 +141,7 @@ impl Verifier {
             None => {
                 self.organization.get_or_insert_with(|| found.organization.clone());
                 self.at = Head { sequence: found.sequence, hash: found.hash.clone() };
+                self.announced = self.announced.max(found.removes_through.unwrap_or(0));
                 self.checked += 1;
             }
         }
@@ -147,16 +176,28 @@ impl Verifier {
             }
             Some(_) => {}
         }
+        if self.start.sequence > self.announced {
+            let gone = self.start.sequence;
+            let text = format!("the events up to {gone} are gone, and none says that they were removed");
+            self.stop(gone, Reason::Missing, text);
+        }
+        let mut head_is_too_old = false;
         if let Some(kept) = self.kept.take() {
-            if kept.sequence > last {
+            if kept.sequence < self.start.sequence {
+                head_is_too_old = true;
+            } else if kept.sequence > last {
                 let text = format!("there was an event {}, but they end with {last}", kept.sequence);
                 self.stop(next, Reason::Truncated, text);
             } else if kept.sequence == 0 && kept.hash != NO_HASH {
                 self.stop(0, Reason::HeadDiffers, "a chain begins with 64 zeros".into());
+            } else if kept.sequence == self.start.sequence && kept.hash != self.start.hash {
+                let text = "the kept head has another hash than what the first event here follows";
+                self.stop(kept.sequence, Reason::HeadDiffers, text.into());
             }
         }
         let head = head.cloned().unwrap_or(self.at);
-        Verdict { checked: self.checked, head, problem: self.problem }
+        let first = self.start.sequence + 1;
+        Verdict { checked: self.checked, first, head, head_is_too_old, problem: self.problem }
     }
 
     fn fault(&self, found: &Sealed, place: i64) -> Option<(Reason, String)> {

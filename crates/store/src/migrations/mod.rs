@@ -35,6 +35,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 17, name: "timeline", text: include_str!("0017_timeline.sql") },
     Migration { number: 18, name: "silence", text: include_str!("0018_silence.sql") },
     Migration { number: 19, name: "keeping", text: include_str!("0019_keeping.sql") },
+    Migration { number: 20, name: "kept_events", text: include_str!("0020_kept_events.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -37,6 +37,8 @@ statements! {
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
     Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
     Org Read STANDS = "SELECT sequence, hash, indexed FROM event_heads WHERE org_id = $1";
+    // Where the kept part begins.
+    Org Read KEPT = "SELECT kept_after, kept_hash FROM event_heads WHERE org_id = $1";
     Org Read INDEXED = "SELECT indexed FROM event_heads WHERE org_id = $1";
     // Those that are not in the index yet.
     Org Read TAIL = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
@@ -103,7 +105,7 @@ pub fn by_id(db: &mut impl Read, id: EventId) -> Result<Option<Event>, StoreErro
     db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
 }
 
-/// The total is told when it is asked for and known without counting: events are never removed.
+/// The total is told when it is asked for and known without counting: events go from the oldest on.
 pub fn list(
     db: &mut impl Read,
     filter: &Filter,
@@ -142,7 +144,7 @@ pub fn list(
         }
         found
     };
-    let total = if with_total && filter.is_empty() { Some(head(db)?.sequence) } else { None };
+    let total = if with_total && filter.is_empty() { Some(kept_count(db)?) } else { None };
     Ok(Slice::cut(found, limit, total))
 }
 
@@ -168,6 +170,16 @@ pub(crate) fn indexed(db: &mut impl Read) -> Result<i64, StoreError> {
 pub fn head(db: &mut impl Read) -> Result<Head, StoreError> {
     let Some(row) = db.row(&HEAD, &[])? else { return Ok(Head::start()) };
     Ok(Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() })
+}
+
+/// The last event that was removed because it was old, or what stands before the first one: the kept part follows it.
+pub fn kept_after(db: &mut impl Read) -> Result<Head, StoreError> {
+    let Some(row) = db.row(&KEPT, &[])? else { return Ok(Head::start()) };
+    Ok(Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() })
+}
+
+fn kept_count(db: &mut impl Read) -> Result<i64, StoreError> {
+    Ok(head(db)?.sequence - kept_after(db)?.sequence)
 }
 
 /// The head, and up to where everything is in the index.

@@ -6,6 +6,7 @@ pub mod approval;
 pub mod delivery;
 pub mod deployment;
 pub mod environment;
+pub mod event_retention;
 pub mod fix_pull_request;
 pub mod instance;
 pub mod key;

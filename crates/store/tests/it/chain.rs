@@ -91,7 +91,8 @@ fn an_untouched_chain_is_valid_against_every_head_it_ever_had() {
     let (ground, _) = ground();
     let end = head(&ground);
     let verdict = check(&ground, Some(end.clone()));
-    assert_eq!(verdict, Verdict { checked: EVENTS, head: end, problem: None });
+    let (first, head_is_too_old) = (1, false);
+    assert_eq!(verdict, Verdict { checked: EVENTS, first, head: end, head_is_too_old, problem: None });
     assert_eq!(check(&ground, Some(Head::start())).problem, None);
     let mut before = chain::NO_HASH.to_owned();
     for event in all(&ground) {

@@ -4,6 +4,7 @@
 
 mod chain;
 mod differential;
+mod event_retention;
 mod feed;
 mod found;
 mod lists;

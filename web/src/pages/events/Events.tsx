@@ -91,7 +91,8 @@ function Verify() {
           title={data.valid ? "The history is whole" : "The history was touched"}
         >
           <Text size="sm">
-            {data.checked} events were checked.{" "}
+            {data.checked} events were checked
+            {data.firstSequence > 1 && ` from no. ${data.firstSequence} on; older ones were removed`}.{" "}
             {data.firstProblem
               ? `At ${data.firstProblem.sequence}: ${data.firstProblem.detail}`
               : `The newest is no. ${data.head.sequence}.`}

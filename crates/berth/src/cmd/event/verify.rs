@@ -17,7 +17,9 @@ pub(super) fn run(file: &Path, head: Option<&Head>, json: bool) -> anyhow::Resul
     let opened = File::open(file).with_context(|| format!("cannot read {name}"))?;
     let checked = verify(BufReader::new(opened), head.cloned()).with_context(|| name.clone())?;
     say(&if json { as_json(&checked).to_string() } else { for_people(&checked, &name) })?;
-    Ok(if checked.verdict.problem.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    // Who gives a head wants to know whether it is in there: an answer that does not say so is no success.
+    let is_good = checked.verdict.problem.is_none() && !checked.verdict.head_is_too_old;
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn as_json(checked: &Checked) -> serde_json::Value {
@@ -26,6 +28,8 @@ fn as_json(checked: &Checked) -> serde_json::Value {
         "valid": verdict.problem.is_none(),
         "organizationId": organization,
         "checked": verdict.checked,
+        "firstSequence": verdict.first,
+        "headIsTooOld": verdict.head_is_too_old,
         "head": { "sequence": verdict.head.sequence, "hash": verdict.head.hash },
         "firstProblem": verdict.problem.as_ref().map(|problem| json!({
             "line": line,
@@ -39,8 +43,21 @@ fn as_json(checked: &Checked) -> serde_json::Value {
 fn for_people(checked: &Checked, name: &str) -> String {
     let Checked { verdict, line, .. } = checked;
     let (count, head) = (verdict.checked, &verdict.head);
+    let first = verdict.first;
+    let since =
+        if first > 1 { format!(" from event {first} on; older ones were removed") } else { String::new() };
+    let too_old = if verdict.head_is_too_old {
+        format!(
+            "\nthe head you gave is older than what is kept, and could not be compared: give one of event {} or later",
+            first - 1
+        )
+    } else {
+        String::new()
+    };
     match &verdict.problem {
-        None => format!("{name}: valid ({count} events)\nhead {}:{}", head.sequence, head.hash),
+        None => {
+            format!("{name}: valid ({count} events{since})\nhead {}:{}{too_old}", head.sequence, head.hash)
+        }
         Some(problem) => format!(
             "{name}: not valid ({count} events before this are as they were recorded)\n{name}:{}: event {}, {}: {}",
             line.unwrap_or_default(),

@@ -5,6 +5,7 @@ mod backup;
 mod copied;
 mod encrypted;
 mod kept;
+mod kept_events;
 mod measured;
 mod moved;
 

@@ -1,0 +1,146 @@
+//! Retention of events: the server cuts off what is old, says so, and everybody who looks at the rest agrees.
+
+use std::io::BufRead as _;
+
+use berth_core::time::Timestamp;
+use berth_store::chain::{self, Head};
+use berth_store::query::{events, everywhere};
+use berth_store::{Store, StoreError};
+use berth_testkit::Scratch;
+use rusqlite::params;
+use serde_json::json;
+
+use super::{ORGANIZATION, PATIENCE, SHOP, admin, make_shop, text};
+use crate::client::Client;
+use crate::harness::{Home, Server, run, until};
+use crate::history::{export, verify};
+
+const DAYS: &str = "2";
+const LONG_AGO_US: i64 = 4 * 24 * 60 * 60 * 1_000_000;
+/// Enough that the first of them are in the index.
+const STOPS: usize = 70;
+/// As many are put into the index at once; older events than the last of these may go.
+const INDEXED: i64 = 129;
+
+/// The whole history happened long ago: another time is another hash, so it is sealed anew.
+fn grow_old(home: &Home) -> Vec<Head> {
+    let path = home.path().join("berth.db");
+    let store = Store::open_sqlite(&path).expect("the database");
+    let read = |db: &mut berth_store::Reader<'_>| Ok::<_, StoreError>(everywhere::organizations(db, None)?);
+    let (org, _) = store.read_blocking(None, read).expect("organizations").remove(0);
+    let all = |db: &mut berth_store::Reader<'_>| events::after(db, 0, i64::MAX, i64::MAX);
+    let mut history = store.read_blocking::<_, StoreError>(Some(org), all).expect("events");
+    drop(store);
+    for event in &mut history {
+        event.occurred_at = Timestamp::from_micros(event.occurred_at.as_micros() - LONG_AGO_US);
+    }
+    let head = chain::seal(Head::start(), &mut history).expect("a chain");
+    let db = rusqlite::Connection::open(path).expect("the database");
+    let change = "UPDATE events SET occurred_at = ?2, previous_hash = ?3, hash = ?4 WHERE sequence = ?1";
+    for it in &history {
+        let values = params![it.sequence, it.occurred_at.as_micros(), it.previous_hash, it.hash];
+        assert_eq!(db.execute(change, values).expect("a change"), 1);
+    }
+    db.execute("UPDATE event_heads SET hash = ?1", [head.hash]).expect("a change");
+    history.into_iter().map(|it| Head { sequence: it.sequence, hash: it.hash }).collect()
+}
+
+/// An installation in which nothing happened for days, and every head its history had.
+fn with_an_old_history() -> (Home, Vec<Head>) {
+    let home = Home::on_sqlite();
+    let server = home.serve();
+    make_shop(&server.api);
+    for _ in 0..STOPS {
+        for word in ["stop", "resume"] {
+            assert_eq!(server.api.post(&format!("{SHOP}/{word}"), &json!({})).status, 200);
+        }
+    }
+    server.stop();
+    let heads = grow_old(&home);
+    (home, heads)
+}
+
+fn serve(home: &Home) -> Server {
+    Server::start(home.serve_command().env("BERTH_RETENTION__EVENT_DAYS", DAYS), &home.token)
+}
+
+#[test]
+fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
+    let (home, heads) = with_an_old_history();
+    let server = serve(&home);
+    let ask = |head: Option<&Head>| {
+        let head = head.map(|it| json!({ "sequence": it.sequence, "hash": it.hash }));
+        let body = head.map_or(json!({}), |head| json!({ "head": head }));
+        server.api.post(&format!("{ORGANIZATION}/events/verify"), &body).json()["data"].clone()
+    };
+    let found = until(PATIENCE, "a history that begins later", || {
+        let found = ask(None);
+        assert_eq!(found["valid"], true, "{found}");
+        (found["firstSequence"] != 1).then_some(found)
+    });
+    assert_eq!(found["firstSequence"], INDEXED + 1, "{found}");
+    let last = found["head"]["sequence"].as_i64().expect("a number");
+    assert_eq!(found["checked"], last - INDEXED, "{found}");
+    let [gone, end] = [&heads[4], &heads[INDEXED as usize - 1]].map(|head| ask(Some(head)));
+    assert_eq!((&gone["valid"], &gone["headIsTooOld"]), (&json!(true), &json!(true)), "{gone}");
+    assert_eq!((&end["valid"], &end["headIsTooOld"]), (&json!(true), &json!(false)), "{end}");
+
+    let listed = server.api.get(&format!("{ORGANIZATION}/events?total=true&limit=1")).json();
+    assert_eq!(listed["pagination"]["total"], last - INDEXED, "{listed}");
+    let listed = server.api.get(&format!("{ORGANIZATION}/events?kind=events_removed")).json();
+    let told = &listed["data"][0];
+    assert_eq!(
+        (listed["data"].as_array().map(Vec::len), &told["actor"]["type"]),
+        (Some(1), &json!("system"))
+    );
+    let facts = json!({ "from": 1, "through": INDEXED, "hash": heads[INDEXED as usize - 1].hash, "days": 2 });
+    assert_eq!(told["data"], facts);
+
+    // Who was away for longer goes on with the first that is kept.
+    let mut client = Client::connect(server.address);
+    let follow = server.api.request("GET", &format!("{ORGANIZATION}/events"));
+    let follow = follow.header("Accept", "text/event-stream").header("Last-Event-ID", "5");
+    client.send(&follow.bytes()).expect("a request");
+    let ids = client.stream.lines().map(|line| line.expect("a line"));
+    let ids: Vec<_> = ids.filter(|line| line.starts_with("id: ")).take(2).collect();
+    assert_eq!(ids, [format!("id: {INDEXED}"), format!("id: {}", INDEXED + 1)]);
+
+    let file = home.path().with_file_name("export.jsonl");
+    std::fs::write(&file, export(&server)).expect("a file");
+    let offline = verify(&file, &[]);
+    assert_eq!(offline.code, Some(0), "{offline:?}");
+    assert!(offline.stdout.contains("from event 130 on; older ones were removed"), "{offline:?}");
+    let offline = verify(&file, &["--head", &format!("5:{}", heads[4].hash)]);
+    assert_eq!(offline.code, Some(1), "{offline:?}");
+    assert!(offline.stdout.contains("older than what is kept"), "{offline:?}");
+    server.stop();
+
+    let verified = admin(&["verify"], &home.path());
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    let (backup, restored) = (home.path().with_file_name("backup"), home.path().with_file_name("restored"));
+    admin(&["backup", "--json", "--to", text(&backup)], &home.path()).json();
+    std::fs::create_dir(&restored).expect("a directory");
+    std::fs::copy(home.path().join("root.key"), restored.join("root.key")).expect("the key");
+    let told = admin(&["restore", "--json", "--from", text(&backup)], &restored).json();
+    assert_eq!(told["verified"]["problemCount"], 0, "{told}");
+}
+
+#[test]
+fn a_history_that_was_cut_moves_to_postgresql() {
+    let Some(postgres) = Scratch::new() else {
+        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        return;
+    };
+    let (home, _) = with_an_old_history();
+    let server = serve(&home);
+    until(PATIENCE, "events that are gone", || {
+        let listed = server.api.get(&format!("{ORGANIZATION}/events?kind=events_removed")).json();
+        (listed["data"] != json!([])).then_some(())
+    });
+    server.stop();
+    let from = format!("sqlite:{}", text(&home.path()));
+    let told = run(&["admin", "copy", "--json", "--from", &from, "--to", &postgres.url()]).json();
+    assert_eq!(told["eventsVerified"], told["tables"]["events"], "{told}");
+    let verified = admin(&["verify", "--database", &postgres.url()], &home.path());
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+}

@@ -1,0 +1,319 @@
+//! Old events go, from the oldest on. What is left is a chain that says where it begins, and a cut nobody announced is found.
+
+use berth_core::event::{Event, EventKind, NewEvent, Subject};
+use berth_core::id::WebhookId;
+use berth_core::name::Slug;
+use berth_core::time::Timestamp;
+use berth_core::webhook::{Format, Kinds, State, Webhook};
+use berth_store::chain::{self, Head, Reason, StoredCheck, Verdict, export};
+use berth_store::query::From;
+use berth_store::query::events::{self, Filter};
+use berth_store::records::event_retention::{announce, due, remove};
+use berth_store::records::webhook;
+use berth_store::{StoreError, Tx};
+use rusqlite::{Connection, params};
+
+use super::Ground;
+
+/// More than go in one transaction. With the first event of the organization they are numbered from 2 on.
+const OLD: i64 = 700;
+const YOUNG: i64 = 300;
+/// The last that is old.
+const THROUGH: i64 = OLD + 1;
+const DAYS: i64 = 30;
+
+fn record(ground: &Ground, count: i64) {
+    let work = move |tx: &mut Tx<'_>| {
+        for number in 0..count {
+            let subject = Subject::new("pipeline", format!("p{}", number % 2), None);
+            tx.record(NewEvent::new(EventKind::PipelineUpdated, subject))?;
+        }
+        Ok(())
+    };
+    ground.transact(work).unwrap();
+}
+
+/// Now; whatever is recorded from here on is younger.
+fn now(ground: &Ground) -> Timestamp {
+    let look = || ground.transact(|tx| Ok(tx.now().whole_millis())).unwrap();
+    let now = look();
+    while look() == now {}
+    now
+}
+
+/// [`OLD`] events before the time that is told, and [`YOUNG`] ones after it.
+fn fill(ground: &Ground) -> Timestamp {
+    record(ground, OLD);
+    let between = now(ground);
+    record(ground, YOUNG);
+    between
+}
+
+fn due_now(ground: &Ground, before: Timestamp) -> Option<i64> {
+    ground.transact(move |tx| due(tx, before, before)).unwrap()
+}
+
+/// A whole pass: how many went with each batch.
+fn pass(ground: &Ground, through: i64) -> Result<Vec<usize>, StoreError> {
+    let (announced, first) = ground.transact(move |tx| {
+        let announced = announce(tx, through, DAYS)?;
+        Ok((announced, remove(tx, announced)?))
+    })?;
+    let mut removed = vec![first];
+    while removed.last() != Some(&0) {
+        removed.push(ground.transact(move |tx| remove(tx, announced))?);
+    }
+    Ok(removed)
+}
+
+fn check(ground: &Ground, kept: Option<Head>) -> Verdict {
+    let whole = ground.transact(move |tx| {
+        let mut check = StoredCheck::begin(tx, kept)?;
+        while check.page(tx)? {}
+        Ok(check.finish())
+    });
+    whole.unwrap()
+}
+
+fn found(ground: &Ground, kept: Option<Head>) -> (i64, Reason) {
+    let problem = check(ground, kept).problem.expect("a problem");
+    (problem.sequence, problem.reason)
+}
+
+fn all(ground: &Ground) -> Vec<Event> {
+    ground.transact(|tx| events::after(tx, 0, i64::MAX, i64::MAX)).unwrap()
+}
+
+fn head_of(event: &Event) -> Head {
+    Head { sequence: event.sequence, hash: event.hash.clone() }
+}
+
+/// What a list shows: the numbers on a page, the total.
+fn list(ground: &Ground, filter: Filter, offset: i64, limit: i64) -> (Vec<i64>, Option<i64>) {
+    let listed = ground.transact(move |tx| events::list(tx, &filter, &From::Offset(offset), limit, true));
+    let page = listed.unwrap();
+    (page.items.iter().map(|event| event.sequence).collect(), page.total)
+}
+
+#[test]
+fn what_is_left_is_a_chain_from_its_start_and_lists_know_how_long_it_is() {
+    let ground = Ground::new();
+    let between = fill(&ground);
+    let before = all(&ground);
+    let long_ago = Timestamp::from_micros(between.as_micros() - 1_000_000_000);
+    let overdue = ground.transact(move |tx| due(tx, between, long_ago)).unwrap();
+    assert_eq!(overdue, None, "the oldest is not overdue");
+    assert_eq!(due_now(&ground, between), Some(THROUGH));
+    assert_eq!(pass(&ground, THROUGH).unwrap(), [500, 201, 0]);
+    assert_eq!(due_now(&ground, between), None, "the rest is young");
+
+    let last = i64::try_from(before.len()).unwrap() + 1;
+    let after = all(&ground);
+    assert_eq!(after[..after.len() - 1], before[OLD as usize + 1..]);
+    let told = after.last().unwrap();
+    let facts = (told.kind.as_str(), &told.data["from"], &told.data["through"], &told.data["days"]);
+    assert_eq!(facts, ("events_removed", &1.into(), &THROUGH.into(), &DAYS.into()));
+    let end = &before[OLD as usize];
+    assert_eq!(told.data["hash"], end.hash);
+
+    let whole = check(&ground, Some(head_of(told)));
+    let (first, checked) = (THROUGH + 1, last - THROUGH);
+    assert_eq!(whole, Verdict { checked, first, head: head_of(told), head_is_too_old: false, problem: None });
+    assert!(!check(&ground, Some(head_of(end))).head_is_too_old);
+    assert_eq!(check(&ground, Some(head_of(end))).problem, None);
+    let other = Head { hash: told.hash.clone(), ..head_of(end) };
+    assert_eq!(found(&ground, Some(other)), (THROUGH, Reason::HeadDiffers));
+    let older = check(&ground, Some(head_of(&before[4])));
+    assert_eq!((older.head_is_too_old, older.problem), (true, None));
+
+    assert_eq!(list(&ground, Filter::default(), 0, 2), (vec![last, last - 1], Some(checked)));
+    assert_eq!(list(&ground, Filter::default(), checked - 1, 9), (vec![first], Some(checked)));
+    assert_eq!(list(&ground, Filter::default(), checked, 9).0, [0; 0]);
+    let about = Filter { pipeline: Some("p0".into()), ..Filter::default() };
+    assert_eq!(list(&ground, about.clone(), YOUNG / 2 - 1, 9).0, [first]);
+    assert_eq!(list(&ground, about, YOUNG / 2, 9).0, [0; 0]);
+
+    // It goes on as before, also after a new start; and the event that told of the first cut may go with the second.
+    let ground = ground.reopened();
+    record(&ground, YOUNG);
+    assert_eq!(check(&ground, Some(head_of(told))).problem, None);
+    let through = due_now(&ground, now(&ground)).unwrap();
+    assert!(through > told.sequence);
+    pass(&ground, through).unwrap();
+    let again = check(&ground, None);
+    assert_eq!((again.first, again.problem), (through + 1, None));
+}
+
+#[test]
+fn what_a_webhook_has_not_read_stays() {
+    let ground = Ground::new();
+    let made = ground.transact(|tx| {
+        let made = Webhook {
+            id: WebhookId::from_parts(tx.now(), tx.entropy()?),
+            name: Slug::parse("ops").unwrap(),
+            url: "https://hooks.acme.test/".into(),
+            kinds: Kinds::parse(&["*".to_owned()]).unwrap(),
+            format: Format::Standard,
+            state: State::Active,
+            version: 1,
+            created_at: tx.now(),
+            updated_at: tx.now(),
+        };
+        webhook::put(tx, &made)?;
+        webhook::begin(tx, made.id)?;
+        tx.record(NewEvent::new(EventKind::WebhookCreated, Subject::new("webhook", made.id, None)))?;
+        Ok(made)
+    });
+    let made = made.unwrap();
+    let between = fill(&ground);
+    assert_eq!(due_now(&ground, between), Some(1), "it has read nothing after that");
+    let id = made.id;
+    assert!(ground.transact(move |tx| webhook::move_cursor(tx, id, 1, 40, 0)).unwrap());
+    assert_eq!(due_now(&ground, between), Some(40));
+    pass(&ground, 40).unwrap();
+    assert_eq!(due_now(&ground, between), None);
+    assert_eq!(all(&ground)[0].sequence, 41);
+    let off = Webhook { state: State::Inactive { since: between, why: None }, version: 2, ..made };
+    let switched = ground.transact(move |tx| {
+        webhook::put(tx, &off)?;
+        tx.record(NewEvent::new(EventKind::WebhookUpdated, Subject::new("webhook", off.id, None)))
+    });
+    switched.unwrap();
+    assert_eq!(due_now(&ground, between), Some(THROUGH + 1), "one that is switched off reads no more");
+}
+
+#[test]
+fn the_newest_event_and_those_that_are_not_in_the_index_stay() {
+    let ground = Ground::new();
+    record(&ground, 100);
+    assert_eq!(due_now(&ground, now(&ground)), None, "so few are not in the index yet");
+    record(&ground, 100);
+    assert_eq!(due_now(&ground, now(&ground)), Some(200), "all are in the index, and one has to stay");
+    record(&ground, 100);
+    assert_eq!(due_now(&ground, now(&ground)), Some(201), "the last hundred are not");
+}
+
+#[test]
+fn a_check_that_is_under_way_while_events_go_finds_nothing_wrong() {
+    let ground = Ground::new();
+    let between = fill(&ground);
+    let mut check = ground.transact(|tx| StoredCheck::begin(tx, None)).unwrap();
+    pass(&ground, due_now(&ground, between).unwrap()).unwrap();
+    let verdict = ground.transact(move |tx| {
+        while check.page(tx)? {}
+        Ok(check.finish())
+    });
+    let verdict = verdict.unwrap();
+    assert_eq!((verdict.first, verdict.problem), (THROUGH + 1, None));
+}
+
+/// A history that was cut once, and its file.
+fn cut() -> (Ground, Connection) {
+    let ground = Ground::in_a_file();
+    fill(&ground);
+    pass(&ground, THROUGH).unwrap();
+    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
+    (ground, db)
+}
+
+#[test]
+fn whatever_is_done_to_a_cut_history_is_found() {
+    let first = THROUGH + 1;
+    let next_hash = "(SELECT hash FROM events WHERE sequence = kept_after + 1)";
+    let moved = format!("UPDATE event_heads SET kept_hash = {next_hash}, kept_after = kept_after + 1");
+    let cases = [
+        ("UPDATE events SET kind = kind || 'x' WHERE sequence = 800", 800, Reason::Edited),
+        ("DELETE FROM events WHERE sequence = 800", 800, Reason::Missing),
+        ("DELETE FROM events WHERE sequence = 702", first, Reason::Missing),
+        ("UPDATE event_heads SET kept_hash = replace(kept_hash, 'sha256:', 'sha256:x')", first, Reason::Unexpected),
+        ("UPDATE event_heads SET kept_hash = hash", first, Reason::Unexpected),
+        ("UPDATE event_heads SET kept_after = kept_after - 1", THROUGH, Reason::Missing),
+        ("UPDATE event_heads SET kept_after = 0", 1, Reason::Missing),
+        ("UPDATE event_heads SET kept_after = kept_after + 1", first + 1, Reason::Unexpected),
+        ("UPDATE event_heads SET kept_hash = x'00'", 1, Reason::Missing),
+        // Somebody cuts off one more and says it was always so.
+        (&format!("{moved}; DELETE FROM events WHERE sequence = 702"), first, Reason::Missing),
+        // Something stands in the place of what was removed.
+        (
+            "INSERT INTO events SELECT org_id, 3, id || 'x', kind, occurred_at, actor, request_id, subjects, data,
+             previous_hash, hash FROM events WHERE sequence = 800",
+            first,
+            Reason::Edited,
+        ),
+    ];
+    for (edit, place, reason) in cases {
+        let (ground, db) = cut();
+        assert_eq!(check(&ground, None).problem, None);
+        db.execute_batch(edit).unwrap();
+        assert_eq!(found(&ground, None), (place, reason), "{edit}");
+    }
+}
+
+#[test]
+fn what_went_is_not_in_the_index_any_more_and_what_stays_is() {
+    let (_ground, db) = cut();
+    let count = |what: &str| -> i64 {
+        let text = format!("SELECT COUNT(*) FROM event_index WHERE sequence {what} {THROUGH}");
+        db.query_row(&text, [], |row| row.get(0)).unwrap()
+    };
+    // Each is found by its kind and its pipeline.
+    assert_eq!((count("<="), count(">")), (0, 2 * YOUNG));
+}
+
+#[test]
+fn a_history_that_was_touched_keeps_its_events() {
+    let ground = Ground::in_a_file();
+    let between = fill(&ground);
+    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
+    let touched = "UPDATE events SET kind = 'pipeline_deleted' WHERE org_id = ?1 AND sequence = 300";
+    db.execute(touched, params![ground.org.to_string()]).unwrap();
+    let through = due_now(&ground, between).unwrap();
+    let refused = pass(&ground, through).unwrap_err().to_string();
+    assert!(refused.contains("wrong at event 300"), "{refused}");
+    let left = all(&ground);
+    assert_eq!(
+        i64::try_from(left.len()).unwrap(),
+        1 + OLD + YOUNG,
+        "nor is there an event that says otherwise"
+    );
+    assert_eq!(found(&ground, None), (300, Reason::Edited));
+}
+
+/// As it is exported.
+fn exported(ground: &Ground) -> Vec<String> {
+    let (start, head) = ground.transact(|tx| Ok((events::kept_after(tx)?, events::head(tx)?))).unwrap();
+    let mut lines = vec![export::start_line(ground.org, &start).unwrap().expect("a start")];
+    lines.extend(all(ground).iter().map(|event| chain::line(event).unwrap()));
+    lines.push(export::head_line(ground.org, &head).unwrap());
+    lines
+}
+
+fn check_lines(lines: &[String]) -> Verdict {
+    export::verify(lines.join("\n").as_bytes(), None).unwrap().verdict
+}
+
+#[test]
+fn an_export_says_where_it_begins_and_any_other_beginning_is_found() {
+    let (ground, _db) = cut();
+    let lines = exported(&ground);
+    let whole = check_lines(&lines);
+    assert_eq!((whole.first, whole.checked, whole.problem), (THROUGH + 1, YOUNG + 1, None));
+    let old = Some(Head { sequence: 3, ..Head::start() });
+    let older = export::verify(lines.join("\n").as_bytes(), old).unwrap().verdict;
+    assert_eq!((older.head_is_too_old, older.problem), (true, None));
+
+    let problem = |lines: &[String]| check_lines(lines).problem.map(|it| (it.sequence, it.reason));
+    assert_eq!(problem(&lines[1..]), Some((1, Reason::Missing)), "without its start");
+    let second = head_of(&all(&ground)[0]);
+    let shorter = [vec![export::start_line(ground.org, &second).unwrap().unwrap()], lines[2..].to_vec()];
+    assert_eq!(problem(&shorter.concat()), Some((THROUGH + 1, Reason::Missing)), "with a start of its own");
+    let twice = [&lines[..1], &lines].concat();
+    assert_eq!(problem(&twice), Some((THROUGH + 1, Reason::Unexpected)));
+
+    for place in 0..lines[0].len() {
+        let mut bytes = lines.join("\n").into_bytes();
+        bytes[place] ^= 1;
+        let checked = export::verify(bytes.as_slice(), None);
+        assert!(checked.map_or(true, |it| it.verdict.problem.is_some()), "byte {place} of the start");
+    }
+}
