@@ -26,8 +26,8 @@ const INDEXED: i64 = 129;
 fn grow_old(home: &Home) -> Vec<Head> {
     let path = home.path().join("berth.db");
     let store = Store::open_sqlite(&path).expect("the database");
-    let read = |db: &mut berth_store::Reader<'_>| Ok::<_, StoreError>(everywhere::organizations(db, None)?);
-    let (org, _) = store.read_blocking(None, read).expect("organizations").remove(0);
+    let read = |db: &mut berth_store::Reader<'_>| everywhere::organizations(db, None);
+    let (org, _) = store.read_blocking::<_, StoreError>(None, read).expect("organizations").remove(0);
     let all = |db: &mut berth_store::Reader<'_>| events::after(db, 0, i64::MAX, i64::MAX);
     let mut history = store.read_blocking::<_, StoreError>(Some(org), all).expect("events");
     drop(store);
