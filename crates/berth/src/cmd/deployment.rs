@@ -1,14 +1,14 @@
 //! `berth deploy`, `berth status` and `berth deployment`: deployments through the stages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 
 use berth_api::deployment::{BypassNew, Deployment, New, Resolve, Retry, RollbackNew};
-use berth_api::pipeline::{Because, Pipeline};
+use berth_api::pipeline::Because;
 
 use super::commit::commit_id;
 use super::watch;
-use crate::client::{Client, Failure, RECORDS_MAX, Remote, Reply, escaped};
+use crate::client::{Client, Failure, Remote, Reply, escaped};
 use crate::output::words::{ago, between};
 use crate::output::{Output, harmless, or_dash, word};
 
@@ -218,10 +218,10 @@ fn failed_stage(client: &Client, id: &str) -> anyhow::Result<String> {
     Ok(failed.ok_or_else(|| Failure::Unclear("no stage of it failed: name one with --stage".into()))?.name)
 }
 
-/// Of all pipelines, by their ids.
-fn slugs(client: &Client) -> anyhow::Result<BTreeMap<String, String>> {
-    let found = client.list::<Pipeline>("/pipelines", RECORDS_MAX)?.data;
-    Ok(found.into_iter().map(|it| (it.id, it.slug)).collect())
+/// Of the pipelines of these, by their ids. One that was deleted has none.
+fn slugs(client: &Client, of: &[Deployment]) -> BTreeMap<String, String> {
+    let ids: BTreeSet<&str> = of.iter().map(|it| it.pipeline_id.as_str()).collect();
+    ids.into_iter().filter_map(|id| Some((id.to_owned(), watch::slug(client, id)?))).collect()
 }
 
 fn list(
@@ -234,7 +234,7 @@ fn list(
     let of = pipeline.map_or_else(String::new, |it| format!("/pipelines/{}", escaped(it)));
     let filter = status.map_or_else(String::new, |it| format!("?status={}", escaped(it)));
     let found = client.list::<Deployment>(&format!("{of}/deployments{filter}"), count)?;
-    let slugs = if out.json { BTreeMap::new() } else { slugs(client)? };
+    let slugs = if out.json { BTreeMap::new() } else { slugs(client, &found.data) };
     let row = |it: &Deployment| {
         vec![
             watch::numbered(slugs.get(&it.pipeline_id).map(String::as_str), it),

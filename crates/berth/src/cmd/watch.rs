@@ -83,9 +83,13 @@ pub(crate) fn numbered(slug: Option<&str>, it: &Deployment) -> String {
 }
 
 fn name(client: &Client, it: &Deployment) -> String {
-    // One that was deleted is not there to be asked for its name.
-    let found = client.get::<Pipeline>(&format!("/pipelines/{}", escaped(&it.pipeline_id))).ok();
-    numbered(found.as_ref().map(|found| found.data.slug.as_str()), it)
+    numbered(slug(client, &it.pipeline_id).as_deref(), it)
+}
+
+/// One that was deleted is not there to be asked for its name.
+pub(crate) fn slug(client: &Client, pipeline: &str) -> Option<String> {
+    let found = client.get::<Pipeline>(&format!("/pipelines/{}", escaped(pipeline))).ok();
+    found.map(|found| found.data.slug)
 }
 
 fn title(name: &str, it: &Deployment) -> String {

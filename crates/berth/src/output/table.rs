@@ -9,8 +9,6 @@ use super::{coloured, styled};
 const GAP: usize = 2;
 /// What is shortened keeps so many characters.
 const COLUMN_MIN: usize = 10;
-/// The first column says which row it is.
-const FIRST_COLUMN_MIN: usize = 20;
 /// Commands take these as they are.
 const WHOLE: &[&str] = &["id", "ticket", "approval"];
 
@@ -53,21 +51,19 @@ struct Column<'a> {
     heading: &'a str,
     /// Its place in a row.
     place: usize,
+    longest: usize,
     width: usize,
     is_empty: bool,
 }
 
 impl Column<'_> {
+    /// The first one says which row it is.
     fn is_whole(&self) -> bool {
-        WHOLE.contains(&self.heading)
+        self.place == 0 || WHOLE.contains(&self.heading)
     }
 
     fn width_min(&self) -> usize {
-        match self.place {
-            _ if self.is_whole() => self.width,
-            0 => FIRST_COLUMN_MIN.min(self.width),
-            _ => COLUMN_MIN.max(self.heading.len()).min(self.width),
-        }
+        if self.is_whole() { self.width } else { COLUMN_MIN.max(self.heading.len()).min(self.width) }
     }
 }
 
@@ -77,7 +73,8 @@ impl<'a> Columns<'a> {
             let cells = || rows.iter().filter_map(|row| row.get(place));
             let longest = cells().map(|cell| cell.chars().count()).max().unwrap_or_default();
             let is_empty = cells().all(|cell| cell == "-");
-            Column { heading, place, width: longest.max(heading.chars().count()), is_empty }
+            let longest = longest.max(heading.chars().count());
+            Column { heading, place, longest, width: longest, is_empty }
         };
         Self(heading.iter().enumerate().map(column).collect())
     }
@@ -93,7 +90,7 @@ impl<'a> Columns<'a> {
         }
         loop {
             self.shorten(width);
-            let last = self.0.iter().rposition(|column| column.place > 0 && !column.is_whole());
+            let last = self.0.iter().rposition(|column| !column.is_whole());
             match last.filter(|_| self.width() > width) {
                 Some(last) => drop(self.0.remove(last)),
                 None => return self,
@@ -102,6 +99,7 @@ impl<'a> Columns<'a> {
     }
 
     fn shorten(&mut self, width: usize) {
+        self.0.iter_mut().for_each(|column| column.width = column.longest);
         while self.width() > width {
             let longest = self.0.iter_mut().filter(|column| column.width > column.width_min());
             let Some(longest) = longest.max_by_key(|column| column.width) else { return };
@@ -142,9 +140,16 @@ mod tests {
                 "4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a",
                 "-",
                 "12 min ago",
-                "dep_01k9x8s6q0e3",
+                "dep_01k9x8s6q0e3v7m2c4w5t8y6zb",
             ]),
-            row(["shop/qa-1 #2", "queued", "feature/dark", "-", "just now", "dep_01k9x8s6q0e4"]),
+            row([
+                "shop/qa-1 #2",
+                "queued",
+                "feature/dark",
+                "-",
+                "just now",
+                "dep_01k9x8s6q0e4v7m2c4w5t8y6zb",
+            ]),
         ];
         let text = drawn(&["deployment", "status", "commit", "why", "asked", "id"], &rows, width);
         let text = anstream::adapter::strip_str(&text).to_string();

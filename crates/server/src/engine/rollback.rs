@@ -12,7 +12,7 @@ use berth_core::run::begin::{Begin, Built, begin};
 use berth_core::run::{Gate, Plan, PlannedStage, Run, StageKind, StageStatus, secrets_used};
 use berth_core::stage::{self, PAST_MAX, Pause, StageEnd};
 use berth_store::query::approvals;
-use berth_store::records::{pipeline, plan, rollout as rollouts, run, secret, stage as stages};
+use berth_store::records::{pipeline, plan, retention, rollout as rollouts, run, secret, stage as stages};
 use berth_store::{Read, Tx};
 
 use super::stages::enter_whole;
@@ -63,6 +63,7 @@ impl WayBack {
         let planned = plan.stages.iter().find(|it| it.kind == StageKind::Stage && it.name == asked.stage);
         let planned = planned.ok_or_else(|| AppError::bug(format!("{id} has no plan for its stage")))?;
         check_secrets(db, &to, planned)?;
+        check_artifacts(db, &to, origin(db, asked.pipeline, &asked.stage, id)?)?;
         let gates = gates_left(db, &asked, id, planned)?;
         // Nobody was asked about one that passed every gate.
         let is_approved = |step: &StepId| to.bypass.is_none() && run.has_done(&asked.stage, step);
@@ -126,6 +127,18 @@ fn check_secrets(db: &mut impl Read, to: &Rollout, planned: &PlannedStage) -> Re
             );
             return Err(Refusal::InvalidState(text).into());
         }
+    }
+    Ok(())
+}
+
+/// What it would bring back was built long ago, and may be gone.
+fn check_artifacts(db: &mut impl Read, to: &Rollout, origin: DeploymentId) -> Result<(), AppError> {
+    if retention::has_given_up(db, to.id)? || retention::has_given_up(db, origin)? {
+        let text = format!(
+            "the artifacts of #{} were removed because they were old; deploy {} again instead",
+            to.number, to.commit
+        );
+        return Err(Refusal::InvalidState(text).into());
     }
     Ok(())
 }

@@ -21,10 +21,11 @@ statements! {
     Org Read LOGGED = "SELECT deployment_id, step_id, number FROM attempts
         WHERE org_id = $1 AND (deployment_id, step_id, number) > ($2, $3, $4) AND ended_at IS NOT NULL AND log_bytes > 0
         ORDER BY deployment_id, step_id, number LIMIT $5";
+    // What was given up stays so, also when a later stage is tried again.
     Org Read LEFT_BEHIND = "SELECT s.deployment_id, s.stage, s.position, s.artifacts FROM step_runs s
         JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
         WHERE s.org_id = $1 AND (s.deployment_id, s.stage, s.position) > ($2, $3, $4) AND s.artifacts IS NOT NULL
-          AND (d.finished_at IS NULL OR d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at)
+          AND (d.artifacts_removed_at IS NULL OR s.finished_at IS NULL OR d.artifacts_removed_at < s.finished_at)
         ORDER BY s.deployment_id, s.stage, s.position LIMIT $5";
     Org Read BUILT = "SELECT registry_id, commit_id, digest FROM registry_versions
         WHERE org_id = $1 AND (registry_id, commit_id) > ($2, $3) ORDER BY registry_id, commit_id LIMIT $4";

@@ -17,18 +17,26 @@ statements! {
     // One that goes on meanwhile, because somebody retried it, is left alone.
     Org Upkeep NOTE_LOGS = "UPDATE deployments SET logs_removed_at = $3
         WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
-    // The last good ones of each stage are what it can go back to. The first condition is that of the index.
+    // The last good ones of each stage, and what they brought back, are what it can go back to; those that were taken back do
+    // not count. Nor does one go that somebody is going back to. The first condition is that of the index.
     Instance Read OLD_ARTIFACTS = "SELECT d.org_id, d.id FROM deployments d
         WHERE d.finished_at IS NOT NULL AND (d.artifacts_removed_at IS NULL OR d.artifacts_removed_at < d.finished_at)
           AND d.finished_at <= $1
           AND NOT EXISTS (SELECT 1 FROM stage_ends e
             JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id AND p.deleted_at IS NULL
-            WHERE e.org_id = d.org_id AND e.pipeline_id = d.pipeline_id AND e.deployment_id = d.id AND e.is_success = 1
+            WHERE e.org_id = d.org_id AND e.pipeline_id = d.pipeline_id AND (e.deployment_id = d.id OR e.origin_id = d.id)
+              AND e.is_success = 1
               AND (SELECT COUNT(*) FROM stage_ends l WHERE l.org_id = e.org_id AND l.pipeline_id = e.pipeline_id
-                AND l.stage = e.stage AND l.ended_at > e.ended_at AND l.is_success = 1) < $3)
+                AND l.stage = e.stage AND l.ended_at > e.ended_at AND l.is_success = 1 AND l.of_id IS NULL
+                AND NOT EXISTS (SELECT 1 FROM stage_ends t WHERE t.org_id = l.org_id AND t.pipeline_id = l.pipeline_id
+                  AND t.stage = l.stage AND t.of_id = l.deployment_id)) < $3)
+          AND NOT EXISTS (SELECT 1 FROM deployments r WHERE r.org_id = d.org_id AND r.pipeline_id = d.pipeline_id
+            AND r.environment_id IS NULL AND r.finished_at IS NULL AND r.cause_kind LIKE '%' || d.id || '%')
         ORDER BY d.finished_at LIMIT $2";
     Org Upkeep NOTE_ARTIFACTS = "UPDATE deployments SET artifacts_removed_at = $3
         WHERE org_id = $1 AND id = $2 AND finished_at IS NOT NULL AND finished_at <= $4";
+    Org Read GIVEN_UP = "SELECT s.id FROM step_runs s JOIN deployments d ON d.org_id = s.org_id AND d.id = s.deployment_id
+        WHERE s.org_id = $1 AND s.deployment_id = $2 AND s.artifacts IS NOT NULL AND s.finished_at <= d.artifacts_removed_at LIMIT 1";
     // The next deployment of the commit builds again.
     Org Upkeep FORGET_BUILDS = "DELETE FROM builds WHERE org_id = $1 AND deployment_id = $2 AND built_at IS NOT NULL";
     // What was given up only lately counts: a backup that is being made may still speak of it.
@@ -76,6 +84,11 @@ pub fn give_up_artifacts(tx: &mut Tx<'_>, id: DeploymentId, before: Timestamp) -
     }
     tx.execute(&FORGET_BUILDS, &[text(id)])?;
     Ok(true)
+}
+
+/// Whether it had artifacts that are no longer kept.
+pub fn has_given_up(db: &mut impl Read, id: DeploymentId) -> Result<bool, StoreError> {
+    Ok(db.row(&GIVEN_UP, &[text(id)])?.is_some())
 }
 
 /// Artifacts that are needed, or were given up after `lately`; a page after this one.

@@ -28,8 +28,10 @@ statements! {
         WHERE org_id = $1 AND id = $2 AND seen_at IS NULL AND token_expires_at > $5";
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
+    // A hello that comes late does not shorten what the same runner was told meanwhile.
     Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6,
-          is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL, lost_ms = $8 WHERE org_id = $1 AND id = $2";
+          is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
+          lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";
     Org Upkeep SEEN = "UPDATE runners SET seen_at = $4, is_draining = $5
         WHERE org_id = $1 AND id = $2 AND boot = $3";
     Org Upkeep LEFT = "UPDATE runners SET seen_at = $4, left_at = $4 WHERE org_id = $1 AND id = $2 AND boot = $3";

@@ -152,9 +152,11 @@ fn on_server(client: &Client, out: &Output, head: Option<&Head>) -> anyhow::Resu
     let it = &checked.data;
     out.told(&checked.raw, || match &it.first_problem {
         None => format!(
-            "valid ({} events)\n{}",
+            "valid ({} events{})\n{}{}",
             it.checked,
-            dim(&format!("head {}:{}", it.head.sequence, it.head.hash))
+            verify::since(it.first_sequence),
+            dim(&format!("head {}:{}", it.head.sequence, it.head.hash)),
+            verify::too_old(it.head_is_too_old, it.first_sequence)
         ),
         Some(problem) => format!(
             "not valid ({} events before this are as they were recorded)\nevent {}: {}",
@@ -163,5 +165,5 @@ fn on_server(client: &Client, out: &Output, head: Option<&Head>) -> anyhow::Resu
             harmless(&problem.detail)
         ),
     })?;
-    Ok(if it.valid { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if it.valid && !it.head_is_too_old { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

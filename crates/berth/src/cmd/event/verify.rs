@@ -40,20 +40,20 @@ fn as_json(checked: &Checked) -> serde_json::Value {
     })
 }
 
+pub(super) fn since(first: i64) -> String {
+    if first > 1 { format!(" from event {first} on; older ones were removed") } else { String::new() }
+}
+
+pub(super) fn too_old(is_too_old: bool, first: i64) -> String {
+    let last = first - 1;
+    let text = "the head you gave is older than what is kept, and could not be compared: give one of event";
+    if is_too_old { format!("\n{text} {last} or later") } else { String::new() }
+}
+
 fn for_people(checked: &Checked, name: &str) -> String {
     let Checked { verdict, line, .. } = checked;
     let (count, head) = (verdict.checked, &verdict.head);
-    let first = verdict.first;
-    let since =
-        if first > 1 { format!(" from event {first} on; older ones were removed") } else { String::new() };
-    let too_old = if verdict.head_is_too_old {
-        format!(
-            "\nthe head you gave is older than what is kept, and could not be compared: give one of event {} or later",
-            first - 1
-        )
-    } else {
-        String::new()
-    };
+    let (since, too_old) = (since(verdict.first), too_old(verdict.head_is_too_old, verdict.first));
     match &verdict.problem {
         None => {
             format!("{name}: valid ({count} events{since})\nhead {}:{}{too_old}", head.sequence, head.hash)

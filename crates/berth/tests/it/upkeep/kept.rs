@@ -131,9 +131,13 @@ fn old_artifacts_go_and_what_is_needed_or_can_be_gone_back_to_stays() {
     assert_eq!(page(&home, &shared), page(&home, &young), "the same content is one file");
     let old = Duration::from_micros(LONG_AGO_US.unsigned_abs());
     for deployment in [&gone, &shared, &first, &second] {
-        let before = "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2";
         let params = rusqlite::params![LONG_AGO_US, deployment["id"].as_str()];
-        assert_eq!(database(&home).execute(before, params).expect("a change"), 1);
+        for before in [
+            "UPDATE deployments SET finished_at = finished_at - ?1 WHERE id = ?2",
+            "UPDATE step_runs SET finished_at = finished_at - ?1 WHERE deployment_id = ?2",
+        ] {
+            assert!(database(&home).execute(before, params).expect("a change") > 0);
+        }
         let file = File::options().write(true).open(page(&home, deployment)).expect("an artifact");
         file.set_modified(SystemTime::now() - old).expect("another time");
     }
@@ -164,5 +168,15 @@ fn old_artifacts_go_and_what_is_needed_or_can_be_gone_back_to_stays() {
     let again = in_session(&server.api, "gone-1");
     assert_eq!(page(&home, &again), gone_page);
     assert!(gone_page.exists());
+    server.stop();
+
+    // Nobody goes back to what is not there any more.
+    let given_up = "UPDATE deployments SET artifacts_removed_at = finished_at WHERE id = ?1";
+    assert_eq!(database(&home).execute(given_up, [first["id"].as_str()]).expect("a change"), 1);
+    let server = serve(&home);
+    let back = format!("{ORGANIZATION}/deployments/{}/stages/staging/rollback", back["id"].as_str().unwrap());
+    let refused = server.api.post(&back, &json!({ "to": first["id"] }));
+    assert_eq!(refused.status, 409, "{}", refused.text());
+    assert!(refused.text().contains("were removed because they were old"), "{}", refused.text());
     server.stop();
 }

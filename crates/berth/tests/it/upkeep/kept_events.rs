@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::{ORGANIZATION, PATIENCE, SHOP, admin, make_shop, text};
 use crate::client::Client;
-use crate::harness::{Home, Server, run, until};
+use crate::harness::{Home, Process, Server, berth, run, until};
 use crate::history::{export, verify};
 
 const DAYS: &str = "2";
@@ -113,6 +113,11 @@ fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
     let offline = verify(&file, &["--head", &format!("5:{}", heads[4].hash)]);
     assert_eq!(offline.code, Some(1), "{offline:?}");
     assert!(offline.stdout.contains("older than what is kept"), "{offline:?}");
+    let mut online = berth(&["event", "verify", "--head", &format!("5:{}", heads[4].hash)]);
+    online.env("BERTH_SERVER", format!("http://{}", server.address)).env("BERTH_TOKEN", &home.token);
+    let online = Process::start(&mut online).wait(PATIENCE);
+    assert_eq!(online.code, Some(1), "{online:?}");
+    assert!(online.stdout.contains("older than what is kept"), "{online:?}");
     server.stop();
 
     let verified = admin(&["verify"], &home.path());
