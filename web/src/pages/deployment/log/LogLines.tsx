@@ -90,7 +90,7 @@ export function LogLines(props: Props) {
     }, LOOK_EVERY_MS);
   }, [book, rows]);
 
-  const flight = useFlight(LINE_PX, ({ startIndex, endIndex }) => {
+  const flight = useFlight(({ startIndex, endIndex }) => {
     seen.current = [startIndex, endIndex];
     look();
   });
