@@ -51,7 +51,13 @@ export function LogLines(props: Props) {
   const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
   const start = useRef(props.start).current;
 
-  useEffect(() => () => clearTimeout(looking.current), []);
+  useEffect(
+    () => () => {
+      clearTimeout(looking.current);
+      looking.current = undefined;
+    },
+    [],
+  );
 
   useEffect(() => {
     if (!isFollowing || rows.count === 0) return;
