@@ -1,4 +1,4 @@
-import { expect, test, vi } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { Outline } from "@/pages/deployment/log/outline";
 import { CHUNK_LINES, CHUNKS_MAX, LogBook, type LogReader } from "./logBook";
 import type { Log, LogEntry, LogSource } from "./logs";
@@ -100,6 +100,55 @@ test("a failure is told, and trying again heals it", async () => {
   isAway = false;
   book.retry();
   await vi.waitFor(() => expect(book.state().lines).toBe(5));
+  expect(book.state().error).toBeNull();
+});
+
+test("a server that fails is asked ever less often, and at once when somebody tries again", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { log, reader } = server(10_000);
+  let isAway = true;
+  const lines = reader.lines;
+  const book = new LogBook(SOURCE, {
+    ...reader,
+    lines: async (...asked) => {
+      const answer = await lines(...asked);
+      if (isAway) throw new Error("away");
+      return answer;
+    },
+  });
+  book.open();
+  await vi.advanceTimersByTimeAsync(0);
+  // As the page does: whatever changes, it looks again.
+  book.watch(() => setTimeout(() => book.want(range(1, 40)), 60));
+  book.want(range(1, 40));
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(log.asked).toBeGreaterThan(5);
+  expect(log.asked).toBeLessThan(12);
+  expect(book.state().error).toBeInstanceOf(Error);
+
+  isAway = false;
+  book.retry();
+  await vi.advanceTimersByTimeAsync(0);
+  expect(book.line(40)?.text).toBe("line 40");
+  expect(book.state().error).toBeNull();
+});
+
+test("lines that could not be had come by themselves when the server is back", async () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const { reader } = server(10_000);
+  const book = new LogBook(SOURCE, {
+    ...reader,
+    lines: vi.fn(reader.lines).mockRejectedValueOnce(new Error("away")),
+  });
+  book.open();
+  await vi.advanceTimersByTimeAsync(0);
+  book.want(range(1, 40));
+  await vi.advanceTimersByTimeAsync(0);
+  expect(book.state().error).toBeInstanceOf(Error);
+  await vi.advanceTimersByTimeAsync(1_000);
+  expect(book.line(40)?.text).toBe("line 40");
   expect(book.state().error).toBeNull();
 });
 

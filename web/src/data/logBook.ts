@@ -11,6 +11,9 @@ const WANTED_MAX = CHUNKS_MAX / 2;
 const ANSWERS_PER_CHUNK_MAX = 40;
 const REFRESH_MS = 150;
 const RECONNECT_MS = 2_000;
+/** After a failure nothing is asked for so long; twice as long after each that follows. */
+const REST_MS_MIN = 250;
+const REST_MS_MAX = 16_000;
 
 export type LogState = {
   /** The first answer is here. */
@@ -52,6 +55,8 @@ export class LogBook {
   #stopFollowing: (() => void) | undefined;
   #refresh: ReturnType<typeof setTimeout> | undefined;
   #isRefreshing = false;
+  #rest: ReturnType<typeof setTimeout> | undefined;
+  #restMs = REST_MS_MIN;
   #isClosed = false;
 
   constructor(
@@ -80,6 +85,7 @@ export class LogBook {
   close() {
     this.#isClosed = true;
     clearTimeout(this.#refresh);
+    this.#endRest();
     this.#stopFollowing?.();
     this.#stopFollowing = undefined;
   }
@@ -106,6 +112,7 @@ export class LogBook {
   }
 
   #fetchWanted() {
+    if (this.#rest !== undefined) return;
     for (const chunk of this.#wanted) {
       if (this.#inFlight.size >= IN_FLIGHT_MAX) return;
       if (!this.#inFlight.has(chunk) && this.#missing(chunk) !== null) this.#fetchChunk(chunk);
@@ -122,14 +129,30 @@ export class LogBook {
         this.#keep(log.entries);
         if (log.entries.length === 0) break;
       }
+      this.#restMs = REST_MS_MIN;
       this.#become({ error: null });
     } catch (error) {
-      this.#wanted = [];
+      this.#takeRest();
       this.#become({ error });
     } finally {
       this.#inFlight.delete(chunk);
       if (!this.#isClosed) this.#fetchWanted();
     }
+  }
+
+  #takeRest() {
+    if (this.#rest !== undefined || this.#isClosed) return;
+    this.#rest = setTimeout(() => {
+      this.#rest = undefined;
+      this.#fetchWanted();
+    }, this.#restMs);
+    this.#restMs = Math.min(2 * this.#restMs, REST_MS_MAX);
+  }
+
+  #endRest() {
+    clearTimeout(this.#rest);
+    this.#rest = undefined;
+    this.#restMs = REST_MS_MIN;
   }
 
   /** The first line of a chunk that is not here, if there is one. */
@@ -180,6 +203,8 @@ export class LogBook {
 
   retry() {
     this.#become({ error: null });
+    this.#endRest();
+    this.#fetchWanted();
     this.#readTail();
   }
 

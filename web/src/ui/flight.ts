@@ -7,30 +7,42 @@ const LANDING_ROWS_MAX = 10;
 
 /**
  * For long lists: what flies past is not drawn, and `look` is not told of it. It hears where the flight ended, and of
- * every move that is slow enough to read.
+ * every move that is slow enough to read. Somebody whose focus is in a row keeps it.
  */
-export function useFlight(rowPx: number, look: (range: ListRange) => void) {
+export function useFlight(look: (range: ListRange) => void) {
   const looks = useRef(look);
   looks.current = look;
   return useMemo(() => {
     let isFlying = false;
     let seen: ListRange = { startIndex: 0, endIndex: 0 };
+    let at = 0;
+    // The list asks ten times a second, and with 0 when it came to rest. Its own speed counts a jump, to a line or to
+    // the end, to the move that comes after it: only where it was asked about last tells how far it moved since.
+    const rowsMoved = (px: number, { startIndex }: ListRange) => {
+      const rows = px === 0 ? 0 : Math.abs(startIndex - at);
+      at = startIndex;
+      return rows;
+    };
     return {
       rangeChanged: (range: ListRange) => {
         seen = range;
         if (!isFlying) looks.current(range);
       },
       scrollSeekConfiguration: {
-        enter: (px: number) => {
-          isFlying = Math.abs(px) > FLIGHT_ROWS_MIN * rowPx;
+        enter: (px: number, range: ListRange) => {
+          isFlying = rowsMoved(px, range) > FLIGHT_ROWS_MIN && !isFocusInRow();
           return isFlying;
         },
-        exit: (px: number) => {
-          isFlying = Math.abs(px) > LANDING_ROWS_MAX * rowPx;
+        exit: (px: number, range: ListRange) => {
+          isFlying = rowsMoved(px, range) > LANDING_ROWS_MAX;
           if (!isFlying) looks.current(seen);
           return !isFlying;
         },
       },
     };
-  }, [rowPx]);
+  }, []);
+}
+
+function isFocusInRow(): boolean {
+  return document.activeElement?.closest("[data-index]") != null;
 }

@@ -9,10 +9,13 @@ function show(notice: NotificationData) {
 /** Where a line in the corner leads. It is drawn outside of the pages, so it is told how to go there. */
 export type Way = { words: string; go: () => void };
 
+let waysTold = 0;
+
 /** It worked: a short line in the corner. With a way it stays until somebody can have pressed it. */
 export function tell(message: string, way?: Way) {
   if (!way) return show({ message, color: "kelp", autoClose: 4000 });
-  const id = message;
+  // The same words may lead elsewhere: an id that is shown already would swallow them.
+  const id = `way-${++waysTold}`;
   const go = () => {
     import("@mantine/notifications").then(({ notifications }) => notifications.hide(id));
     way.go();

@@ -17,7 +17,7 @@ type Props = { org: string; deployment: Deployment };
 
 /** What somebody has to know before they read on. */
 export function Banners({ org, deployment }: Props) {
-  const { bypass, rollback, supersededBy, status, cause, detail, cancelledBy } = deployment;
+  const { bypass, rollback, supersededBy, status, cause, detail, cancelledBy, startedAt } = deployment;
   const to = (deploymentId: string, words: string) => (
     <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId }} inherit underline="always">
       {words}
@@ -76,13 +76,14 @@ export function Banners({ org, deployment }: Props) {
           color="lantern"
           radius="lg"
           icon={<IconBolt />}
-          title={`${overrun.overriddenBy?.name ?? "Somebody"} took ${overrun.envName} over while this ran`}
+          title={`${overrun.overriddenBy?.name ?? "Somebody"} took ${overrun.envName} over while this ${startedAt ? "ran" : "waited"}`}
           data-banner="taken-over"
         >
           <Text size="sm" className="wrap">
-            {overrun.overrideReason && `Why: “${overrun.overrideReason}” `}
-            It was stopped. What its steps still printed after that is kept apart from their logs, and a write
-            that carries its hold no. {overrun.fence} comes too late.
+            {overrun.overrideReason && `Why: “${overrun.overrideReason}”. `}
+            {startedAt
+              ? `It was stopped, and a write that carries its hold no. ${overrun.fence} comes too late.`
+              : "It never began."}
           </Text>
         </Alert>
       )}
@@ -104,7 +105,7 @@ export function Banners({ org, deployment }: Props) {
   );
 }
 
-/** The hold it was stopped with, if somebody took that over in the middle of it. */
+/** The hold it was stopped with, if somebody took that over. */
 function useOverrun(org: string, { pipelineId, envName, sessionId, status, cause }: Deployment) {
   const wasStopped = status === "cancelled" || status === "cancelling";
   const session = useQuery({

@@ -108,14 +108,15 @@ type LeadProps = { org: string; pipelineId: string; name: string | undefined; de
 
 function Lead({ org, pipelineId, name, deployment }: LeadProps) {
   const took = seconds(deployment, useNow());
+  const { commitId, resolvedCommitId } = deployment;
   return (
     <Stack gap={2}>
       <div className="wrap">
-        <Commit id={deployment.commitId} />
-        {deployment.resolvedCommitId && deployment.resolvedCommitId !== deployment.commitId && (
+        <Commit id={commitId} />
+        {resolvedCommitId && !resolvedCommitId.startsWith(commitId.toLowerCase()) && (
           <>
             {" "}
-            at <Commit id={deployment.resolvedCommitId} />
+            at <Commit id={resolvedCommitId} />
           </>
         )}{" "}
         of{" "}

@@ -125,7 +125,7 @@ function Entry({ where, entry }: { where: Where; entry: HistoryEntry }) {
         <span>· hold no. {entry.fence}</span>
       </Group>
       <Stack id={list} gap={4} hidden={!open}>
-        {open && <PastDeployments where={where} sessionId={entry.sessionId} />}
+        {open && <PastDeployments where={where} sessionId={entry.sessionId} count={entry.deploymentCount} />}
       </Stack>
     </Stack>
   );

@@ -49,10 +49,25 @@ export function SessionDeployments({ where, sessionId }: { where: Where; session
   );
 }
 
+type PastProps = { where: Where; sessionId: string; count: number };
+
 /** What became of a hold that is over: its deployments, each with its log a press away. */
-export function PastDeployments({ where, sessionId }: { where: Where; sessionId: string }) {
+export function PastDeployments({ where, sessionId, count }: PastProps) {
   const session = useQuery(sessionQuery(where, sessionId));
-  return <Query of={session}>{found => <Deployments org={where.org} of={found.deployments} />}</Query>;
+  return (
+    <Query of={session}>
+      {({ deployments }) => (
+        <>
+          <Deployments org={where.org} of={deployments} />
+          {count > deployments.length && (
+            <Text size="sm" c="dimmed">
+              The newest {deployments.length}.
+            </Text>
+          )}
+        </>
+      )}
+    </Query>
+  );
 }
 
 function Deployments({ org, of }: { org: string; of: Deployment[] }) {

@@ -29,7 +29,7 @@ export function PipelineList({ org, filter, first, ref }: Props) {
   const last = pages.findLast(page => page.data !== undefined)?.data ?? first;
   const total = first.pagination.total ?? reachOf(last);
 
-  const flight = useFlight(ROW_PX, ({ startIndex, endIndex }) => {
+  const flight = useFlight(({ startIndex, endIndex }) => {
     const from = Math.floor(startIndex / PIPELINES_PAGE);
     const to = Math.floor(endIndex / PIPELINES_PAGE);
     setSeen(was => (was.from === from && was.to === to ? was : { from, to }));

@@ -48,10 +48,19 @@ export function LogLines(props: Props) {
   const [scroller, setScroller] = useState<HTMLElement | null>(null);
   const looking = useRef<ReturnType<typeof setTimeout>>(undefined);
   const seen = useRef<[number, number]>([0, 0]);
+  /** The log may have grown or been folded between a look and the question that follows from it. */
+  const newest = useRef({ book, rows });
+  newest.current = { book, rows };
   const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
   const start = useRef(props.start).current;
 
-  useEffect(() => () => clearTimeout(looking.current), []);
+  useEffect(
+    () => () => {
+      clearTimeout(looking.current);
+      looking.current = undefined;
+    },
+    [],
+  );
 
   useEffect(() => {
     if (!isFollowing || rows.count === 0) return;
@@ -78,6 +87,7 @@ export function LogLines(props: Props) {
   const look = useCallback(() => {
     looking.current ??= setTimeout(() => {
       looking.current = undefined;
+      const { book, rows } = newest.current;
       const [from, to] = seen.current;
       const lines: number[] = [];
       for (
@@ -88,9 +98,9 @@ export function LogLines(props: Props) {
         lines.push(rows.lineAt(row));
       book.want(lines);
     }, LOOK_EVERY_MS);
-  }, [book, rows]);
+  }, []);
 
-  const flight = useFlight(LINE_PX, ({ startIndex, endIndex }) => {
+  const flight = useFlight(({ startIndex, endIndex }) => {
     seen.current = [startIndex, endIndex];
     look();
   });
