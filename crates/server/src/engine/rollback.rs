@@ -63,7 +63,8 @@ impl WayBack {
         let planned = plan.stages.iter().find(|it| it.kind == StageKind::Stage && it.name == asked.stage);
         let planned = planned.ok_or_else(|| AppError::bug(format!("{id} has no plan for its stage")))?;
         check_secrets(db, &to, planned)?;
-        check_artifacts(db, &to, origin(db, asked.pipeline, &asked.stage, id)?)?;
+        let origin = origin(db, asked.pipeline, &asked.stage, id)?;
+        check_artifacts(db, &to, origin)?;
         let gates = gates_left(db, &asked, id, planned)?;
         // Nobody was asked about one that passed every gate.
         let is_approved = |step: &StepId| to.bypass.is_none() && run.has_done(&asked.stage, step);
