@@ -164,30 +164,30 @@ mod tests {
         check(
             None,
             &expect![[r#"
-            DEPLOYMENT    STATUS  COMMIT                                    WHY  ASKED       ID
-            shop #12      failed  4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a  -    12 min ago  dep_01k9x8s6q0e3
-            shop/qa-1 #2  queued  feature/dark                              -    just now    dep_01k9x8s6q0e4"#]],
+                DEPLOYMENT    STATUS  COMMIT                                    WHY  ASKED       ID
+                shop #12      failed  4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a  -    12 min ago  dep_01k9x8s6q0e3v7m2c4w5t8y6zb
+                shop/qa-1 #2  queued  feature/dark                              -    just now    dep_01k9x8s6q0e4v7m2c4w5t8y6zb"#]],
         );
         check(
             Some(80),
             &expect![[r#"
-            DEPLOYMENT    STATUS  COMMIT                        ASKED       ID
-            shop #12      failed  4f2a1c9b0e3d4f2a1c9b0e3d4f2…  12 min ago  dep_01k9x8s6q0e3
-            shop/qa-1 #2  queued  feature/dark                  just now    dep_01k9x8s6q0e4"#]],
+                DEPLOYMENT    STATUS  COMMIT          ASKED       ID
+                shop #12      failed  4f2a1c9b0e3d4…  12 min ago  dep_01k9x8s6q0e3v7m2c4w5t8y6zb
+                shop/qa-1 #2  queued  feature/dark    just now    dep_01k9x8s6q0e4v7m2c4w5t8y6zb"#]],
         );
         check(
             Some(64),
             &expect![[r#"
-            DEPLOYMENT    STATUS  COMMIT        ASKED       ID
-            shop #12      failed  4f2a1c9b0e3…  12 min ago  dep_01k9x8s6q0e3
-            shop/qa-1 #2  queued  feature/dark  just now    dep_01k9x8s6q0e4"#]],
+                DEPLOYMENT    STATUS  COMMIT      ID
+                shop #12      failed  4f2a1c9b0…  dep_01k9x8s6q0e3v7m2c4w5t8y6zb
+                shop/qa-1 #2  queued  feature/d…  dep_01k9x8s6q0e4v7m2c4w5t8y6zb"#]],
         );
         check(
             Some(50),
             &expect![[r#"
-            DEPLOYMENT    STATUS  COMMIT      ID
-            shop #12      failed  4f2a1c9b0…  dep_01k9x8s6q0e3
-            shop/qa-1 #2  queued  feature/d…  dep_01k9x8s6q0e4"#]],
+                DEPLOYMENT    ID
+                shop #12      dep_01k9x8s6q0e3v7m2c4w5t8y6zb
+                shop/qa-1 #2  dep_01k9x8s6q0e4v7m2c4w5t8y6zb"#]],
         );
     }
 }
