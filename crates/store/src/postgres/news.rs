@@ -29,6 +29,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const RECONNECT_PAUSE: Duration = Duration::from_secs(1);
 /// Nudges that wait to be sent; one more is left out.
 const NUDGES_MAX: usize = 1_024;
+/// Between two nudges: what is committed meanwhile goes out with the next one. Each is a transaction, and whoever commits
+/// without a pause would have as many of them.
+const NUDGE_PAUSE: Duration = Duration::from_millis(5);
 /// Events of an organization told in one go.
 const TOLD_MAX: i64 = 512;
 
@@ -93,6 +96,7 @@ fn send(address: &Address, us: &str, queue: &Receiver<OrgId>) {
             tracing::debug!(%error, "a nudge was not sent");
             client = None;
         }
+        std::thread::sleep(NUDGE_PAUSE);
     }
 }
 

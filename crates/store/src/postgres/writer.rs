@@ -279,15 +279,18 @@ fn run_all(
     let mut done = Vec::with_capacity(jobs.len());
     let mut outcome = Ok(());
     // One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
-    let is_alone = jobs.len() == 1;
+    let mut savepoint = if jobs.len() == 1 { Savepoint::Needless } else { Savepoint::None };
     for job in jobs {
         if let Err(error) = &outcome {
             let error: &StoreError = error;
             (job(Err(error.clone())).answer)(None);
             continue;
         }
-        match run_one(conn, job, now(), is_alone, told) {
-            Ok(ran) => done.push(ran),
+        match run_one(conn, job, now(), savepoint, told) {
+            Ok(ran) => {
+                savepoint = savepoint.after(ran.is_kept);
+                done.push(ran);
+            }
             Err(error) => outcome = Err(error),
         }
     }
@@ -303,16 +306,50 @@ struct Done {
     failure: Option<StoreError>,
 }
 
+/// Where a job begins, so that it alone can be undone. Each statement about it is a way to the database and back: it is let
+/// go of together with the next one, and the last by the commit.
+#[derive(Clone, Copy)]
+enum Savepoint {
+    Needless,
+    None,
+    OfKept,
+    OfUndone,
+}
+
+impl Savepoint {
+    fn begin(self, conn: &mut PgConn) -> Result<(), StoreError> {
+        match self {
+            Savepoint::Needless | Savepoint::OfUndone => Ok(()),
+            Savepoint::None => conn.batch("SAVEPOINT job"),
+            Savepoint::OfKept => conn.batch("RELEASE job; SAVEPOINT job"),
+        }
+    }
+
+    fn undo(self, conn: &mut PgConn) -> Result<(), StoreError> {
+        match self {
+            Savepoint::Needless => Ok(()),
+            Savepoint::None | Savepoint::OfKept | Savepoint::OfUndone => conn.batch("ROLLBACK TO job"),
+        }
+    }
+
+    const fn after(self, is_kept: bool) -> Self {
+        match (self, is_kept) {
+            (Savepoint::Needless, _) => Savepoint::Needless,
+            (_, true) => Savepoint::OfKept,
+            (_, false) => Savepoint::OfUndone,
+        }
+    }
+}
+
 fn run_one(
     conn: &mut PgConn,
     job: Job,
     now: Timestamp,
-    is_alone: bool,
+    savepoint: Savepoint,
     told: &mut Vec<OrgId>,
 ) -> Result<Done, StoreError> {
     conn.heads.begin_job();
-    let begun = if is_alone { Ok(()) } else { conn.batch("SAVEPOINT job") };
-    if let Err(error) = begun {
+    if let Err(error) = savepoint.begin(conn) {
         (job(Err(error.clone())).answer)(None);
         return Err(error);
     }
@@ -320,16 +357,10 @@ fn run_one(
     let failed = conn.failed.take();
     if ran.keep && failed.is_none() {
         told.extend(ran.events.iter().map(|event| event.org));
-        return match if is_alone { Ok(()) } else { conn.batch("RELEASE job") } {
-            Ok(()) => Ok(Done { answer: ran.answer, is_kept: true, failure: None }),
-            Err(error) => {
-                (ran.answer)(Some(error.clone()));
-                Err(error)
-            }
-        };
+        return Ok(Done { answer: ran.answer, is_kept: true, failure: None });
     }
     conn.heads.undo_job();
-    let undone = if is_alone { Ok(()) } else { conn.batch("ROLLBACK TO job; RELEASE job") };
+    let undone = savepoint.undo(conn);
     conn.failed = None;
     // A job that kept going after a failed statement has not been what it thinks.
     let failure = failed.filter(|_| ran.keep);

@@ -15,7 +15,7 @@ use berth_store::idempotency::OnceKey;
 use berth_store::records::{environment, pipeline};
 
 use super::view::tagged;
-use super::{Place, decide, holder, location, shown};
+use super::{Place, holder, location, shown};
 use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled, deployments};
 use crate::error::AppError;
@@ -44,14 +44,13 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let (org, cmd) = (who.org(), command(who, asked));
-        let done = self.rule(who, once, move |tx, _| {
+        self.rule_in(who, once, move |change, tx, _| {
             let lock = declared(place.find_any(tx)?)?;
-            let (after, claimed) = decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
+            let (after, claimed) =
+                change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
             Ok(ruled(claimed, org, &after, tx.now()))
-        });
-        let done = done.await;
-        self.nudge();
-        done
+        })
+        .await
     }
 
     pub async fn force_claim(
@@ -70,14 +69,13 @@ impl App {
             mode: asked.mode,
             expected: asked.expected,
         };
-        let done = self.rule(who, once, move |tx, _| {
+        self.rule_in(who, once, move |change, tx, _| {
             let lock = declared(place.find_any(tx)?)?;
-            let (after, claimed) = decide(tx, &lock, |lock, moment| force::force(lock, &cmd, moment))?;
+            let (after, claimed) =
+                change.decide(tx, &lock, |lock, moment| force::force(lock, &cmd, moment))?;
             Ok(ruled(claimed, org, &after, tx.now()))
-        });
-        let done = done.await;
-        self.nudge();
-        done
+        })
+        .await
     }
 
     /// The first free one with the label, by name; else, if the caller would wait, the shortest line.
@@ -90,7 +88,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let (org, cmd) = (who.org(), command(who, asked));
-        let done = self.rule(who, once, move |tx, _| {
+        self.rule_in(who, once, move |change, tx, _| {
             let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
             let mut locks = environment::of_pipeline(tx, found.id)?;
             locks.retain(|lock| {
@@ -104,7 +102,8 @@ impl App {
             locks.sort_by_key(|lock| lock.tickets.len());
             let eager = Claim { wait_seconds: None, ..cmd.clone() };
             for lock in &locks {
-                let (after, claimed) = decide(tx, lock, |lock, moment| claim::claim(lock, &eager, moment))?;
+                let (after, claimed) =
+                    change.decide(tx, lock, |lock, moment| claim::claim(lock, &eager, moment))?;
                 if let Ok(claimed) = claimed {
                     return Ok(Ruled::Yes(answered(claimed, org, &after, tx.now())));
                 }
@@ -115,12 +114,11 @@ impl App {
             // What time had made due is written by now: look again.
             let shortest = environment::by_id(tx, locks[0].environment.id)?;
             let lock = shortest.ok_or_else(|| AppError::bug("an environment went away"))?;
-            let (after, claimed) = decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
+            let (after, claimed) =
+                change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
             Ok(ruled(claimed, org, &after, tx.now()))
-        });
-        let done = done.await;
-        self.nudge();
-        done
+        })
+        .await
     }
 }
 

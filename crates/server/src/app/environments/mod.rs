@@ -11,15 +11,22 @@ pub use claim::{ClaimAsked, ForceAsked};
 pub use history::NumberedPage;
 pub use session::DeployAsked;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use berth_api::Replay;
+use berth_core::access::Permit;
 use berth_core::decision::{Refusal, Ruling};
 use berth_core::environment::{Holder, Lock, Moment};
 use berth_core::event::ActorKind;
 use berth_core::id::OrgId;
 use berth_core::name::EnvName;
+use berth_store::idempotency::OnceKey;
 use berth_store::records::environment;
 use berth_store::{Read, Tx};
 
-use crate::access::Principal;
+use super::{App, Outcome, Ruled};
+use crate::access::{Authorized, Principal, Standing};
 use crate::error::AppError;
 
 /// An environment as a URL names it.
@@ -59,13 +66,51 @@ fn holder(who: &Principal) -> Holder {
     Holder { kind, id: who.user, name: who.name.to_string() }
 }
 
-/// Decides and writes; hands out the lock as it is then.
-fn decide<A>(
-    tx: &mut Tx<'_>,
-    lock: &Lock,
-    rule: impl FnOnce(&Lock, &Moment) -> Ruling<A>,
-) -> Result<(Lock, Result<A, Refusal>), AppError> {
-    let ruling = rule(lock, &tx.moment()?);
-    let after = lock.after(&ruling);
-    Ok((after, tx.commit(ruling)?))
+/// What a change of an environment was about.
+#[derive(Debug, Clone, Default)]
+struct Change {
+    /// There was a deployment, before it or after it. Most claims and releases start and stop nothing, and the engine need
+    /// not look for them.
+    has_deployment: Arc<AtomicBool>,
+}
+
+impl Change {
+    /// Decides and writes; hands out the lock as it is then.
+    fn decide<A>(
+        &self,
+        tx: &mut Tx<'_>,
+        lock: &Lock,
+        rule: impl FnOnce(&Lock, &Moment) -> Ruling<A>,
+    ) -> Result<(Lock, Result<A, Refusal>), AppError> {
+        let ruling = rule(lock, &tx.moment()?);
+        let after = lock.after(&ruling);
+        if !lock.deployments.is_empty() || !after.deployments.is_empty() {
+            self.has_deployment.store(true, Ordering::Relaxed);
+        }
+        Ok((after, tx.commit(ruling)?))
+    }
+}
+
+impl App {
+    /// As [`App::rule`]; tells the engine if there is something for it.
+    async fn rule_in<P, T>(
+        &self,
+        who: &Authorized<P>,
+        once: Option<OnceKey>,
+        work: impl FnOnce(&Change, &mut Tx<'_>, &Standing) -> Result<Ruled<T>, AppError> + Send + 'static,
+    ) -> Result<Outcome<T>, AppError>
+    where
+        P: Permit,
+        T: Replay + Send + 'static,
+    {
+        let change = Change::default();
+        let within = change.clone();
+        let done = self.rule(who, once, move |tx, standing| work(&within, tx, standing)).await;
+        // One whose outcome is unknown may have been made.
+        let may_stand = matches!(&done, Err(AppError::Store(_)));
+        if may_stand || change.has_deployment.load(Ordering::Relaxed) {
+            self.nudge();
+        }
+        done
+    }
 }

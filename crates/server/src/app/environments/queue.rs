@@ -8,7 +8,7 @@ use berth_store::Read;
 use berth_store::records::ticket;
 
 use super::view::tagged;
-use super::{Place, decide, holder, shown};
+use super::{Place, holder, shown};
 use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled};
 use crate::error::AppError;
@@ -48,12 +48,12 @@ impl App {
         id: String,
     ) -> Result<Outcome<wire::Ticket>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.rule(who, None, move |tx, standing| {
+        self.rule_in(who, None, move |change, tx, standing| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let may_force = standing.role.may(Action::EnvironmentsForceClaim);
-            let (after, left) =
-                decide(tx, &lock, |lock, moment| queue::leave(lock, &found, &by, may_force, moment))?;
+            let (after, left) = change
+                .decide(tx, &lock, |lock, moment| queue::leave(lock, &found, &by, may_force, moment))?;
             Ok(match left {
                 Ok(left) => Ruled::Yes(tagged(Answer::ok(shown::ticket(&left, &after, tx.now())), &after)),
                 Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),

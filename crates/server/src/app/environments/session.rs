@@ -17,7 +17,7 @@ use berth_store::records::{session, user};
 use berth_store::{Read, Tx};
 
 use super::view::tagged;
-use super::{Place, decide, holder, location, shown};
+use super::{Place, holder, location, shown};
 use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled, deployments};
 use crate::error::AppError;
@@ -54,7 +54,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<WireDeployment>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        let done = self.rule(who, once, move |tx, standing| {
+        self.rule_in(who, once, move |change, tx, standing| {
             if asked.override_drain.is_some() && !standing.role.may(Action::DrainOverride) {
                 return Err(AppError::forbidden(Action::DrainOverride));
             }
@@ -64,7 +64,7 @@ impl App {
             let DeployAsked { commit, on_conflict, override_drain } = asked;
             let cmd = Deploy { by, commit, on_conflict, override_drain };
             let (after, deployed) =
-                decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
+                change.decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {
                 Ok(deployment) => {
                     let location = Some(deployments::location(org, deployment.id));
@@ -72,10 +72,8 @@ impl App {
                 }
                 Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
             })
-        });
-        let done = done.await;
-        self.nudge();
-        done
+        })
+        .await
     }
 
     pub async fn extend_session(
@@ -88,12 +86,12 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Session>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        self.rule(who, once, move |tx, _| {
+        self.rule_in(who, once, move |change, tx, _| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let named = Named { session: &found, expected };
-            let (after, extended) =
-                decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
+            let (after, extended) = change
+                .decide(tx, &lock, |lock, moment| extend::extend(lock, &named, &by, ttl_seconds, moment))?;
             match extended {
                 Ok(session) => Ok(Ruled::Yes(full(tx, &session, &after)?)),
                 Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
@@ -110,13 +108,13 @@ impl App {
         expected: Option<Fence>,
     ) -> Result<Outcome<wire::Session>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        let done = self.rule(who, None, move |tx, standing| {
+        self.rule_in(who, None, move |change, tx, standing| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let named = Named { session: &found, expected };
             let cmd = Release { by, may_force: standing.role.may(Action::EnvironmentsForceClaim) };
             let (after, released) =
-                decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
+                change.decide(tx, &lock, |lock, moment| release::release(lock, &named, &cmd, moment))?;
             match released {
                 Ok(done) => {
                     let mut answer = full(tx, &done.session, &after)?;
@@ -125,10 +123,8 @@ impl App {
                 }
                 Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
             }
-        });
-        let done = done.await;
-        self.nudge();
-        done
+        })
+        .await
     }
 
     /// `to`: id or e-mail address of somebody who may claim.
@@ -142,13 +138,13 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Session>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
-        let done = self.rule(who, once, move |tx, _| {
+        self.rule_in(who, once, move |change, tx, _| {
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
             let to = receiver(tx, &to)?;
             let named = Named { session: &found, expected };
-            let (after, opened) =
-                decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
+            let (after, opened) = change
+                .decide(tx, &lock, |lock, moment| hand_over::hand_over(lock, &named, &by, &to, moment))?;
             match opened {
                 Ok(session) => {
                     let mut answer = full(tx, &session, &after)?;
@@ -157,10 +153,8 @@ impl App {
                 }
                 Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
             }
-        });
-        let done = done.await;
-        self.nudge();
-        done
+        })
+        .await
     }
 }
 
