@@ -143,4 +143,18 @@ mod tests {
             assert!(root().join(source).exists(), "{source}");
         }
     }
+
+    /// Its first stage builds the dashboard, and has nothing but what was copied there.
+    #[test]
+    fn the_dockerfile_copies_every_source_of_the_dashboard() {
+        let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
+        let stage = text.split("\nFROM ").nth(1).unwrap();
+        for source in SOURCES {
+            let copied = match source.strip_prefix("web/") {
+                Some(_) => "COPY web ./\n".to_owned(),
+                None => format!("COPY {source} /src/{source}\n"),
+            };
+            assert!(stage.contains(&copied), "no {copied:?}");
+        }
+    }
 }

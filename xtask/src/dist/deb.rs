@@ -41,6 +41,17 @@ if [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then
 fi
 ";
 
+/// What `systemctl enable` left goes with the settings; the data stays.
+const POSTRM: &str = "#!/bin/sh
+set -e
+if [ \"$1\" = purge ]; then
+  rm -f /etc/systemd/system/multi-user.target.wants/berth.service
+fi
+if [ -d /run/systemd/system ]; then
+  systemctl daemon-reload || true
+fi
+";
+
 pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -75,7 +86,7 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     );
     write(&control.join("control"), &text)?;
     write(&control.join("conffiles"), "/etc/berth/berth.toml\n")?;
-    for (name, text) in [("postinst", POSTINST), ("prerm", PRERM)] {
+    for (name, text) in [("postinst", POSTINST), ("prerm", PRERM), ("postrm", POSTRM)] {
         write(&control.join(name), text)?;
         mode(&control.join(name), 0o755)?;
     }
