@@ -11,9 +11,9 @@ use berth_core::id::{EventId, OrgId};
 use crate::chain::{self, Head};
 use crate::error::StoreError;
 use crate::query::events;
-use crate::sql::{Conn, statements};
+use crate::sql::{Conn, Statement, statements};
 use crate::tx::Tx;
-use crate::value::{Value, text, to_json};
+use crate::value::{text, to_json};
 
 statements! {
     // A head that was moved by somebody else is a bug, never overwritten.
@@ -26,10 +26,20 @@ statements! {
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
     Instance Upkeep INDEX = "INSERT INTO event_index (org_id, term, sequence) VALUES ($1, $2, $3)
         ON CONFLICT (org_id, term, sequence) DO NOTHING";
+    // As many as INDEXED_AT_ONCE.
+    Instance Upkeep INDEX_MANY = "INSERT INTO event_index (org_id, term, sequence) VALUES
+          ($1, $2, $3), ($1, $4, $5), ($1, $6, $7), ($1, $8, $9),
+          ($1, $10, $11), ($1, $12, $13), ($1, $14, $15), ($1, $16, $17),
+          ($1, $18, $19), ($1, $20, $21), ($1, $22, $23), ($1, $24, $25),
+          ($1, $26, $27), ($1, $28, $29), ($1, $30, $31), ($1, $32, $33)
+        ON CONFLICT (org_id, term, sequence) DO NOTHING";
 }
 
 /// Events that are not in the index yet; whoever looks for some reads these one by one. One more, and all are indexed.
 const TAIL_MAX: usize = 128;
+
+/// Rows of the index in one statement: each is a way to the database and back, and whoever commits next waits for all.
+const INDEXED_AT_ONCE: usize = 16;
 
 /// Organizations whose histories a connection remembers; beyond it all are read again.
 const DOUBTED_MAX: usize = 256;
@@ -135,12 +145,22 @@ fn index(conn: &mut dyn Conn, org: OrgId, tail: Vec<(i64, Vec<String>)>) -> Resu
     let found = tail.into_iter().flat_map(|(at, terms)| terms.into_iter().map(move |term| (term, at)));
     let mut rows: Vec<(String, i64)> = found.collect();
     rows.sort_unstable();
-    let mut params = [text(org), Value::Null, Value::Null];
-    for (term, sequence) in rows {
-        (params[1], params[2]) = (term.into(), sequence.into());
-        conn.execute(&INDEX, &params.each_ref())?;
+    let (many, rest) = rows.as_chunks::<INDEXED_AT_ONCE>();
+    for rows in many {
+        index_rows(conn, org, &INDEX_MANY, rows)?;
     }
-    Ok(())
+    rest.chunks(1).try_for_each(|row| index_rows(conn, org, &INDEX, row))
+}
+
+fn index_rows(
+    conn: &mut dyn Conn,
+    org: OrgId,
+    statement: &Statement,
+    rows: &[(String, i64)],
+) -> Result<(), StoreError> {
+    let mut params = vec![text(org)];
+    params.extend(rows.iter().flat_map(|(term, at)| [term.as_str().into(), (*at).into()]));
+    conn.execute(statement, &params.iter().collect::<Vec<_>>()).map(drop)
 }
 
 /// What an event is found by. The same words are used when it is looked for.

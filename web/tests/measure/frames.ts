@@ -3,12 +3,16 @@ import type { Page } from "@playwright/test";
 
 const FRAMES = 240;
 const FRAMES_WITH_CPU = 60;
+/** The machine's other work makes frames longer, never shorter: of several passes over the same rows the smoothest counts. */
+const PASSES = 3;
 
 /** What scrolls: an element by its label, or the window. */
 export type Scroller = { label: string | null };
 
 export type Scrolled = {
+  /** Of the smoothest pass; of the others the longest frames are in `gapMsMaxOfEach`. */
   gapMsMax: number;
+  gapMsMaxOfEach: number[];
   gapMsP95: number;
   gapMsMedian: number;
   longTasks: number;
@@ -17,8 +21,44 @@ export type Scrolled = {
   cpuMsMedian: number;
 };
 
-export async function scrolled(page: Page, { label }: Scroller, stepPx: number): Promise<Scrolled> {
-  const gaps = await page.evaluate(
+export async function scrolled(page: Page, scroller: Scroller, stepPx: number): Promise<Scrolled> {
+  const passes = [];
+  for (let pass = 0; pass < PASSES; pass++) {
+    await toTop(page, scroller);
+    passes.push(await frames(page, scroller, stepPx));
+  }
+  await toTop(page, scroller);
+  const cpu = await work(page, scroller, stepPx);
+  const of = (values: number[], part: number) => {
+    const sorted = [...values].sort((a, b) => a - b);
+    return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0) * 10) / 10;
+  };
+  passes.sort((a, b) => of(a.took, 1) - of(b.took, 1));
+  const { took, tasks } = passes[0] ?? { took: [], tasks: [] };
+  return {
+    gapMsMax: of(took, 1),
+    gapMsMaxOfEach: passes.map(each => of(each.took, 1)),
+    gapMsP95: of(took, 0.95),
+    gapMsMedian: of(took, 0.5),
+    longTasks: tasks.length,
+    longTaskMsMax: of(tasks, 1),
+    cpuMsMax: of(cpu, 1),
+    cpuMsMedian: of(cpu, 0.5),
+  };
+}
+
+async function toTop(page: Page, { label }: Scroller) {
+  await page.evaluate(async label => {
+    const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
+    (found ?? window).scrollTo(0, 0);
+    // What came with the way back is drawn by then.
+    await new Promise(done => requestIdleCallback(done));
+    await new Promise(done => requestIdleCallback(done));
+  }, label);
+}
+
+async function frames(page: Page, { label }: Scroller, stepPx: number) {
+  return page.evaluate(
     async ({ label, stepPx, count }) => {
       const found = label === null ? null : document.querySelector(`[aria-label="${label}"]`);
       const tasks: number[] = [];
@@ -39,24 +79,10 @@ export async function scrolled(page: Page, { label }: Scroller, stepPx: number):
     },
     { label, stepPx, count: FRAMES },
   );
-  const cpu = await work(page, label, stepPx);
-  const of = (values: number[], part: number) => {
-    const sorted = [...values].sort((a, b) => a - b);
-    return Math.round((sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0) * 10) / 10;
-  };
-  return {
-    gapMsMax: of(gaps.took, 1),
-    gapMsP95: of(gaps.took, 0.95),
-    gapMsMedian: of(gaps.took, 0.5),
-    longTasks: gaps.tasks.length,
-    longTaskMsMax: of(gaps.tasks, 1),
-    cpuMsMax: of(cpu, 1),
-    cpuMsMedian: of(cpu, 0.5),
-  };
 }
 
 /** Frame by frame as CPU time of the page's main thread: what others do on this machine does not count. */
-async function work(page: Page, label: string | null, stepPx: number): Promise<number[]> {
+async function work(page: Page, { label }: Scroller, stepPx: number): Promise<number[]> {
   const tools = await page.context().newCDPSession(page);
   await tools.send("Performance.enable", { timeDomain: "threadTicks" });
   const spent = async () => {
