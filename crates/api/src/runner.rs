@@ -149,6 +149,18 @@ pub struct Assignment {
     /// How long ago it was granted: an answer that got lost is given again, but no time is given again.
     #[serde(default)]
     pub granted_ms_ago: u64,
+    /// For whom an environment is changed; absent for stages, which nobody holds.
+    #[serde(default)]
+    pub holder: Option<HolderFence>,
+}
+
+/// A runner that has executed work of a later holder refuses that of an earlier one, whatever the server says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderFence {
+    /// `env_…`
+    pub environment_id: String,
+    pub fence: i64,
 }
 
 /// One call of a custom step.
@@ -211,7 +223,12 @@ pub enum Outcome {
     /// It was stopped because the runner ends.
     Interrupted,
     /// Nothing of it ever ran: preparing failed for a reason that is not the step's, such as a full disk.
-    NeverStarted { detail: String },
+    NeverStarted {
+        detail: String,
+        /// It was refused: work of a later holder was executed under this fence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known_fence: Option<i64>,
+    },
     /// A custom step wants to be called again, with what it remembers. The attempt goes on without a process.
     Waiting {
         #[schema(value_type = Object)]
@@ -250,6 +267,13 @@ pub enum Isolation {
     Landlock,
     /// A PID namespace and a private `/proc`.
     Bubblewrap,
+}
+
+impl Outcome {
+    /// Nothing of it ever ran.
+    pub fn never_started(detail: String) -> Self {
+        Outcome::NeverStarted { detail, known_fence: None }
+    }
 }
 
 /// Params and variables may hold secrets.

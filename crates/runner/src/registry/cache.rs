@@ -95,7 +95,7 @@ impl Cache {
             }
             if Instant::now() >= attempt.by {
                 let detail = "another step is still fetching its registry".into();
-                return Err(Outcome::NeverStarted { detail });
+                return Err(Outcome::never_started(detail));
             }
         }
         let fetching = Fetching { cache: self, name: &name };
@@ -242,7 +242,7 @@ fn protect(dir: &Path) -> io::Result<()> {
 }
 
 fn cannot(error: &io::Error) -> Outcome {
-    Outcome::NeverStarted { detail: format!("cannot keep the step registry: {error}") }
+    Outcome::never_started(format!("cannot keep the step registry: {error}"))
 }
 
 #[cfg(test)]

@@ -84,7 +84,7 @@ impl Link for Embedded {
             lost_ms: Some(self.app.config.runner_times.lost_ms()),
             labels: report.labels.clone(),
         });
-        calls::report(&self.app, attempt, report, next)
+        calls::report(&self.app, attempt, report, next).map(|(told, _)| told)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError> {
