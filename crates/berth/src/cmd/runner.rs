@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use berth_api::remote::{Hello, Register, Registered, Welcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
 use berth_runner::remote::{Answered, Client, Credential, Home, Left, Remote, Spool, new_boot};
-use berth_runner::{Runner, STEP_LOG_PATIENCE, Settings};
+use berth_runner::{Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -92,6 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         self_stop,
         // Logs wait for the server as long as steps do.
         step_log_patience: STEP_LOG_PATIENCE.max(self_stop),
+        step_log_spill_bytes_max: STEP_LOG_SPILL_BYTES_MAX,
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
         spool: Some(Arc::new(spool)),
         ..Settings::new(home.path().to_owned(), boot.clone())
