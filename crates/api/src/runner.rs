@@ -27,24 +27,40 @@ pub trait Link: Send + Sync {
     /// granted to `report.next_nonce` in the same commit.
     fn report(&self, report: &Report) -> Result<Reported, LinkError>;
 
-    /// The pinned commit, unpacked into an empty directory.
-    fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError>;
+    /// The pinned commit, unpacked into an empty directory. This and what follows may take long: it ends soon after it is no
+    /// longer wanted.
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError>;
 
     /// An artifact that an earlier step kept, unpacked below `into` at the path it was kept from.
-    fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError>;
+    fn fetch_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        into: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<(), LinkError>;
 
     /// A built registry, unpacked into an empty directory.
-    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError>;
+    fn fetch_registry(
+        &self,
+        attempt: &AttemptRef,
+        digest: &str,
+        into: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<(), LinkError>;
 
-    /// Keeps what lies at `path` below the workspace (a file or a directory); answers its digest.
+    /// Keeps what lies at a path below the workspace (a file or a directory); answers its digest.
     fn keep_artifact(
         &self,
         attempt: &AttemptRef,
         name: &str,
-        workspace: &Path,
-        path: &str,
+        place: (&Path, &str),
+        wanted: Wanted<'_>,
     ) -> Result<String, LinkError>;
 }
+
+/// Whether something that takes long is still wanted. Asked on the thread of whoever waits for it.
+pub type Wanted<'a> = &'a dyn Fn() -> bool;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {

@@ -177,6 +177,15 @@ impl Attempt<'_> {
         self.control.asked()
     }
 
+    /// Whether what is on its way is still wanted. The end of the runner leaves it the time that processes have.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self.asked() {
+            None => true,
+            Some(Why::Shutdown) => self.control.kill_by().is_some_and(|by| Instant::now() < by),
+            Some(Why::Cancelled { .. } | Why::Stale | Why::Silence) => false,
+        }
+    }
+
     /// Waits at most for `limit`; sees to the log meanwhile.
     pub(crate) fn wait(&self, limit: Duration) -> Option<Why> {
         let until = Instant::now() + limit;
@@ -225,11 +234,15 @@ impl Attempt<'_> {
                 .map_err(|detail| failed(FailureCause::Invalid, detail))?;
             let AttemptParts { link, attempt } = self.parts();
             if self.assignment.has_source {
-                self.insist("check out the commit", || link.checkout(attempt, &place.workspace))?;
+                self.insist("check out the commit", || {
+                    link.checkout(attempt, &place.workspace, &|| self.goes_on())
+                })?;
             }
             for name in &self.assignment.needs_artifacts {
                 let what = format!("fetch the artifact `{name}`");
-                self.insist(&what, || link.fetch_artifact(attempt, name, &place.workspace))?;
+                self.insist(&what, || {
+                    link.fetch_artifact(attempt, name, &place.workspace, &|| self.goes_on())
+                })?;
             }
         }
         self.place.get().ok_or_else(|| Outcome::never_started("no workspace".into()))

@@ -119,7 +119,7 @@ impl Cache {
         let fetched = attempt.insist("fetch the step registry", || {
             remove(&new);
             make_dir(&new).map_err(|error| berth_api::runner::LinkError::Unavailable(error.to_string()))?;
-            parts.link.fetch_registry(parts.attempt, digest, &new)
+            parts.link.fetch_registry(parts.attempt, digest, &new, &|| attempt.goes_on())
         });
         let kept = fetched.and_then(|()| {
             let kept = protect(&new).and_then(|()| size::of(&new, u64::MAX)).and_then(|bytes| {

@@ -12,6 +12,7 @@ mod home;
 mod link;
 mod seen;
 mod spool;
+mod transfer;
 
 pub use client::{Answered, Client};
 pub use credential::Credential;
