@@ -39,6 +39,10 @@ pub struct Hello {
     pub slots: i64,
     /// What the process before it left, of which nothing runs any more.
     pub before: Option<Before>,
+    /// The highest epoch of fences it has seen, as its disk says. A server with a lower one has lost something, and
+    /// raises its own above it.
+    #[serde(default)]
+    pub epoch: Option<i64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -63,6 +67,9 @@ pub struct Welcome {
     /// From TERM to KILL.
     pub stop_grace_ms: u64,
     pub heartbeat_ms: u64,
+    /// The epoch of the fences that are given now, for the runner to remember.
+    #[serde(default)]
+    pub epoch: Option<i64>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -27,24 +27,40 @@ pub trait Link: Send + Sync {
     /// granted to `report.next_nonce` in the same commit.
     fn report(&self, report: &Report) -> Result<Reported, LinkError>;
 
-    /// The pinned commit, unpacked into an empty directory.
-    fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError>;
+    /// The pinned commit, unpacked into an empty directory. This and what follows may take long: it ends soon after it is no
+    /// longer wanted.
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError>;
 
     /// An artifact that an earlier step kept, unpacked below `into` at the path it was kept from.
-    fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError>;
+    fn fetch_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        into: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<(), LinkError>;
 
     /// A built registry, unpacked into an empty directory.
-    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError>;
+    fn fetch_registry(
+        &self,
+        attempt: &AttemptRef,
+        digest: &str,
+        into: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<(), LinkError>;
 
-    /// Keeps what lies at `path` below the workspace (a file or a directory); answers its digest.
+    /// Keeps what lies at a path below the workspace (a file or a directory); answers its digest.
     fn keep_artifact(
         &self,
         attempt: &AttemptRef,
         name: &str,
-        workspace: &Path,
-        path: &str,
+        place: (&Path, &str),
+        wanted: Wanted<'_>,
     ) -> Result<String, LinkError>;
 }
+
+/// Whether something that takes long is still wanted. Asked on the thread of whoever waits for it.
+pub type Wanted<'a> = &'a dyn Fn() -> bool;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {
@@ -149,6 +165,18 @@ pub struct Assignment {
     /// How long ago it was granted: an answer that got lost is given again, but no time is given again.
     #[serde(default)]
     pub granted_ms_ago: u64,
+    /// For whom an environment is changed; absent for stages, which nobody holds.
+    #[serde(default)]
+    pub holder: Option<HolderFence>,
+}
+
+/// A runner that has executed work of a later holder refuses that of an earlier one, whatever the server says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HolderFence {
+    /// `env_…`
+    pub environment_id: String,
+    pub fence: i64,
 }
 
 /// One call of a custom step.
@@ -211,7 +239,12 @@ pub enum Outcome {
     /// It was stopped because the runner ends.
     Interrupted,
     /// Nothing of it ever ran: preparing failed for a reason that is not the step's, such as a full disk.
-    NeverStarted { detail: String },
+    NeverStarted {
+        detail: String,
+        /// It was refused: work of a later holder was executed under this fence.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known_fence: Option<i64>,
+    },
     /// A custom step wants to be called again, with what it remembers. The attempt goes on without a process.
     Waiting {
         #[schema(value_type = Object)]
@@ -250,6 +283,13 @@ pub enum Isolation {
     Landlock,
     /// A PID namespace and a private `/proc`.
     Bubblewrap,
+}
+
+impl Outcome {
+    /// Nothing of it ever ran.
+    pub fn never_started(detail: String) -> Self {
+        Outcome::NeverStarted { detail, known_fence: None }
+    }
 }
 
 /// Params and variables may hold secrets.

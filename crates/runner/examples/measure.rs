@@ -141,5 +141,6 @@ fn script(id: &str, run: &str) -> Assignment {
         has_source: false,
         timeout_s: 600,
         granted_ms_ago: 0,
+        holder: None,
     }
 }

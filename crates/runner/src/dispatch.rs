@@ -96,7 +96,7 @@ impl Places {
 
 /// What came while the runner takes nothing more: nothing of it ever ran.
 fn hand_back(shared: &Arc<Shared>, assignment: &Assignment) {
-    let outcome = Outcome::NeverStarted { detail: "its runner takes nothing more".into() };
+    let outcome = Outcome::never_started("its runner takes nothing more".into());
     report(shared, assignment, None, outcome, Isolation::None, 0);
 }
 
@@ -122,7 +122,7 @@ fn work(shared: &Arc<Shared>, first: Leased) {
         let control = match Control::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
-                let outcome = Outcome::NeverStarted { detail: format!("cannot prepare the step: {error}") };
+                let outcome = Outcome::never_started(format!("cannot prepare the step: {error}"));
                 report(shared, &assignment, None, outcome, Isolation::None, 0);
                 return;
             }

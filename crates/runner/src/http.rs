@@ -60,7 +60,7 @@ pub(crate) fn ask(
     url: &str,
     by: Instant,
 ) -> Result<Result<u16, String>, Outcome> {
-    attempt.begins().map_err(|error| Outcome::NeverStarted { detail: format!("cannot begin: {error}") })?;
+    attempt.begins().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
     attempt.has_run.set(true);
     let limit = by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), TRY_MAX);
     let (sender, answers) = mpsc::sync_channel(1);

@@ -18,6 +18,8 @@ pub const STEP_LOG_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 pub const STEP_OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 /// How long the log of a step that is over may be tried while the server does not take it.
 pub const STEP_LOG_PATIENCE: Duration = Duration::from_secs(30);
+/// How much of a step's log a runner on another machine keeps on its disk while the server is away.
+pub const STEP_LOG_SPILL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// The kernel takes no longer argument; a script is one.
 pub const SCRIPT_BYTES_MAX: usize = 128 * 1024 - 1;
@@ -50,6 +52,8 @@ pub struct Settings {
     pub secret_places: Vec<PathBuf>,
     pub step_memory_bytes_max: Option<u64>,
     pub step_log_bytes_max: u64,
+    /// How much of it is kept on the disk while the server is away; 0 where the server is this very process.
+    pub step_log_spill_bytes_max: u64,
     /// After this long the rest of a finished step's log is given up, so that the step's end is heard.
     pub step_log_patience: Duration,
     /// From TERM to KILL.
@@ -76,6 +80,7 @@ impl Settings {
             secret_places: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
             step_memory_bytes_max: None,
             step_log_bytes_max: STEP_LOG_BYTES_MAX,
+            step_log_spill_bytes_max: 0,
             step_log_patience: STEP_LOG_PATIENCE,
             stop_grace: STEP_STOP_GRACE,
             shutdown_grace: SHUTDOWN_GRACE,

@@ -39,7 +39,7 @@ struct Known {
 /// Refuses a database that this directory did not write last.
 pub(crate) fn check(dir: &DataDir) -> Result<(), OpenError> {
     let found = sqlite::incarnation(&dir.database())?;
-    let Some(known) = known(dir)? else {
+    let Some(known) = known(dir.path())? else {
         // A database from before there were marks has no file either.
         return if found.is_none() { Ok(()) } else { refused(dir, found.as_deref()) };
     };
@@ -74,23 +74,30 @@ pub(crate) fn renew(store: &Store, dir: &DataDir) -> Result<(), OpenError> {
     let before = sqlite::incarnation(&dir.database())?;
     let epoch = Some(store.epoch()).max(epoch(dir)?);
     let next = new_mark()?;
-    write(dir, &[before.as_deref().unwrap_or(NONE), &next], epoch)?;
+    write(dir.path(), &[before.as_deref().unwrap_or(NONE), &next], epoch)?;
     let mark = next.clone();
     store.transact_blocking(Context::system(None), move |tx| instance::set_incarnation(tx, &mark))?;
-    write(dir, &[&next], epoch)
+    write(dir.path(), &[&next], epoch)
 }
 
 /// A new database without a mark is about to be put here on purpose.
 pub(crate) fn expect_new(dir: &DataDir) -> Result<(), OpenError> {
-    match known(dir)? {
+    match known(dir.path())? {
         None => Ok(()),
-        Some(known) => write(dir, &[NONE], known.epoch),
+        Some(known) => write(dir.path(), &[NONE], known.epoch),
     }
 }
 
 /// The highest epoch this directory has seen, as far as it is written down.
 pub fn epoch(dir: &DataDir) -> Result<Option<i64>, OpenError> {
-    Ok(known(dir)?.and_then(|known| known.epoch))
+    Ok(known(dir.path())?.and_then(|known| known.epoch))
+}
+
+/// It has risen while a server runs.
+pub fn note_epoch(data_dir: &Path, epoch: i64) -> Result<(), OpenError> {
+    let Some(known) = known(data_dir)? else { return Ok(()) };
+    let marks: Vec<&str> = known.marks.iter().map(String::as_str).collect();
+    write(data_dir, &marks, Some(epoch).max(known.epoch))
 }
 
 fn new_mark() -> Result<String, OpenError> {
@@ -100,11 +107,11 @@ fn new_mark() -> Result<String, OpenError> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn path(dir: &DataDir) -> PathBuf {
-    dir.path().join(FILE)
+fn path(dir: &Path) -> PathBuf {
+    dir.join(FILE)
 }
 
-fn known(dir: &DataDir) -> Result<Option<Known>, OpenError> {
+fn known(dir: &Path) -> Result<Option<Known>, OpenError> {
     let text = match std::fs::read_to_string(path(dir)) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -121,8 +128,8 @@ fn known(dir: &DataDir) -> Result<Option<Known>, OpenError> {
 }
 
 /// Whole or not at all, and on the disk when this returns.
-fn write(dir: &DataDir, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
-    let (path, draft) = (path(dir), dir.path().join(format!("{FILE}.draft")));
+fn write(dir: &Path, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenError> {
+    let (path, draft) = (path(dir), dir.join(format!("{FILE}.draft")));
     let written = || -> std::io::Result<()> {
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
@@ -130,7 +137,7 @@ fn write(dir: &DataDir, marks: &[&str], epoch: Option<i64>) -> Result<(), OpenEr
         epoch.iter().try_for_each(|epoch| writeln!(file, "{EPOCH}{epoch}"))?;
         file.sync_all()?;
         std::fs::rename(&draft, &path)?;
-        File::open(dir.path())?.sync_all()
+        File::open(dir)?.sync_all()
     };
     written().map_err(|error| failed("cannot write", &path, error))
 }
@@ -163,7 +170,7 @@ mod tests {
         assert!(Store::open_in(&dir).is_err(), "to look at it does not make it ours");
         Store::open_sqlite(&dir.database()).unwrap().begin_in(&dir).unwrap();
         start(&dir);
-        std::fs::remove_file(path(&dir)).unwrap();
+        std::fs::remove_file(path(dir.path())).unwrap();
         assert!(Store::open_in(&dir).is_err(), "a database alone is a copy");
     }
 
@@ -173,7 +180,7 @@ mod tests {
         let dir = DataDir::open(temp.path()).unwrap();
         start(&dir);
         let mark = sqlite::incarnation(&dir.database()).unwrap().unwrap();
-        write(&dir, &[&mark, "next"], None).unwrap();
+        write(dir.path(), &[&mark, "next"], None).unwrap();
         check(&dir).unwrap();
         sqlite::set_incarnation(&dir.database(), "next").unwrap();
         check(&dir).unwrap();
@@ -188,7 +195,7 @@ mod tests {
         drop(Store::open_in(&dir).unwrap());
         let copy = temp.path().join("copy");
         std::fs::copy(dir.database(), &copy).unwrap();
-        write(&dir, &[NONE, "next"], None).unwrap();
+        write(dir.path(), &[NONE, "next"], None).unwrap();
         check(&dir).unwrap();
         start(&dir);
         std::fs::copy(&copy, dir.database()).unwrap();
@@ -215,5 +222,11 @@ mod tests {
             given.push(store.epoch());
         }
         assert!(given[1] >= given[0] + 16, "{given:?}");
+        // It may rise while a server runs, too.
+        let told = given[1] + 100;
+        note_epoch(dir.path(), told).unwrap();
+        note_epoch(dir.path(), 1).unwrap();
+        assert_eq!(epoch(&dir).unwrap(), Some(told));
+        check(&dir).unwrap();
     }
 }

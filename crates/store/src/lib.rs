@@ -29,6 +29,8 @@ mod tx;
 mod value;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::OrgId;
@@ -48,15 +50,16 @@ pub struct Store {
     // Ends before the feed, whose news come from it.
     driver: Driver,
     feed: Feed,
-    /// The upper part of every fence given by this program.
-    epoch: i64,
+    /// The upper part of every fence given by this program, where connections do not know it themselves.
+    epoch: Arc<AtomicI64>,
     lost_s: i64,
 }
 
 /// What every transaction is told of the installation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Ground {
-    pub(crate) epoch: i64,
+    /// Looked at when the transaction begins, and not when it is asked for: it may rise while one waits.
+    pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
 }
 
@@ -71,7 +74,7 @@ impl Store {
     pub fn open_sqlite(path: &Path) -> Result<Self, OpenError> {
         sqlite::check_version()?;
         let ahead = sqlite::Ahead::default();
-        let epoch = sqlite::migrate(path, sqlite::now(&ahead))?;
+        let epoch = Arc::new(AtomicI64::new(sqlite::migrate(path, sqlite::now(&ahead))?));
         let (feed, publisher) = Feed::start()?;
         let writer = sqlite::Writer::start(path, publisher, ahead.clone())?;
         let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
@@ -95,20 +98,18 @@ impl Store {
     pub fn open_postgres(url: &str) -> Result<Self, OpenError> {
         let (feed, publisher) = Feed::start()?;
         let (database, epoch) = postgres::Postgres::open(url, reader_count(), publisher)?;
+        let epoch = Arc::new(AtomicI64::new(epoch));
         Ok(Self { driver: Driver::Postgres(database), feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// The upper part of every fence given from here on.
     pub fn epoch(&self) -> i64 {
-        self.epoch
+        self.epoch.load(Ordering::SeqCst)
     }
 
-    /// For when counters of fences may have been lost; `given`: an epoch that was given elsewhere. Servers that are running
-    /// know the old epoch until they start anew.
+    /// For when counters of fences may have been lost; `given`: an epoch that was given elsewhere. No server may be running.
     pub fn raise_epoch(&mut self, given: Option<i64>) -> Result<(), StoreError> {
-        self.epoch = self
-            .transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, given))?;
-        Ok(())
+        self.transact_blocking(Context::system(None), move |tx| records::instance::raise_epoch(tx, given))
     }
 
     /// Whether other servers may be writing to the same database.
@@ -155,7 +156,7 @@ impl Store {
     }
 
     fn ground(&self) -> Ground {
-        Ground { epoch: self.epoch, lost_s: self.lost_s }
+        Ground { epoch: self.epoch.clone(), lost_s: self.lost_s }
     }
 
     /// For threads without a runtime: `berth init`, and those of the embedded runner.

@@ -45,6 +45,8 @@ pub trait Conn {
     fn epoch(&self) -> Option<i64> {
         None
     }
+    /// It has risen in this transaction. Only for a connection with one of its own.
+    fn set_epoch(&mut self, _: i64) {}
     /// Somebody is told of an earlier commit: it has to be as safe as if it had been made now.
     fn vouch(&mut self) -> Result<(), StoreError> {
         Ok(())

@@ -4,6 +4,8 @@
 //! of organization scope: a statement cannot reach another organization's rows. A `Tx` that changed something
 //! without recording an event is rolled back.
 
+use std::sync::atomic::Ordering;
+
 use berth_core::decision::{Change, Decision, Effect, Record};
 use berth_core::environment::Moment;
 use berth_core::event::{Actor, Event, NewEvent};
@@ -74,6 +76,7 @@ pub struct Tx<'c> {
     context: Context,
     now: Timestamp,
     ground: Ground,
+    epoch: i64,
     changes: u32,
     recorded: Vec<Event>,
 }
@@ -81,8 +84,8 @@ pub struct Tx<'c> {
 impl<'c> Tx<'c> {
     pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, ground: Ground) -> Self {
         // A connection knows best in which epoch it writes.
-        let ground = Ground { epoch: conn.epoch().unwrap_or(ground.epoch), ..ground };
-        Self { conn, context, now, ground, changes: 0, recorded: Vec::new() }
+        let epoch = conn.epoch().unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
+        Self { conn, context, now, ground, epoch, changes: 0, recorded: Vec::new() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -91,12 +94,15 @@ impl<'c> Tx<'c> {
 
     /// What the rules of environments need from outside.
     pub fn moment(&self) -> Result<Moment, StoreError> {
-        Ok(Moment {
-            now: self.now,
-            epoch: self.ground.epoch,
-            lost_s: self.ground.lost_s,
-            entropy: self.entropy()?,
-        })
+        Ok(Moment { now: self.now, epoch: self.epoch, lost_s: self.ground.lost_s, entropy: self.entropy()? })
+    }
+
+    /// The installation has a higher epoch from here on. Should this not be committed, fences rise for nothing, which does
+    /// no harm.
+    pub(crate) fn writes_in_epoch(&mut self, epoch: i64) {
+        self.epoch = epoch;
+        self.ground.epoch.fetch_max(epoch, Ordering::SeqCst);
+        self.conn.set_epoch(epoch);
     }
 
     /// What was committed before is as safe as this transaction, once it is.

@@ -360,7 +360,7 @@ fn outcome(kind: u64) -> Outcome {
             let failure = Failure { cause: Cause::StepFailed, detail: "no quota".into() };
             Outcome::Failed { failure, exit_code: None }
         }
-        14 => Outcome::NeverStarted { detail: "no disk".into() },
+        14 => Outcome::never_started("no disk".into()),
         15 => Outcome::Unanswered { detail: "it crashed".into() },
         17 => Outcome::Interrupted,
         18 => Outcome::Stopped,

@@ -110,7 +110,7 @@ impl Ends {
             Ends::Stopped => Outcome::Stopped,
             Ends::Interrupted => Outcome::Interrupted,
             Ends::Lost => Outcome::Lost,
-            Ends::NeverStarted => Outcome::NeverStarted { detail: "no disk".into() },
+            Ends::NeverStarted => Outcome::never_started("no disk".into()),
         }
     }
 

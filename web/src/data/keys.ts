@@ -58,5 +58,6 @@ const MADE_OLD: Record<string, Noun[]> = {
   analysis: ["analyses"],
   fix: ["analyses"],
   runner: ["runners"],
+  epoch: ["environments"],
   events: ["events"],
 };

@@ -66,6 +66,12 @@ const SENTENCES: Record<string, Sentence> = {
   environment_drained: told => `${told.place()} is handed over`,
   environment_reset: told => `${told.place()} was reset`,
   environment_restored: told => `${told.place()} comes from a backup, what is in it is not known`,
+  environment_fence_refused: told =>
+    `Alarm: a runner knows a later holder of ${told.place()} than this server, what is in it is not known`,
+  epoch_raised: told =>
+    `Alarm: the runner ${told.subject("runner")?.name ?? ""} knows of fences this database has lost; it may be an older copy`,
+  epoch_refused: told =>
+    `Alarm: the runner ${told.subject("runner")?.name ?? ""} was refused, it tells of fences that cannot have been given`,
   deployment_queued: (told, actor) => `${actor} started a deployment: ${told.deployment()}`,
   deployment_started: told => `Deployment began: ${told.deployment()}`,
   deployment_succeeded: told => `Deployment succeeded: ${told.deployment()}`,

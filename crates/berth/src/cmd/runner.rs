@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::Context as _;
 use berth_api::remote::{Hello, Register, Registered, Welcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
-use berth_runner::remote::{Answered, Client, Credential, Home, Remote, Spool, new_boot};
-use berth_runner::{Runner, STEP_LOG_PATIENCE, Settings};
+use berth_runner::remote::{Answered, Client, Credential, Home, Left, Remote, Spool, new_boot};
+use berth_runner::{Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -62,7 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let server = address(&args.server, args.allow_plain_http)?;
     let home = Home::open(&args.work_dir)?;
     let ending = Ending::listen()?;
-    let (boot, before) = (new_boot()?, Spool::before(home.path()).context("the spool cannot be read")?);
+    let boot = new_boot()?;
+    let Left { before, seen } = Spool::left(home.path()).context("the spool cannot be read")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
     let hello = Hello {
@@ -72,13 +73,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         labels: labels.clone(),
         slots: args.slots,
         before,
+        epoch: Some(seen.epoch()),
     };
     let Some((client, welcome)) = enter(args, &server, &home, &hello, &ending)? else {
         return Ok(ExitCode::SUCCESS);
     };
     compare_clocks(&welcome);
     // Only now: until the server has heard of it, what the process before left is not forgotten.
-    let spool = Spool::create(home.path(), &boot).context("the spool cannot be written")?;
+    let seen = seen.and_epoch(welcome.epoch);
+    let spool = Spool::create(home.path(), &boot, seen).context("the spool cannot be written")?;
     let link = Arc::new(Remote::new(client.clone(), &welcome));
     let self_stop = Duration::from_millis(welcome.self_stop_ms);
     let settings = Settings {
@@ -89,6 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         self_stop,
         // Logs wait for the server as long as steps do.
         step_log_patience: STEP_LOG_PATIENCE.max(self_stop),
+        step_log_spill_bytes_max: STEP_LOG_SPILL_BYTES_MAX,
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
         spool: Some(Arc::new(spool)),
         ..Settings::new(home.path().to_owned(), boot.clone())

@@ -3,6 +3,7 @@
 use super::state::{Cause, Deployment, Failure, Status, Work};
 use super::telling;
 use crate::decision::Decision;
+use crate::environment::fence::Fence;
 use crate::environment::{Condition, Draft, Lock, Moment};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
@@ -72,6 +73,27 @@ pub fn doubt(lock: &Lock, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.condition = Condition::Unknown;
     draft.finish(())
+}
+
+/// A runner has executed work under a fence of this environment that was never given, as far as is known here: there was
+/// a later holder, whom the records have lost. `None`: it is known.
+pub fn refused(lock: &Lock, known: Fence, moment: &Moment) -> Option<Decision<()>> {
+    let given = lock.environment.fence;
+    if known <= given {
+        return None;
+    }
+    let mut draft = Draft::begin(lock, moment);
+    draft.lock.environment.condition = Condition::Unknown;
+    let detail = format!(
+        "a runner has executed work of a holder with fence {known}, and {given} is the last that was given here: the database \
+         may be an older copy. The runner has refused to begin. Nobody knows what is in the environment; look at it, and \
+         take it over with a force claim"
+    );
+    let event = crate::environment::fence_refused(&draft.lock)
+        .with("knownFence", known.number())
+        .with("detail", detail);
+    draft.record(event);
+    Some(draft.finish(()))
 }
 
 fn ended(deployment: &Deployment, outcome: &Outcome) -> Status {

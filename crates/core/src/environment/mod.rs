@@ -90,6 +90,10 @@ fn check_declared(lock: &Lock) -> Result<(), Refusal> {
     Err(Refusal::InvalidState(text.into()))
 }
 
+pub(crate) fn fence_refused(lock: &Lock) -> crate::event::NewEvent {
+    telling::environment(crate::event::EventKind::EnvironmentFenceRefused, lock)
+}
+
 pub(crate) fn drained(lock: &Lock) -> crate::event::NewEvent {
     telling::environment(crate::event::EventKind::EnvironmentDrained, lock)
 }

@@ -150,6 +150,7 @@ pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> boo
     let (now, step) = (draft.now, &draft.run.steps[at]);
     let Some(memory) = &step.memory else { return false };
     let (pause_s, may_repeat) = match outcome {
+        Outcome::NeverStarted { known_fence: Some(_), .. } => return false,
         Outcome::NeverStarted { .. } => (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX),
         Outcome::Lost | Outcome::Interrupted | Outcome::Stopped | Outcome::Unanswered { .. } => {
             let is_poll = memory.is_poll() || planted(Plant::TriggerRepeated);

@@ -99,7 +99,11 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
                 None => fail(draft, at, failure),
             }
         }
-        Outcome::NeverStarted { detail } => {
+        // Any other runner would only not know better.
+        Outcome::NeverStarted { detail, known_fence: Some(_) } => {
+            fail(draft, at, Failure { cause: Cause::NotRunnable, detail });
+        }
+        Outcome::NeverStarted { detail, known_fence: None } => {
             draft.step(at).false_starts += 1;
             let is_hopeless = draft.run.steps[at].false_starts >= NEVER_STARTED_MAX;
             let failure = Failure { cause: Cause::NotRunnable, detail };

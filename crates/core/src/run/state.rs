@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::park::Memory;
 use super::plan::StageKind;
 use crate::deployment::{Cancel, Failure};
+use crate::environment::fence::Fence;
 use crate::id::{DeploymentId, PipelineId, StepRunId};
 use crate::pipeline::grammar::StepId;
 use crate::time::Timestamp;
@@ -215,6 +216,9 @@ pub enum Outcome {
     /// Nothing of it ever ran.
     NeverStarted {
         detail: String,
+        /// Its runner has executed work of a later holder of the environment, under this fence, and refuses this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        known_fence: Option<Fence>,
     },
     /// It ended without an answer; nobody knows how far it came.
     Unanswered {
@@ -223,6 +227,10 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    pub const fn never_started(detail: String) -> Self {
+        Outcome::NeverStarted { detail, known_fence: None }
+    }
+
     pub const fn as_str(&self) -> &'static str {
         match self {
             Outcome::Succeeded { .. } => "succeeded",

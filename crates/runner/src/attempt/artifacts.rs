@@ -20,7 +20,7 @@ pub(crate) fn keep(attempt: &Attempt<'_>) -> Result<BTreeMap<String, String>, Ou
         })?;
         let parts = attempt.parts();
         let digest = attempt.insist(&format!("keep the artifact `{name}`"), || {
-            parts.link.keep_artifact(parts.attempt, name, workspace, path)
+            parts.link.keep_artifact(parts.attempt, name, (workspace, path), &|| attempt.goes_on())
         })?;
         kept.insert(name.clone(), digest);
     }

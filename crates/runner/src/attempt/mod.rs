@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use berth_api::runner::{
     Assignment, AttemptRef, FailureCause, Isolation, Link, LinkError, Outcome, SecretText,
 };
+use berth_core::environment::fence::Fence;
 use berth_core::mask::Masker;
 use berth_core::pipeline::seconds::Seconds;
 use serde_json::Value;
@@ -25,6 +26,7 @@ use crate::builtin;
 use crate::control::{Control, Why};
 use crate::log::Log;
 use crate::registry;
+use crate::remote::Begins;
 use crate::runner::Shared;
 use crate::settings::Settings;
 use place::Place;
@@ -43,6 +45,8 @@ pub(crate) struct Attempt<'a> {
     /// A process of it was started, or a request was sent.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
+    /// Work of a later holder was executed here, under this fence.
+    refused: Cell<Option<Fence>>,
     leased: Duration,
     place: OnceCell<Place>,
 }
@@ -84,6 +88,7 @@ pub(crate) fn execute(
         by: Instant::now() + Duration::from_secs(assignment.timeout_s),
         has_run: Cell::new(false),
         isolation: Cell::new(Isolation::None),
+        refused: Cell::default(),
         leased,
         place: OnceCell::new(),
     };
@@ -136,11 +141,22 @@ impl Attempt<'_> {
         kind.run(self)
     }
 
-    /// Before anything of it can have an effect: that it may have one is on the disk.
+    /// Before anything of it can have an effect: that it may have one is on the disk, and so is for whom.
     pub(crate) fn begins(&self) -> std::io::Result<()> {
-        match &self.shared.settings.spool {
-            Some(spool) if !self.has_run.get() => spool.begins(&self.assignment.attempt.nonce),
-            _ => Ok(()),
+        let Some(spool) = self.shared.settings.spool.as_ref().filter(|_| !self.has_run.get()) else {
+            return Ok(());
+        };
+        let holder = self.assignment.holder.as_ref().map(|it| {
+            let environment = it.environment_id.parse();
+            environment.map(|environment| (environment, Fence::from_number(it.fence)))
+        });
+        let holder = holder.transpose().map_err(std::io::Error::other)?;
+        match spool.begins(&self.assignment.attempt.nonce, holder)? {
+            Begins::Yes => Ok(()),
+            Begins::Refused(known) => {
+                self.refused.set(Some(known));
+                Err(std::io::Error::other("a later holder has had work here"))
+            }
         }
     }
 
@@ -159,6 +175,15 @@ impl Attempt<'_> {
             self.control.stop(Why::Silence, None);
         }
         self.control.asked()
+    }
+
+    /// Whether what is on its way is still wanted. The end of the runner leaves it the time that processes have.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self.asked() {
+            None => true,
+            Some(Why::Shutdown) => self.control.kill_by().is_some_and(|by| Instant::now() < by),
+            Some(Why::Cancelled { .. } | Why::Stale | Why::Silence) => false,
+        }
     }
 
     /// Waits at most for `limit`; sees to the log meanwhile.
@@ -186,7 +211,7 @@ impl Attempt<'_> {
         match why {
             Why::Cancelled { .. } | Why::Stale => Outcome::Stopped,
             Why::Shutdown | Why::Silence if self.has_run.get() => Outcome::Interrupted,
-            Why::Shutdown | Why::Silence => Outcome::NeverStarted { detail: why.text() },
+            Why::Shutdown | Why::Silence => Outcome::never_started(why.text()),
         }
     }
 
@@ -199,23 +224,28 @@ impl Attempt<'_> {
     /// Workspace and environment of its processes, made at the first call.
     pub(crate) fn place(&self) -> Result<&Place, Outcome> {
         if self.place.get().is_none() {
-            let place = self.shared.tidy.place(self.settings()).map_err(|error| Outcome::NeverStarted {
-                detail: format!("cannot prepare the workspace: {error}"),
-            })?;
+            let place =
+                self.shared.tidy.place(self.settings()).map_err(|error| {
+                    Outcome::never_started(format!("cannot prepare the workspace: {error}"))
+                })?;
             let place = self.place.get_or_init(|| place);
             place
                 .put_secrets(self.settings(), &self.assignment.secret_files)
                 .map_err(|detail| failed(FailureCause::Invalid, detail))?;
             let AttemptParts { link, attempt } = self.parts();
             if self.assignment.has_source {
-                self.insist("check out the commit", || link.checkout(attempt, &place.workspace))?;
+                self.insist("check out the commit", || {
+                    link.checkout(attempt, &place.workspace, &|| self.goes_on())
+                })?;
             }
             for name in &self.assignment.needs_artifacts {
                 let what = format!("fetch the artifact `{name}`");
-                self.insist(&what, || link.fetch_artifact(attempt, name, &place.workspace))?;
+                self.insist(&what, || {
+                    link.fetch_artifact(attempt, name, &place.workspace, &|| self.goes_on())
+                })?;
             }
         }
-        self.place.get().ok_or_else(|| Outcome::NeverStarted { detail: "no workspace".into() })
+        self.place.get().ok_or_else(|| Outcome::never_started("no workspace".into()))
     }
 
     /// Asks the server until it answers, as long as there is time and nobody says stop.
@@ -230,7 +260,7 @@ impl Attempt<'_> {
                         let detail = format!("cannot {what}: {text}");
                         return Err(match self.has_run.get() {
                             true => failed(FailureCause::TimedOut, detail),
-                            false => Outcome::NeverStarted { detail },
+                            false => Outcome::never_started(detail),
                         });
                     }
                     if let Some(why) = self.wait(backoff.next()) {
@@ -264,7 +294,10 @@ impl Attempt<'_> {
             Outcome::Failed { cause, detail, exit_code } => {
                 Outcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
             }
-            Outcome::NeverStarted { detail } => Outcome::NeverStarted { detail: self.masker.mask(&detail) },
+            Outcome::NeverStarted { detail, .. } => match self.refused.get() {
+                Some(known) => refused(known),
+                None => Outcome::never_started(self.masker.mask(&detail)),
+            },
             Outcome::Unanswered { detail } => Outcome::Unanswered { detail: self.masker.mask(&detail) },
             Outcome::ApprovalRequired { context } => {
                 Outcome::ApprovalRequired { context: context.map(|text| self.masker.mask(&text)) }
@@ -280,6 +313,13 @@ impl Attempt<'_> {
 pub(crate) struct AttemptParts<'a> {
     pub(crate) link: &'a dyn Link,
     pub(crate) attempt: &'a AttemptRef,
+}
+
+fn refused(known: Fence) -> Outcome {
+    let detail = format!(
+        "its runner has executed work of a later holder of the environment, under fence {known}, and refuses a lower one"
+    );
+    Outcome::NeverStarted { detail, known_fence: Some(known.number()) }
 }
 
 pub(crate) fn failed(cause: FailureCause, detail: String) -> Outcome {

@@ -68,7 +68,7 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
             ErrorKind::ArgumentListTooLong => {
                 invalid(format!("{detail}; `run` and `env` together are too long"))
             }
-            _ => Outcome::NeverStarted { detail },
+            _ => Outcome::never_started(detail),
         }
     })
 }

@@ -2,13 +2,14 @@
 //!
 //! The thread that runs the attempt writes; a second thread sends, so that a server that is slow to answer does not
 //! keep a step from being stopped. A step that is over before a chunk is due never gets that second thread: what it
-//! wrote is sent at its end. While the server is away, bytes are kept up to a limit; what is lost then, or what the
+//! wrote is sent at its end. While the server is away, bytes are kept up to a limit, of a runner on another machine also
+//! on its disk; what is lost then, or what the
 //! server does not take, is counted in the log itself, once that takes anything again. A step that is over does not wait
 //! for its log for ever.
 
+mod pending;
 mod state;
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -16,17 +17,17 @@ use std::time::{Duration, Instant};
 use berth_api::runner::{AttemptRef, Link, LinkError, Order};
 use berth_core::mask::Masker;
 
+use pending::Pending;
 use state::{Sender, State, gap};
 
 use crate::backoff::Backoff;
 use crate::control::{Control, Why};
-use crate::settings::{LOG_CHUNK_BYTES_MAX, Settings};
+use crate::settings::Settings;
 
 /// How long bytes may wait for more before they are sent.
 const HOLD: Duration = Duration::from_millis(50);
 /// How often a server that refuses the log is offered the count of what it missed.
 const OFFER_EVERY: Duration = Duration::from_secs(5);
-const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 pub(crate) struct Log {
     sent: Arc<Sent>,
@@ -61,7 +62,7 @@ impl Log {
         let state = State {
             stream: masker.stream(),
             aside: masker.stream(),
-            pending: VecDeque::new(),
+            pending: Pending::new(settings.work_dir.clone(), settings.step_log_spill_bytes_max),
             oldest: None,
             offset: start,
             accepted: start,
@@ -152,7 +153,7 @@ impl Log {
     /// False: the writer should wait, the server takes the bytes too slowly.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.sent.lock();
-        state.is_away || state.refused.is_some() || state.is_over || state.pending.len() < BUFFER_BYTES_MAX
+        state.is_away || state.refused.is_some() || state.is_over || state.pending.has_room()
     }
 
     /// When the next chunk is due and nobody is there yet to send it.
@@ -288,13 +289,10 @@ impl Sent {
 
     /// Sends one chunk, again and again until it is there or nobody wants it any more.
     fn send_one<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        let length = state.pending.len().min(LOG_CHUNK_BYTES_MAX);
-        let (front, back) = state.pending.as_slices();
-        let in_front = length.min(front.len());
-        let chunk = [&front[..in_front], &back[..length - in_front]].concat();
-        state.pending.drain(..length);
-        state.oldest = (!state.pending.is_empty()).then(Instant::now);
-        let offset = state.offset;
+        let (chunk, offset) = (state.take_chunk(), state.offset);
+        if chunk.is_empty() {
+            return state;
+        }
         drop(state);
         let mut backoff = Backoff::new();
         let end = loop {

@@ -1,11 +1,11 @@
 //! What has been written and not been sent yet, and what is missing.
 
-use std::collections::VecDeque;
 use std::time::Instant;
 
 use berth_core::mask::Stream;
 
-use super::{BUFFER_BYTES_MAX, HOLD};
+use super::HOLD;
+use super::pending::Pending;
 use crate::settings::LOG_CHUNK_BYTES_MAX;
 
 pub(super) struct State {
@@ -13,7 +13,7 @@ pub(super) struct State {
     /// Of lines from elsewhere: a value that is cut in two by one of them is still found.
     pub(super) aside: Stream,
     /// Masked, in order, not yet sent; the first one stands at `offset`.
-    pub(super) pending: VecDeque<u8>,
+    pub(super) pending: Pending,
     pub(super) oldest: Option<Instant>,
     pub(super) offset: u64,
     /// All that was accepted, without markers.
@@ -49,7 +49,7 @@ impl State {
         let room = usize::try_from(bytes_max.saturating_sub(self.accepted)).unwrap_or(usize::MAX);
         let taken = &masked[..masked.len().min(room)];
         // Once something is lost, all is until the server is back: one gap, not many.
-        let is_full = self.is_away && (self.lost > 0 || self.pending.len() + taken.len() > BUFFER_BYTES_MAX);
+        let is_full = self.is_away && (self.lost > 0 || !self.pending.fits(taken.len()));
         if is_full || self.refused.is_some() {
             self.lost += taken.len() as u64;
         } else {
@@ -81,9 +81,17 @@ impl State {
         }
     }
 
+    /// The next bytes to send.
+    pub(super) fn take_chunk(&mut self) -> Vec<u8> {
+        let chunk = self.pending.take(LOG_CHUNK_BYTES_MAX);
+        self.lost += self.pending.lost();
+        self.oldest = (!self.pending.is_empty()).then(Instant::now);
+        chunk
+    }
+
     /// What was to be sent is not taken: it and all that comes is counted.
     pub(super) fn refuse(&mut self, chunk: &[u8]) {
-        self.lost += (chunk.len() + self.pending.len()) as u64;
+        self.lost += chunk.len() as u64 + self.pending.len();
         self.pending.clear();
         self.oldest = None;
         self.refused = Some(Instant::now());
@@ -95,16 +103,22 @@ impl State {
     }
 
     pub(super) fn put(&mut self, bytes: &[u8]) {
-        if let Some(last) = bytes.last() {
+        let Some(last) = bytes.last() else { return };
+        // A server that only is slow is waited for.
+        let count = bytes.len();
+        let goes_behind = self.is_away && !self.pending.fits_memory(count) && self.pending.fits(count);
+        let is_kept = if goes_behind { self.pending.spill(bytes) } else { self.pending.push(bytes) };
+        if is_kept {
             self.ends_line = *last == b'\n';
             self.oldest.get_or_insert_with(Instant::now);
-            self.pending.extend(bytes);
+        } else {
+            self.lost += bytes.len() as u64;
         }
     }
 
     pub(super) fn is_due(&self) -> bool {
         let is_old = self.oldest.is_some_and(|oldest| oldest.elapsed() >= HOLD);
-        !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX)
+        !self.pending.is_empty() && (is_old || self.pending.len() >= LOG_CHUNK_BYTES_MAX as u64)
     }
 
     /// Is this what the sender sleeps for?

@@ -95,7 +95,7 @@ impl Cache {
             }
             if Instant::now() >= attempt.by {
                 let detail = "another step is still fetching its registry".into();
-                return Err(Outcome::NeverStarted { detail });
+                return Err(Outcome::never_started(detail));
             }
         }
         let fetching = Fetching { cache: self, name: &name };
@@ -119,7 +119,7 @@ impl Cache {
         let fetched = attempt.insist("fetch the step registry", || {
             remove(&new);
             make_dir(&new).map_err(|error| berth_api::runner::LinkError::Unavailable(error.to_string()))?;
-            parts.link.fetch_registry(parts.attempt, digest, &new)
+            parts.link.fetch_registry(parts.attempt, digest, &new, &|| attempt.goes_on())
         });
         let kept = fetched.and_then(|()| {
             let kept = protect(&new).and_then(|()| size::of(&new, u64::MAX)).and_then(|bytes| {
@@ -242,7 +242,7 @@ fn protect(dir: &Path) -> io::Result<()> {
 }
 
 fn cannot(error: &io::Error) -> Outcome {
-    Outcome::NeverStarted { detail: format!("cannot keep the step registry: {error}") }
+    Outcome::never_started(format!("cannot keep the step registry: {error}"))
 }
 
 #[cfg(test)]

@@ -75,7 +75,7 @@ fn not_run(attempt: &Attempt<'_>, error: &io::Error) -> Outcome {
         io::ErrorKind::ArgumentListTooLong => {
             invalid(format!("{detail}; `params` and `env` together are too long"))
         }
-        _ => Outcome::NeverStarted { detail },
+        _ => Outcome::never_started(detail),
     }
 }
 

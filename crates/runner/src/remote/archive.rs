@@ -1,10 +1,10 @@
 //! Archives on their way: tar, compressed with zstd. The server believes nothing in one, so little is checked here.
 
 use std::fs::File;
-use std::io::{self, Read, Seek as _};
+use std::io::{self, Read, Seek as _, Write};
 use std::path::Path;
 
-use berth_api::runner::LinkError;
+use berth_api::runner::{LinkError, Wanted};
 
 /// What is unpacked from one archive.
 const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
@@ -27,7 +27,7 @@ pub(super) fn unpack(packed: impl Read, into: &Path) -> Result<(), LinkError> {
 }
 
 /// What lies at `path` below the workspace, under that path. No link is followed, neither on the way nor inside.
-pub(super) fn pack(workspace: &Path, path: &str) -> Result<File, LinkError> {
+pub(super) fn pack(workspace: &Path, path: &str, wanted: Wanted<'_>) -> Result<File, LinkError> {
     let refused = |text: String| LinkError::Refused(text);
     let mut at = workspace.to_owned();
     for part in Path::new(path).components() {
@@ -39,7 +39,8 @@ pub(super) fn pack(workspace: &Path, path: &str) -> Result<File, LinkError> {
     }
     let packed = || -> io::Result<File> {
         let file = tempfile::tempfile_in(workspace.parent().unwrap_or(workspace))?;
-        let mut tar = tar::Builder::new(zstd::Encoder::new(&file, COMPRESSION_LEVEL)?);
+        let mut tar =
+            tar::Builder::new(zstd::Encoder::new(Watched { file: &file, wanted }, COMPRESSION_LEVEL)?);
         tar.follow_symlinks(false);
         tar.sparse(false);
         if at.is_dir() {
@@ -51,5 +52,27 @@ pub(super) fn pack(workspace: &Path, path: &str) -> Result<File, LinkError> {
         (&file).rewind()?;
         Ok(file)
     };
-    packed().map_err(|error| refused(format!("{path} cannot be packed: {error}")))
+    packed().map_err(|error| match wanted() {
+        true => refused(format!("{path} cannot be packed: {error}")),
+        false => LinkError::Unavailable(error.to_string()),
+    })
+}
+
+/// Whatever takes long ends soon after nobody wants it any more.
+struct Watched<'a> {
+    file: &'a File,
+    wanted: Wanted<'a>,
+}
+
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match (self.wanted)() {
+            true => self.file.write(bytes),
+            false => Err(io::Error::other("nobody wants it any more")),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
 }

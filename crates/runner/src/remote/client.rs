@@ -1,6 +1,5 @@
 //! Requests to the server, and what their answers mean.
 
-use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -8,7 +7,7 @@ use std::time::Duration;
 use berth_api::runner::LinkError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use ureq::{Agent, Body, http};
+use ureq::{Agent, Body, SendBody, http};
 
 /// Of an answer in JSON: assignments have secrets and params in them.
 const ANSWER_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -101,14 +100,16 @@ impl Client {
         self.read(request.config().timeout_global(Some(limit)).build().send(bytes))
     }
 
-    pub(super) fn send_file<T: DeserializeOwned>(
+    /// All that the reader gives, of this length.
+    pub(super) fn send_all<T: DeserializeOwned>(
         &self,
         what: &str,
-        file: &File,
+        (body, length): (impl Read + 'static, u64),
         limit: Duration,
     ) -> Result<T, Answered> {
-        let request = self.post(what, "application/zstd");
-        self.read(request.config().timeout_global(Some(limit)).build().send(file))
+        let request = self.post(what, "application/zstd").header("content-length", length);
+        let request = request.config().timeout_global(Some(limit)).build();
+        self.read(request.send(SendBody::from_owned_reader(body)))
     }
 
     pub(super) fn fetch(&self, what: &str, limit: Duration) -> Result<impl Read + use<>, Answered> {

@@ -5,20 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::remote::{
-    AcquireAsked, Acquired, ArtifactKept, Farewell, Goodbye, HeartbeatHeard, HeartbeatSent, LogTaken, Welcome,
+    AcquireAsked, Acquired, Farewell, Goodbye, HeartbeatHeard, HeartbeatSent, LogTaken, Welcome,
 };
 use berth_api::runner::{
-    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told,
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
-use super::archive;
 use super::client::Client;
+use super::{archive, transfer};
 
 /// How long the way there and back may take, besides what the server waits by itself.
 const ON_THE_WAY_MAX: Duration = Duration::from_secs(5);
 const REPORT_MAX: Duration = Duration::from_secs(30);
 const LOG_MAX: Duration = Duration::from_secs(10);
-const TRANSFER_MAX: Duration = Duration::from_secs(900);
 
 pub struct Remote {
     client: Arc<Client>,
@@ -64,32 +63,43 @@ impl Link for Remote {
         Ok(self.client.say("report", report, REPORT_MAX)?)
     }
 
-    fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError> {
-        let packed = self.client.fetch(&format!("source?attempt={}", attempt.nonce), TRANSFER_MAX)?;
-        archive::unpack(packed, into)
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {
+        let what = format!("source?attempt={}", attempt.nonce);
+        archive::unpack(transfer::fetch(&self.client, what, wanted)?, into)
     }
 
-    fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {
+    fn fetch_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        into: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<(), LinkError> {
         let what = format!("artifact?attempt={}&name={name}", attempt.nonce);
-        archive::unpack(self.client.fetch(&what, TRANSFER_MAX)?, into)
+        archive::unpack(transfer::fetch(&self.client, what, wanted)?, into)
     }
 
-    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError> {
+    fn fetch_registry(
+        &self,
+        attempt: &AttemptRef,
+        digest: &str,
+        into: &Path,
+        wanted: Wanted<'_>,
+    ) -> Result<(), LinkError> {
         let what = format!("registry?attempt={}&digest={digest}", attempt.nonce);
-        archive::unpack(self.client.fetch(&what, TRANSFER_MAX)?, into)
+        archive::unpack(transfer::fetch(&self.client, what, wanted)?, into)
     }
 
     fn keep_artifact(
         &self,
         attempt: &AttemptRef,
         name: &str,
-        workspace: &Path,
-        path: &str,
+        (workspace, path): (&Path, &str),
+        wanted: Wanted<'_>,
     ) -> Result<String, LinkError> {
-        let packed = archive::pack(workspace, path)?;
+        let packed = archive::pack(workspace, path, wanted)?;
         let what = format!("artifact?attempt={}&name={name}", attempt.nonce);
-        let kept: ArtifactKept = self.client.send_file(&what, &packed, TRANSFER_MAX)?;
-        Ok(kept.digest)
+        Ok(transfer::send(&self.client, what, packed, wanted)?.digest)
     }
 }
 

@@ -10,13 +10,17 @@ mod client;
 mod credential;
 mod home;
 mod link;
+mod seen;
 mod spool;
+mod transfer;
 
 pub use client::{Answered, Client};
 pub use credential::Credential;
 pub use home::Home;
 pub use link::Remote;
-pub use spool::Spool;
+pub use seen::Seen;
+pub(crate) use spool::Begins;
+pub use spool::{Left, Spool};
 
 /// A random word for a process of a runner.
 pub fn new_boot() -> std::io::Result<String> {

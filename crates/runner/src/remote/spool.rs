@@ -1,94 +1,229 @@
 //! What has begun, on the disk before it begins. After a crash the next process says of each attempt whether it may have
 //! run: what is not written here never did.
 //!
-//! One file: the process's name in the first line, then `+nonce` before an attempt begins and `-nonce` when it is over.
+//! One file: the process's name in the first line, then `+nonce` before an attempt begins and `-nonce` when it is over. With
+//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence` where that one rises. It is written
+//! anew when it gets long.
 
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_api::remote::Before;
+use berth_core::environment::fence::Fence;
+use berth_core::id::EnvironmentId;
+
+use super::seen::Seen;
 
 const NAME: &str = "spool";
-/// More than a process writes in years; what is longer is not ours.
+/// What is longer is not ours.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Then it is written anew, with what still counts.
+const REWRITTEN_BYTES: usize = 1024 * 1024;
 
 #[derive(Debug)]
 pub struct Spool {
-    file: Mutex<File>,
+    pages: Mutex<Pages>,
+}
+
+#[derive(Debug)]
+struct Pages {
+    dir: PathBuf,
+    boot: String,
+    file: File,
+    /// Since it was written anew.
+    appended: usize,
+    begun: BTreeSet<String>,
+    seen: Seen,
+}
+
+/// What the process before this one left in the work directory.
+#[derive(Debug, Default)]
+pub struct Left {
+    pub before: Option<Before>,
+    pub seen: Seen,
+}
+
+/// Whether an attempt may begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begins {
+    Yes,
+    /// Work of a later holder was executed here, under this fence.
+    Refused(Fence),
 }
 
 impl Spool {
-    /// What the process before this one left in the work directory.
-    pub fn before(work_dir: &Path) -> io::Result<Option<Before>> {
+    pub fn left(work_dir: &Path) -> io::Result<Left> {
         let file = match File::open(work_dir.join(NAME)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Left::default()),
             file => file?,
         };
         let mut text = String::new();
         file.take(BYTES_MAX).read_to_string(&mut text)?;
-        let mut lines = text.lines();
-        let Some(boot) = lines.next().filter(|boot| !boot.is_empty()) else { return Ok(None) };
-        let mut begun = BTreeSet::new();
+        // What a crash cut off was not flushed, and nothing has begun after it.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let mut lines = whole.lines();
+        let Some(boot) = lines.next().filter(|boot| !boot.is_empty()) else { return Ok(Left::default()) };
+        let (mut begun, mut seen) = (BTreeSet::new(), Seen::default());
         for line in lines {
             match line.split_at_checked(1) {
                 Some(("+", nonce)) => drop(begun.insert(nonce.to_owned())),
                 Some(("-", nonce)) => drop(begun.remove(nonce)),
-                _ => {}
+                _ => seen.read(line),
             }
         }
-        Ok(Some(Before { boot: boot.to_owned(), begun: begun.into_iter().collect() }))
+        let before = Before { boot: boot.to_owned(), begun: begun.into_iter().collect() };
+        Ok(Left { before: Some(before), seen })
     }
 
-    /// Begins anew. The server has heard what was in the one before.
-    pub fn create(work_dir: &Path, boot: &str) -> io::Result<Self> {
-        let (path, fresh): (PathBuf, PathBuf) = (work_dir.join(NAME), work_dir.join("spool.new"));
-        let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
-        writeln!(file, "{boot}")?;
-        file.sync_all()?;
-        std::fs::rename(&fresh, &path)?;
-        File::open(work_dir)?.sync_all()?;
-        let file = OpenOptions::new().append(true).open(&path)?;
-        Ok(Self { file: Mutex::new(file) })
+    /// Begins anew. The server has heard what was in the one before; what was seen stays.
+    pub fn create(work_dir: &Path, boot: &str, seen: Seen) -> io::Result<Self> {
+        let begun = BTreeSet::new();
+        let file = write_anew(work_dir, boot, &seen, &begun)?;
+        let (dir, boot) = (work_dir.to_owned(), boot.to_owned());
+        Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, begun, seen }) })
     }
 
-    /// On the disk when this returns.
-    pub(crate) fn begins(&self, nonce: &str) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        file.write_all(format!("+{nonce}\n").as_bytes())?;
-        file.sync_data()
+    /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
+    pub(crate) fn begins(&self, nonce: &str, under: Option<(EnvironmentId, Fence)>) -> io::Result<Begins> {
+        let mut pages = self.lock();
+        let mut text = String::new();
+        if let Some((environment, fence)) = under {
+            if let Some(known) = pages.seen.above(environment, fence) {
+                return Ok(Begins::Refused(known));
+            }
+            if pages.seen.note(environment, fence) {
+                text = Seen::line(environment, fence);
+            }
+        }
+        pages.begun.insert(nonce.to_owned());
+        pages.append(&format!("{text}+{nonce}\n"))?;
+        pages.file.sync_data()?;
+        Ok(Begins::Yes)
     }
 
     /// Nobody asks about it any more. Should this get lost, the server knows better.
     pub(crate) fn over(&self, nonce: &str) {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = file.write_all(format!("-{nonce}\n").as_bytes()) {
+        let mut pages = self.lock();
+        // What was never begun is not in it.
+        if pages.begun.remove(nonce)
+            && let Err(error) = pages.append(&format!("-{nonce}\n"))
+        {
             tracing::warn!("the spool cannot be written: {error}");
         }
     }
+
+    fn lock(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pages {
+    fn append(&mut self, text: &str) -> io::Result<()> {
+        if self.appended + text.len() > REWRITTEN_BYTES {
+            self.file = write_anew(&self.dir, &self.boot, &self.seen, &self.begun)?;
+            self.appended = 0;
+            return Ok(());
+        }
+        self.appended += text.len();
+        self.file.write_all(text.as_bytes())
+    }
+}
+
+/// Whole or not at all, and on the disk when this returns.
+fn write_anew(dir: &Path, boot: &str, seen: &Seen, begun: &BTreeSet<String>) -> io::Result<File> {
+    let (path, fresh) = (dir.join(NAME), dir.join("spool.new"));
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(&fresh)?;
+    let begun: String = begun.iter().map(|nonce| format!("+{nonce}\n")).collect();
+    file.write_all(format!("{boot}\n{}{begun}", seen.lines()).as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&fresh, &path)?;
+    File::open(dir)?.sync_all()?;
+    OpenOptions::new().append(true).open(&path)
 }
 
 #[cfg(test)]
 mod tests {
+    use berth_core::time::Timestamp;
+
     use super::*;
+
+    fn before(dir: &Path) -> (String, Vec<String>) {
+        let before = Spool::left(dir).unwrap().before.unwrap();
+        (before.boot, before.begun)
+    }
+
+    fn environment(number: u8) -> EnvironmentId {
+        EnvironmentId::from_parts(Timestamp::from_micros(1), [number; 10])
+    }
 
     #[test]
     fn the_next_process_knows_what_has_begun_and_is_not_over() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(Spool::before(dir.path()).unwrap().is_none());
-        let spool = Spool::create(dir.path(), "one").unwrap();
+        assert!(Spool::left(dir.path()).unwrap().before.is_none());
+        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
         for nonce in ["a", "b", "c"] {
-            spool.begins(nonce).unwrap();
+            assert_eq!(spool.begins(nonce, None).unwrap(), Begins::Yes);
         }
         spool.over("b");
         drop(spool);
-        let before = Spool::before(dir.path()).unwrap().unwrap();
-        assert_eq!((before.boot.as_str(), before.begun), ("one", vec!["a".to_owned(), "c".to_owned()]));
-        Spool::create(dir.path(), "two").unwrap();
-        let before = Spool::before(dir.path()).unwrap().unwrap();
-        assert_eq!((before.boot.as_str(), before.begun), ("two", Vec::new()));
+        assert_eq!(before(dir.path()), ("one".to_owned(), vec!["a".to_owned(), "c".to_owned()]));
+        Spool::create(dir.path(), "two", Seen::default()).unwrap();
+        assert_eq!(before(dir.path()), ("two".to_owned(), Vec::new()));
+    }
+
+    #[test]
+    fn a_lower_fence_of_an_environment_is_refused_also_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, fence) = (environment(1), Fence::from_number);
+        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+        // The session, its reset, and the next one, whose number was given together with the reset's.
+        for number in [1, 2, 3, 3] {
+            assert_eq!(spool.begins("a", Some((one, fence(number)))).unwrap(), Begins::Yes, "{number}");
+        }
+        assert_eq!(spool.begins("b", Some((one, fence(2)))).unwrap(), Begins::Refused(fence(3)));
+        assert_eq!(spool.begins("c", Some((environment(2), fence(2)))).unwrap(), Begins::Yes);
+        drop(spool);
+        let left = Spool::left(dir.path()).unwrap();
+        assert_eq!(left.before.unwrap().begun, ["a", "c"], "what was refused has not begun");
+        let spool = Spool::create(dir.path(), "two", left.seen).unwrap();
+        assert_eq!(spool.begins("d", Some((one, fence(2)))).unwrap(), Begins::Refused(fence(3)));
+        assert_eq!(spool.begins("e", Some((one, fence(16 << 40 | 2)))).unwrap(), Begins::Yes);
+        assert_eq!(Spool::left(dir.path()).unwrap().seen.epoch(), 16);
+    }
+
+    #[test]
+    fn what_was_cut_off_is_not_taken_for_a_lower_fence() {
+        let dir = tempfile::tempdir().unwrap();
+        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+        spool.begins("a", Some((environment(1), Fence::from_number(123)))).unwrap();
+        drop(spool);
+        let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
+        let cut = text.find("123").unwrap() + 2;
+        std::fs::write(dir.path().join(NAME), &text[..cut]).unwrap();
+        let left = Spool::left(dir.path()).unwrap();
+        assert_eq!((left.seen, left.before.unwrap().begun), (Seen::default(), Vec::new()));
+    }
+
+    #[test]
+    fn it_is_written_anew_before_it_gets_long_and_forgets_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut seen = Seen::default();
+        seen.note(environment(1), Fence::from_number(9));
+        let spool = Spool::create(dir.path(), "one", seen).unwrap();
+        spool.begins("stays", None).unwrap();
+        let long = "n".repeat(REWRITTEN_BYTES / 8);
+        for _ in 0..20 {
+            spool.begins(&long, None).unwrap();
+            spool.over(&long);
+        }
+        let length = std::fs::metadata(dir.path().join(NAME)).unwrap().len();
+        assert!(length < 2 * REWRITTEN_BYTES as u64, "{length}");
+        assert_eq!(before(dir.path()).1, ["stays"]);
+        let known = spool.begins("late", Some((environment(1), Fence::from_number(8)))).unwrap();
+        assert_eq!(known, Begins::Refused(Fence::from_number(9)));
     }
 }

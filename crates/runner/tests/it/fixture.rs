@@ -94,6 +94,7 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
         has_source: false,
         timeout_s: 60,
         granted_ms_ago: 0,
+        holder: None,
     }
 }
 

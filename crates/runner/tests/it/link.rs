@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told,
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
 /// How long a test waits for anything.
@@ -340,18 +340,30 @@ impl Link for TestLink {
         Ok(Reported { order, next })
     }
 
-    fn checkout(&self, _: &AttemptRef, into: &Path) -> Result<(), LinkError> {
+    fn checkout(&self, _: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
         drop(self.answer()?);
         std::fs::write(into.join("README"), "checked out\n").map_err(|e| LinkError::Refused(e.to_string()))
     }
 
-    fn fetch_artifact(&self, _: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {
+    fn fetch_artifact(
+        &self,
+        _: &AttemptRef,
+        name: &str,
+        into: &Path,
+        _: Wanted<'_>,
+    ) -> Result<(), LinkError> {
         let state = self.answer()?;
         let content = state.kept.get(name).ok_or(LinkError::Refused(format!("there is no `{name}`")))?;
         std::fs::write(into.join(name), content).map_err(|e| LinkError::Refused(e.to_string()))
     }
 
-    fn fetch_registry(&self, _: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError> {
+    fn fetch_registry(
+        &self,
+        _: &AttemptRef,
+        digest: &str,
+        into: &Path,
+        _: Wanted<'_>,
+    ) -> Result<(), LinkError> {
         let mut state = self.answer()?;
         state.fetched.push(digest.to_owned());
         let files =
@@ -369,8 +381,8 @@ impl Link for TestLink {
         &self,
         _: &AttemptRef,
         name: &str,
-        workspace: &Path,
-        path: &str,
+        (workspace, path): (&Path, &str),
+        _: Wanted<'_>,
     ) -> Result<String, LinkError> {
         let content = std::fs::read(workspace.join(path)).map_err(|e| LinkError::Refused(e.to_string()))?;
         let digest = format!("digest-of-{}-bytes", content.len());

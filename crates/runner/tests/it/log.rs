@@ -79,12 +79,18 @@ fn e08_an_answer_that_got_lost_doubles_nothing() {
     assert_eq!(fixture.link.text_of("a"), expected);
 }
 
-#[test]
-fn e08_what_is_lost_while_the_server_is_away_is_counted() {
-    let fixture = Fixture::with(|settings| settings.heartbeat_wait = Duration::from_millis(50));
+/// The log of a step that writes ten million bytes while the server is away, and waits until it is back.
+fn away_for_ten_million_bytes(spill_bytes_max: u64, meanwhile: impl FnOnce()) -> String {
+    let fixture = Fixture::with(|settings| {
+        settings.heartbeat_wait = Duration::from_millis(50);
+        settings.step_log_spill_bytes_max = spill_bytes_max;
+    });
     fixture.link.be_away_at_log_bytes(1);
-    let run = "echo first; sleep 0.3; head -c 10000000 /dev/zero | tr '\\0' x; touch done; while [ ! -e go ]; do sleep 0.02; done; echo; echo last";
-    fixture.link.give(script("a", run));
+    let run = "echo first; sleep 0.3; head -c 5000000 /dev/zero | tr '\\0' x; printf %s $T; head -c 5000000 /dev/zero | tr '\\0' x; touch done; while [ ! -e go ]; do sleep 0.02; done; echo; echo last";
+    let mut step = script("a", run);
+    step.env.insert("T".into(), SECRET.into());
+    step.masked = vec![SecretText::new(SECRET.into())];
+    fixture.link.give(step);
     let attempts = fixture.dir.path().join("work/attempts");
     let find = |name: &str| {
         let entries = std::fs::read_dir(&attempts).expect("attempts").flatten();
@@ -93,20 +99,71 @@ fn e08_what_is_lost_while_the_server_is_away_is_counted() {
     // The step is not held up by a server that is away.
     crate::fixture::eventually("it has written everything", || find("done").is_some());
     assert!(fixture.link.is_away());
+    meanwhile();
     fixture.link.be_away(false);
     fixture.link.wait_for_log("a", "xxx");
     std::fs::write(find("done").expect("workspace").join("go"), "").expect("file");
     succeeded(&fixture.link.report_of("a").outcome);
     let log = fixture.link.text_of("a");
+    assert!(log.starts_with("first\n") && log.ends_with("last\n"));
+    log
+}
+
+const SECRET: &str = "s3cret-value-42";
+
+/// With the stars that stand for the secret.
+const BYTES: usize = 10_000_003;
+
+fn count(log: &str) -> usize {
+    log.bytes().filter(|byte| matches!(byte, b'x' | b'*')).count()
+}
+
+fn check_counted(log: &str) -> usize {
     let markers: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("[berth] log gap: ")).collect();
     let lost: usize = markers
         .iter()
         .map(|line| line.split(' ').next().expect("number").parse::<usize>().expect("number"))
         .sum();
     assert_eq!(markers.len(), 1, "{markers:?}");
-    let kept = log.bytes().filter(|byte| *byte == b'x').count();
-    assert_eq!(kept + lost, 10_000_000, "every byte is there, or counted");
-    assert!(log.starts_with("first\n") && log.ends_with("last\n"));
+    assert_eq!(count(log) + lost, BYTES, "every byte is there, or counted");
+    lost
+}
+
+#[test]
+fn e08_what_is_lost_while_the_server_is_away_is_counted() {
+    check_counted(&away_for_ten_million_bytes(0, || {}));
+}
+
+#[test]
+fn e08_a_runner_with_room_on_its_disk_loses_nothing_while_the_server_is_away() {
+    let log = away_for_ten_million_bytes(32 * 1024 * 1024, || {
+        let kept = spilled();
+        assert!(kept.iter().map(Vec::len).max().is_some_and(|length| length > 5_000_000), "{}", kept.len());
+        let has_secret = |bytes: &Vec<u8>| bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+        assert!(!kept.iter().any(has_secret), "it is masked before it is written");
+        assert!(kept.iter().any(|bytes| bytes.windows(5).any(|part| part == b"x***x")));
+    });
+    assert_eq!((count(&log), log.contains("log gap"), log.contains("x***x")), (BYTES, false, true));
+    assert_eq!(spilled(), Vec::<Vec<u8>>::new(), "nothing is left of it");
+}
+
+#[test]
+fn e08_a_disk_with_less_room_than_the_log_is_long_keeps_the_first_part_and_counts_the_rest() {
+    let lost = check_counted(&away_for_ten_million_bytes(2 * 1024 * 1024, || {}));
+    let kept = BYTES - lost;
+    assert!((5 << 20..=7 << 20).contains(&kept), "{kept}: four in memory and two on the disk");
+}
+
+/// What files without a name this process has open, and no other test of it has: each is a process of its own.
+fn spilled() -> Vec<Vec<u8>> {
+    let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten().map(|entry| entry.path());
+    let nameless = open.filter(|path| {
+        std::fs::read_link(path).is_ok_and(|to| {
+            let to = to.to_string_lossy().into_owned();
+            to.ends_with("(deleted)") && to.contains("/work/")
+        })
+    });
+    nameless.map(|path| std::fs::read(path).expect("a file that is open")).collect()
 }
 
 #[test]

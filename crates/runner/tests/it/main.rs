@@ -10,3 +10,4 @@ mod registry;
 mod sandbox;
 mod script;
 mod stop;
+mod transfer;

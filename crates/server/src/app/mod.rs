@@ -56,6 +56,7 @@ pub use registries::{NewRegistry, RegistryChange};
 pub use registry_builds::BuildLogPart;
 pub(crate) use repositories::about as about_repository;
 pub use repositories::{NewRepository, RepositoryChange};
+pub(crate) use runners::about as about_runner;
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;

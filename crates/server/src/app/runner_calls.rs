@@ -3,11 +3,13 @@
 use berth_api::problem::Code;
 use berth_api::remote as wire;
 use berth_api::runner::SecretText;
+use berth_core::environment::fence::Witness;
 use berth_core::event::EventKind;
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
 use berth_store::Context;
+use berth_store::query::everywhere;
 use berth_store::records::runner;
 
 use super::runners::{about, check_free};
@@ -111,10 +113,15 @@ impl App {
         let times = self.config.runner_times;
         let hello =
             runner::Hello { labels, slots: said.slots, program, boot: said.boot, lost_ms: times.lost_ms() };
+        // Before it is known to be there: nothing is granted in a lower epoch than it has seen.
+        if let Some(seen) = said.epoch {
+            far.hears(Witness::Epoch(seen)).await?;
+        }
         far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
         // Somebody may wait for what it can do.
         self.nudge();
-        let now = self.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
+        let (now, epoch) =
+            self.store.read(None, |db| Ok::<_, AppError>((db.now(), everywhere::epoch(db)?))).await?;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         Ok(wire::Welcome {
             runner_id: far.who.runner.id.to_string(),
@@ -124,6 +131,7 @@ impl App {
             self_stop_ms: ms(times.self_stop),
             stop_grace_ms: ms(times.stop_grace),
             heartbeat_ms: ms(times.heartbeat),
+            epoch: Some(epoch),
         })
     }
 }

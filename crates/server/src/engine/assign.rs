@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::runner::{Assignment, AttemptRef, CallInput, CustomCall, SecretText};
+use berth_api::runner::{Assignment, AttemptRef, CallInput, CustomCall, HolderFence, SecretText};
 use berth_core::expression::{Context, Contexts, fill, fill_value, references, templates};
 use berth_core::pipeline::model::StepType;
 use berth_core::registry::{InputMode, Pinned};
@@ -68,6 +68,10 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         has_source: granted.plan.source.is_some(),
         timeout_s: left_s(granted),
         granted_ms_ago: granted_ms_ago(granted),
+        holder: granted.holder.map(|(environment, fence)| HolderFence {
+            environment_id: environment.to_string(),
+            fence: fence.number(),
+        }),
     })
 }
 

@@ -9,6 +9,7 @@ use berth_api::runner::{
 };
 use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
+use berth_core::environment::fence::Fence;
 use berth_core::id::OrgId;
 use berth_core::run::{Outcome as Ended, Parking, Plan};
 use berth_store::query::runs::{self, Live};
@@ -57,7 +58,7 @@ pub(super) fn assigned(app: &App, granted: &Granted) -> Result<Option<Assignment
     let assigned = assigned.and_then(|mut assignment| {
         if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
             // A log that cannot be read now keeps this call waiting, and no other step.
-            call.log_bytes = logged(app, granted).map_err(|detail| Ended::NeverStarted { detail })?;
+            call.log_bytes = logged(app, granted).map_err(Ended::never_started)?;
         }
         Ok(assignment)
     });
@@ -124,12 +125,13 @@ pub(super) fn append(app: &App, it: &Named, offset: u64, bytes: &[u8]) -> Result
     }
 }
 
+/// What the runner is told; and the fence it knows of, where nobody here does.
 pub(super) fn report(
     app: &App,
     attempt: Named,
     report: &Report,
     next: Option<Next>,
-) -> Result<Reported, LinkError> {
+) -> Result<(Reported, Option<Fence>), LinkError> {
     let log = key(&attempt);
     // What was printed is on the disk before its end is.
     if report.log_bytes > 0
@@ -144,7 +146,7 @@ pub(super) fn report(
         log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
         next: next.filter(|_| !app.shutdown.is_cancelled()),
     };
-    let Stored { order, granted, goes_on } = store_report(app, said).map_err(unavailable)?;
+    let Stored { order, granted, goes_on, lost_fence } = store_report(app, said).map_err(unavailable)?;
     // The next call goes on with it.
     if !goes_on {
         app.logs.seal_later(&log);
@@ -154,7 +156,7 @@ pub(super) fn report(
         Some(granted) => assigned(app, granted).map_err(unavailable)?,
         None => None,
     };
-    Ok(Reported { order: ordered(order), next })
+    Ok((Reported { order: ordered(order), next }, lost_fence))
 }
 
 /// The pinned commit, unpacked into an empty directory.
@@ -265,7 +267,9 @@ fn ending(outcome: &Outcome) -> Ending {
         }
         Outcome::Stopped => Ended::Stopped,
         Outcome::Interrupted => Ended::Interrupted,
-        Outcome::NeverStarted { detail } => Ended::NeverStarted { detail: detail.clone() },
+        Outcome::NeverStarted { detail, known_fence } => {
+            Ended::NeverStarted { detail: detail.clone(), known_fence: known_fence.and_then(Fence::given) }
+        }
         Outcome::Unanswered { detail } => Ended::Unanswered { detail: detail.clone() },
         Outcome::Waiting { state, pause_ms } => {
             return Ending::Parked(Parking::Polls { state: state.clone(), pause_ms: *pause_ms });

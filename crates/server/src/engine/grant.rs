@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use berth_core::decision::Refusal;
 use berth_core::deployment::{Cause, Failure};
-use berth_core::id::{DeploymentId, OrgId};
+use berth_core::environment::fence::Fence;
+use berth_core::id::{DeploymentId, EnvironmentId, OrgId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::run::grant::{GrantStep, grant};
 use berth_core::run::{Attempt, Outcome, Plan, Run, StepRun, StepStatus, report, secrets_used};
@@ -36,6 +37,8 @@ pub(super) struct Granted {
     pub(super) run: Run,
     pub(super) plan: Arc<Plan>,
     pub(super) facts: BTreeMap<String, String>,
+    /// The environment it changes, and under which fence.
+    pub(super) holder: Option<(EnvironmentId, Fence)>,
     pub(super) secrets: BTreeMap<SecretName, Redacted>,
     pub(super) now: Timestamp,
 }
@@ -185,6 +188,7 @@ pub(super) fn grant_in(
                 attempt,
                 at,
                 facts: facts(whole, at),
+                holder: whole.head.holder(),
                 run: whole.run.clone(),
                 plan: whole.plan.clone(),
                 secrets,

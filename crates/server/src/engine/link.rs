@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told,
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
 use super::calls::{self, ORDERS_PAUSE, named, unavailable, unknown};
@@ -84,21 +84,33 @@ impl Link for Embedded {
             lost_ms: Some(self.app.config.runner_times.lost_ms()),
             labels: report.labels.clone(),
         });
-        calls::report(&self.app, attempt, report, next)
+        calls::report(&self.app, attempt, report, next).map(|(told, _)| told)
     }
 
-    fn checkout(&self, attempt: &AttemptRef, into: &Path) -> Result<(), LinkError> {
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
         calls::checkout(&self.app, &named(attempt).ok_or_else(unknown)?, into)
     }
 
-    fn fetch_artifact(&self, attempt: &AttemptRef, name: &str, into: &Path) -> Result<(), LinkError> {
+    fn fetch_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        into: &Path,
+        _: Wanted<'_>,
+    ) -> Result<(), LinkError> {
         let it = named(attempt).ok_or_else(unknown)?;
         let digest = calls::artifact_of(&self.app, &it, name)?;
         let done = self.app.artifacts.unpack(it.org, &digest, into);
         done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
     }
 
-    fn fetch_registry(&self, attempt: &AttemptRef, digest: &str, into: &Path) -> Result<(), LinkError> {
+    fn fetch_registry(
+        &self,
+        attempt: &AttemptRef,
+        digest: &str,
+        into: &Path,
+        _: Wanted<'_>,
+    ) -> Result<(), LinkError> {
         let it = named(attempt).ok_or_else(unknown)?;
         let registry = calls::registry_of(&self.app, &it, digest)?;
         let done = self.app.artifacts.unpack(it.org, digest, into);
@@ -115,8 +127,8 @@ impl Link for Embedded {
         &self,
         attempt: &AttemptRef,
         name: &str,
-        workspace: &Path,
-        path: &str,
+        (workspace, path): (&Path, &str),
+        _: Wanted<'_>,
     ) -> Result<String, LinkError> {
         let it = named(attempt).ok_or_else(unknown)?;
         let kept = self.app.artifacts.keep(it.org, workspace, path);

@@ -6,6 +6,7 @@ mod assign;
 mod begin;
 mod bell;
 mod calls;
+mod epoch;
 pub(crate) mod gates;
 mod grant;
 mod late;

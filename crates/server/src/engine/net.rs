@@ -79,7 +79,9 @@ impl Nets {
             Outcome::Failed { cause, detail, exit_code } => {
                 Outcome::Failed { cause, detail: masker.mask(&detail), exit_code }
             }
-            Outcome::NeverStarted { detail } => Outcome::NeverStarted { detail: masker.mask(&detail) },
+            Outcome::NeverStarted { detail, known_fence } => {
+                Outcome::NeverStarted { detail: masker.mask(&detail), known_fence }
+            }
             Outcome::Unanswered { detail } => Outcome::Unanswered { detail: masker.mask(&detail) },
             Outcome::ApprovalRequired { context } => {
                 Outcome::ApprovalRequired { context: context.map(|text| masker.mask(&text)) }
@@ -133,6 +135,7 @@ mod tests {
             has_source: false,
             timeout_s: 1,
             granted_ms_ago: 0,
+            holder: None,
         });
         nets
     }
@@ -170,7 +173,7 @@ mod tests {
             panic!("another outcome");
         };
         assert_eq!(outputs["a"], "x ***");
-        let never = nets.masked("n", Outcome::NeverStarted { detail: "no hunter2-hunter2".into() });
-        assert_eq!(never, Outcome::NeverStarted { detail: "no ***".into() });
+        let never = nets.masked("n", Outcome::never_started("no hunter2-hunter2".into()));
+        assert_eq!(never, Outcome::never_started("no ***".into()));
     }
 }

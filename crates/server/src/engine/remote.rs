@@ -121,7 +121,10 @@ impl Far {
             calls::report(app, it, &report, next)
         });
         let done = done.await?;
-        let done = done.map_err(answered)?;
+        let (done, lost_fence) = done.map_err(answered)?;
+        if let Some(lost) = lost_fence {
+            self.hears_of_lost(lost).await;
+        }
         if ends {
             self.app.engine.nets.forget(&nonce);
         }
@@ -194,7 +197,7 @@ impl Far {
             // It writes down what it begins before it does: the rest never began.
             let outcome = match left.begun.contains(&it.nonce) {
                 true => Ended::Lost,
-                false => Ended::NeverStarted { detail: "its runner ended before it began".into() },
+                false => Ended::never_started("its runner ended before it began".into()),
             };
             tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "a runner has come back");
             super::lost::report_ended(&self.app, it, outcome).await?;

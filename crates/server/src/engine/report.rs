@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::report::Order;
+use berth_core::environment::fence::Fence;
 use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::run::{Outcome, Parking, Run, park, report};
@@ -56,6 +57,8 @@ pub(super) struct Stored {
     pub(super) granted: Option<Granted>,
     /// The attempt is not over.
     pub(super) goes_on: bool,
+    /// Its runner knows this fence of the environment, and nobody here does.
+    pub(super) lost_fence: Option<Fence>,
 }
 
 pub(super) struct Next {
@@ -75,9 +78,17 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
         };
         whole.hold();
         let is_its = whole.order(it.step, &it.nonce) != Order::Stale;
+        let known_fence = match &said.ending {
+            Ending::Over(Outcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
+            Ending::Over(_) | Ending::Parked(_) => None,
+        };
         let order = match said.ending {
             Ending::Over(outcome) => told(tx, &mut whole, it, outcome)?,
             Ending::Parked(parking) => parked(tx, &mut whole, it, parking)?,
+        };
+        let lost_fence = match known_fence {
+            Some(known) => whole.doubt_fence(tx, known)?.then_some(known),
+            None => None,
         };
         let goes_on = whole.run.goes_on_with(it.step, it.number);
         // A late word about an earlier call says nothing about the next.
@@ -100,10 +111,10 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
             None => None,
         };
         whole.write(tx)?;
-        Ok::<_, AppError>(Some((Stored { order, granted, goes_on }, whole.run)))
+        Ok::<_, AppError>(Some((Stored { order, granted, goes_on, lost_fence }, whole.run)))
     })?;
     let Some((stored, run)) = told else {
-        return Ok(Stored { order: Order::Stale, granted: None, goes_on: false });
+        return Ok(Stored { order: Order::Stale, granted: None, goes_on: false, lost_fence: None });
     };
     let look = Look::after(&run);
     app.engine.plans().committed(run);

@@ -50,13 +50,23 @@ impl PgConn {
 
     /// Some of them, of which the last one answers a number.
     pub(super) fn number(&mut self, text: &str) -> Result<i64, StoreError> {
+        self.numbers(text).map(|[number]| number)
+    }
+
+    /// Some of them, of which the last one answers these numbers.
+    pub(super) fn numbers<const COUNT: usize>(&mut self, text: &str) -> Result<[i64; COUNT], StoreError> {
         let answered = self.client.simple_query(text);
         let answered = answered.map_err(|error| self.noted("transaction", &error))?;
         let last = answered.iter().rev().find_map(|message| match message {
-            SimpleQueryMessage::Row(row) => row.get(0).and_then(|text| text.parse().ok()),
+            SimpleQueryMessage::Row(row) => Some(row),
             _ => None,
         });
-        last.ok_or_else(|| StoreError::Bug("PostgreSQL answered no number".into()))
+        let number = |at| last.and_then(|row| row.get(at)).and_then(|text| text.parse().ok());
+        let mut numbers = [0; COUNT];
+        for (at, slot) in numbers.iter_mut().enumerate() {
+            *slot = number(at).ok_or_else(|| StoreError::Bug("PostgreSQL answered no number".into()))?;
+        }
+        Ok(numbers)
     }
 
     /// The columns of the first row, as text.
@@ -130,6 +140,10 @@ impl PgConn {
 impl Conn for PgConn {
     fn epoch(&self) -> Option<i64> {
         self.epoch
+    }
+
+    fn set_epoch(&mut self, epoch: i64) {
+        self.epoch = Some(epoch);
     }
 
     /// A commit waits for the standby only if it has written something. This writes nothing that anybody reads.

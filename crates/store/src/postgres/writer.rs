@@ -35,6 +35,8 @@ const QUEUE_JOBS_MAX: usize = 1_024;
 /// The store's time, in microseconds, taken when the lock is held.
 pub(super) const NOW: &str = "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)";
 
+const EPOCH: &str = "(SELECT epoch FROM instance WHERE id = 'berth')";
+
 /// Names of the locks: the installation, and the organizations in it.
 const INSTANCE: i32 = 0x6265_7274;
 const ORGANIZATION: i32 = INSTANCE + 1;
@@ -206,8 +208,9 @@ impl Writer {
         let text = begin_text(place);
         if let Some(mut conn) = self.conn.take() {
             conn.failed = None;
-            match conn.number(&text) {
-                Ok(now) => {
+            match conn.numbers(&text) {
+                Ok([now, epoch]) => {
+                    conn.epoch = Some(epoch);
                     conn.heads.doubt();
                     return Ok((conn, now));
                 }
@@ -222,7 +225,8 @@ impl Writer {
         }
         let mut conn = PgConn::open(&self.address, Purpose::Write)?;
         conn.settle_epoch()?;
-        let now = conn.number(&text)?;
+        let [now, epoch] = conn.numbers(&text)?;
+        conn.epoch = Some(epoch);
         Ok((conn, now))
     }
 }
@@ -241,7 +245,8 @@ fn begin_text(place: Place) -> String {
             )
         }
     };
-    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}")
+    // Also the epoch is looked at when the lock is held: another server may have raised it.
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {locks}; {NOW}, {EPOCH}")
 }
 
 /// The same in every process. Two organizations with the same key wait for each other, and nothing else.

@@ -1,6 +1,6 @@
 //! What concerns the whole installation: the epoch of its fences, and a clock that was set.
 
-use berth_core::environment::fence::{EPOCH_MAX, raised_epoch};
+use berth_core::environment::fence::{EPOCH_MAX, Heard, Witness, heard_epoch, raised_epoch};
 
 use crate::error::StoreError;
 use crate::sql::{Conn, statements};
@@ -27,11 +27,29 @@ pub(crate) fn epoch(conn: &mut dyn Conn) -> Result<i64, StoreError> {
 }
 
 /// Fences that are given from here on are above all that may have been given before.
-pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<i64, StoreError> {
+pub(crate) fn raise_epoch(tx: &mut Tx<'_>, given: Option<i64>) -> Result<(), StoreError> {
     let before = tx.row(&EPOCH, &[])?.map_or(Ok(0), |row| row.int(0))?;
     let epoch = raised_epoch(before, given, tx.now());
+    set_epoch(tx, epoch)
+}
+
+/// What a runner has seen. For servers that are running: every transaction that begins after this one gives fences
+/// in the raised epoch, here and in every other server. It has the whole installation for itself.
+pub fn heard(tx: &mut Tx<'_>, witness: Witness) -> Result<Heard, StoreError> {
+    let own = tx.row(&EPOCH, &[])?.map_or(Ok(0), |row| row.int(0))?;
+    let heard = heard_epoch(own, witness, tx.now());
+    if let Heard::Above(next) = heard {
+        set_epoch(tx, next)?;
+    }
+    Ok(heard)
+}
+
+fn set_epoch(tx: &mut Tx<'_>, epoch: i64) -> Result<(), StoreError> {
     match tx.execute(&RAISE_EPOCH, &[epoch.into(), EPOCH_MAX.into()])? {
-        1 => Ok(epoch),
+        1 => {
+            tx.writes_in_epoch(epoch);
+            Ok(())
+        }
         _ => Err(StoreError::Unavailable(format!("the epoch would be above {EPOCH_MAX}, where fences end"))),
     }
 }

@@ -1,5 +1,7 @@
 //! What the database refuses whatever the program says, and what moves when the clock was set forward.
 
+use std::sync::Arc;
+
 use berth_core::environment::{EndReason, TicketCause, TicketStatus};
 use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
@@ -154,7 +156,7 @@ fn what_has_ended_stays_as_it_ended() {
         &mut conn,
         Context::system(Some(org)),
         Timestamp::from_micros(99),
-        crate::Ground { epoch: 0, lost_s: 45 },
+        crate::Ground { epoch: Arc::default(), lost_s: 45 },
     );
 
     let mut ended =

@@ -6,12 +6,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use berth_core::environment::fence::{Fence, Heard as Known, Witness};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
 use berth_store::chain::StoredCheck;
 use berth_store::feed::Heard;
 use berth_store::query::events;
-use berth_store::records::{lease, pipeline};
+use berth_store::records::{instance, lease, pipeline};
 use berth_store::{Context, OpenError, Store, StoreError, idempotency};
 use berth_testkit::{Scratch, Server, binaries};
 
@@ -283,6 +284,30 @@ fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
     );
     drop(stores);
     assert_eq!(epoch(&Store::open_postgres(&server.url("postgres")).unwrap()), 2);
+}
+
+#[test]
+fn p3_what_a_runner_has_seen_raises_the_epoch_of_every_server_at_once() {
+    let Some(scratch) = scratch() else { return };
+    let stores = [(); 2].map(|()| Store::open_postgres(&scratch.url()).unwrap());
+    let org = new_organization(&stores[0], "acme");
+    let given = |store: &Store| {
+        let given = store.transact_blocking(Context::system(Some(org)), |tx| {
+            let fence = Fence::default().next(tx.moment()?.epoch);
+            Ok::<_, StoreError>(fence.epoch())
+        });
+        given.unwrap()
+    };
+    // Each has a connection by now.
+    assert_eq!([&stores[0], &stores[1]].map(given), [0, 0]);
+    let hears = |store: &Store, epoch: i64| {
+        store.transact_blocking(Context::system(None), move |tx| instance::heard(tx, Witness::Epoch(epoch)))
+    };
+    assert_eq!(hears(&stores[0], 7).unwrap(), Known::Above(8));
+    assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
+    assert_eq!(hears(&stores[1], 8).unwrap(), Known::Known);
+    assert!(matches!(hears(&stores[1], 8_000).unwrap(), Known::Absurd { .. }));
+    assert_eq!([&stores[0], &stores[1]].map(given), [8, 8]);
 }
 
 #[tokio::test]

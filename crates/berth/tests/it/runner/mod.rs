@@ -1,5 +1,6 @@
 //! Steps on another machine: a server that runs none, and `berth runner` beside it, both real and both killed.
 
+mod fences;
 mod patience;
 mod strangers;
 mod yard;

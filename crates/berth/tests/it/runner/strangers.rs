@@ -7,13 +7,13 @@ use crate::client::Request;
 use crate::harness::{Process, run};
 
 /// Another runner's way to the server, by hand.
-struct Stranger<'a> {
+pub(super) struct Stranger<'a> {
     yard: &'a Yard,
     credential: String,
 }
 
 impl<'a> Stranger<'a> {
-    fn new(yard: &'a Yard) -> Self {
+    pub(super) fn new(yard: &'a Yard) -> Self {
         let token = yard.token(Some("stranger"));
         let it = Self { yard, credential: token };
         let registered = it.say("register", &json!({"protocol": 1, "version": "0"}));
@@ -28,7 +28,7 @@ impl<'a> Stranger<'a> {
         self.yard.api().ask(&request).json()
     }
 
-    fn say(&self, what: &str, body: &Value) -> Value {
+    pub(super) fn say(&self, what: &str, body: &Value) -> Value {
         self.ask(Request::new("POST", &format!("/api/v1/runner/{what}")).json(body))
     }
 

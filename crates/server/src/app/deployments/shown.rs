@@ -340,7 +340,7 @@ fn attempt(it: &Told) -> wire::Attempt {
         _ => (None, None),
     };
     let (cause, mut detail) = why(failure, None);
-    if let Some(Outcome::NeverStarted { detail: text }) = end.map(|end| &end.outcome) {
+    if let Some(Outcome::NeverStarted { detail: text, .. }) = end.map(|end| &end.outcome) {
         detail = Some(text.clone());
     }
     if let Some(Outcome::Unanswered { detail: text }) = end.map(|end| &end.outcome) {

@@ -52,11 +52,12 @@ async fn sc01_a_runner_gets_the_version_its_plan_names_and_no_other() {
 
     let fetched = tokio::task::spawn_blocking(move || {
         let into = tempfile::tempdir().unwrap();
-        link.fetch_registry(&assignment.attempt, &call.digest, into.path()).unwrap();
+        link.fetch_registry(&assignment.attempt, &call.digest, into.path(), &|| true).unwrap();
         let extra = std::fs::read_to_string(into.path().join("extra")).unwrap();
         let refused = [foreign.as_str(), "sha256:0", "../../berth.db"].map(|digest| {
             let into = tempfile::tempdir().unwrap();
-            let refused = link.fetch_registry(&assignment.attempt, digest, into.path()).unwrap_err();
+            let refused =
+                link.fetch_registry(&assignment.attempt, digest, into.path(), &|| true).unwrap_err();
             assert_eq!(std::fs::read_dir(into.path()).unwrap().count(), 0);
             refused
         });

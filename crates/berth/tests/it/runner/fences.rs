@@ -1,0 +1,179 @@
+//! Runners that have seen more of fences than their server knows: its database is an older copy.
+
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::strangers::Stranger;
+use super::yard::{ORG, PATIENCE, Yard, first_step, text};
+use crate::harness::until;
+
+const QA: &str = "/pipelines/shop/ephemeral-environments/qa-1";
+const COUNTER_BITS: u32 = 40;
+
+fn hello(epoch: &Value) -> Value {
+    json!({"protocol": 1, "version": "0", "boot": "b", "labels": [], "slots": 1, "epoch": epoch})
+}
+
+fn claim(yard: &Yard, body: &Value) -> Value {
+    let held = yard.api().post(&format!("{ORG}{QA}/sessions"), body);
+    assert_eq!(held.status, 201, "{}", held.text());
+    held.json()["data"].clone()
+}
+
+fn release(yard: &Yard, session: &Value) {
+    let path = format!("{ORG}{QA}/sessions/{}", text(&session["sessionId"]));
+    let done = yard.api().ask(&yard.api().request("DELETE", &path));
+    assert_eq!(done.status, 200, "{}", done.text());
+}
+
+fn fence(session: &Value) -> i64 {
+    session["fence"].as_i64().unwrap_or_else(|| panic!("{session}"))
+}
+
+fn events(yard: &Yard, kind: &str) -> Vec<Value> {
+    let found = yard.api().get(&format!("{ORG}/events?kind={kind}")).json();
+    found["data"].as_array().unwrap_or_else(|| panic!("{found}")).clone()
+}
+
+fn state(yard: &Yard) -> String {
+    text(&yard.api().get(&format!("{ORG}{QA}")).json()["data"]["state"])
+}
+
+fn spool(yard: &Yard) -> PathBuf {
+    yard.path("far").join("spool")
+}
+
+#[test]
+fn p3_a_server_that_hears_of_a_higher_epoch_gives_fences_above_it() {
+    let yard = Yard::open();
+    yard.pipeline("    - { name: One, type: dummy }\n");
+    let first = claim(&yard, &json!({}));
+    assert_eq!(fence(&first), 1);
+    let stranger = Stranger::new(&yard);
+    assert_eq!(stranger.say("hello", &hello(&json!(0)))["data"]["epoch"], 0);
+    assert_eq!(stranger.say("hello", &hello(&json!(5)))["data"]["epoch"], 6, "above, not the same");
+    assert_eq!(stranger.say("hello", &hello(&json!(6)))["data"]["epoch"], 6, "it is its own by now");
+    assert_eq!(stranger.say("hello", &hello(&Value::Null))["data"]["epoch"], 6, "an older runner");
+    release(&yard, &first);
+    assert_eq!(fence(&claim(&yard, &json!({}))), 6 << COUNTER_BITS | 2);
+    let told = events(&yard, "epoch_raised");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!((&told[0]["data"]["heard"], &told[0]["data"]["epoch"]), (&json!(5), &json!(6)), "{told:?}");
+    assert!(text(&told[0]["data"]["detail"]).contains("older copy"), "{told:?}");
+}
+
+#[test]
+fn a_runner_that_tells_stories_uses_no_epochs_up() {
+    let yard = Yard::open();
+    yard.pipeline("    - { name: One, type: dummy }\n");
+    let stranger = Stranger::new(&yard);
+    for said in [json!(8_191), json!(8_190), json!(4_000), json!(i64::MAX)] {
+        let refused = stranger.say("hello", &hello(&said));
+        assert_eq!(refused["code"], "invalid_state", "{refused}");
+        let detail = text(&refused["detail"]);
+        assert!(detail.contains("raise-epoch") && detail.contains("work directory"), "{detail}");
+    }
+    assert_eq!(fence(&claim(&yard, &json!({}))), 1);
+    // An alarm, but not one for each try.
+    let told = events(&yard, "epoch_refused").len();
+    assert!((1..=4).contains(&told), "{told}");
+    assert_eq!(events(&yard, "epoch_raised"), Vec::<Value>::new());
+}
+
+#[test]
+fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process() {
+    let yard = Yard::open();
+    yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
+    let runner = yard.runner("far", &[]);
+    let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
+    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    runner.signal(Signal::TERM);
+    runner.wait(PATIENCE);
+    let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
+    assert!(written.lines().any(|line| line.starts_with("=env_") && line.ends_with(" 1")), "{written}");
+    // As if it had been told of a later time by a server that has forgotten it.
+    std::fs::write(spool(&yard), written.replace("^0\n", "^40\n")).expect("written");
+    let _again = yard.again("far");
+    release(&yard, &held);
+    assert_eq!(fence(&claim(&yard, &json!({}))) >> COUNTER_BITS, 41);
+    let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
+    assert!(written.contains("^41\n") && written.contains("=env_"), "{written}");
+}
+
+#[test]
+fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_takes_over() {
+    let yard = Yard::open();
+    let ledger = yard.path("ledger");
+    yard.pipeline(&format!(
+        "    - {{ name: One, type: script, params: {{ run: 'echo \"$BERTH_FENCE\" >> {}' }} }}\n",
+        ledger.display()
+    ));
+    let runner = yard.runner("far", &[]);
+    let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
+    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    assert_eq!(state(&yard), "dirty");
+    release(&yard, &held);
+    runner.signal(Signal::TERM);
+    runner.wait(PATIENCE);
+    // As if the server had given fences up to 9, and its database were a copy from before.
+    let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
+    let line = written.lines().find(|line| line.starts_with("=env_")).expect("a fence");
+    let later = line.replace(" 1", " 9");
+    std::fs::write(spool(&yard), written.replace(line, &later)).expect("written");
+    let _again = yard.again("far");
+
+    let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
+    assert_eq!(fence(&held), 2);
+    let refused = yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
+    let attempts = &first_step(&refused)["attempts"];
+    assert_eq!(attempts.as_array().map(Vec::len), Some(1), "nobody else is asked: {refused}");
+    assert_eq!(attempts[0]["status"], "never_started", "{refused}");
+    assert!(text(&first_step(&refused)["detail"]).contains("fence 9"), "{refused}");
+    assert_eq!(state(&yard), "unknown");
+    let alarm = events(&yard, "environment_fence_refused");
+    assert_eq!(alarm.len(), 1, "{alarm:?}");
+    assert_eq!((&alarm[0]["data"]["knownFence"], &alarm[0]["data"]["fence"]), (&json!(9), &json!(2)));
+    assert!(text(&alarm[0]["data"]["detail"]).contains("force claim"), "{alarm:?}");
+    until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
+
+    let force = format!("{ORG}{QA}/force-claim");
+    let taken = yard.api().post(&force, &json!({"reason": "looked at it", "commitId": "4f2a1c9"}));
+    assert_eq!(taken.status, 201, "{}", taken.text());
+    let taken = taken.json()["data"].clone();
+    assert_eq!(fence(&taken), 1 << COUNTER_BITS | 3);
+    assert_eq!(state(&yard), "dirty");
+    yard.until(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    let ran = std::fs::read_to_string(&ledger).expect("the ledger");
+    assert_eq!(ran, format!("1\n{}\n", fence(&taken)), "nothing of the refused one ran");
+}
+
+#[test]
+fn p3_a_reset_passes_although_the_next_holder_has_a_higher_fence_already() {
+    let yard = Yard::open();
+    let ledger = yard.path("ledger");
+    let definition = format!(
+        "version: 1\npipeline:\n  name: Shop\n  tracks: main\n  stages: [{{ name: staging }}]\n  ephemeral_environments: {{ qa-1: {{ on_release: deploy_tracked }} }}\n  steps:\n    - {{ name: One, type: script, params: {{ run: 'echo \"$BERTH_FENCE\" >> {}' }} }}\n",
+        ledger.display()
+    );
+    let made =
+        yard.api().post(&format!("{ORG}/pipelines"), &json!({"slug": "shop", "definition": definition}));
+    assert_eq!(made.status, 201, "{}", made.text());
+    let _runner = yard.runner("far", &[]);
+    let id = yard.start();
+    yard.until(&id, "end", |it| it["status"] == "succeeded");
+    let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
+    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    let next =
+        yard.api().post(&format!("{ORG}{QA}/sessions"), &json!({"commitId": "5a3b2d8", "queue": true}));
+    assert_eq!(next.status, 202, "{}", next.text());
+    release(&yard, &held);
+    let ran = until(PATIENCE, "the next one's work", || {
+        let ran = std::fs::read_to_string(&ledger).unwrap_or_default();
+        (ran.lines().count() >= 4).then_some(ran)
+    });
+    // Nobody holds a stage; then the session, its reset, and the one who waited.
+    assert_eq!(ran, "\n1\n2\n3\n");
+    assert_eq!(events(&yard, "environment_fence_refused"), Vec::<Value>::new());
+}

@@ -1,0 +1,199 @@
+//! Bytes of a log on their way: a few in memory, and those that come while the server is away in a file behind them.
+//!
+//! The file has no name, so that nothing is left of it whatever happens, and no step can put anything into it. What is in
+//! it is masked already.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+/// In memory. While there is a file, less is.
+pub(super) const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Read from the file at once.
+const REFILL_BYTES: usize = 1024 * 1024;
+
+pub(super) struct Pending {
+    memory: VecDeque<u8>,
+    behind: Option<Spill>,
+    dir: PathBuf,
+    spill_bytes_max: u64,
+    /// What the file did not give back.
+    lost: u64,
+}
+
+struct Spill {
+    file: File,
+    /// What is before was taken.
+    read: u64,
+    written: u64,
+}
+
+impl Pending {
+    /// With a limit of 0 there is never a file.
+    pub(super) fn new(dir: PathBuf, spill_bytes_max: u64) -> Self {
+        Self { memory: VecDeque::new(), behind: None, dir, spill_bytes_max, lost: 0 }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.memory.is_empty() && self.behind.is_none()
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.memory.len() as u64 + self.spilled()
+    }
+
+    fn spilled(&self) -> u64 {
+        self.behind.as_ref().map_or(0, |spill| spill.written - spill.read)
+    }
+
+    /// Whoever writes need not wait.
+    pub(super) fn has_room(&self) -> bool {
+        match &self.behind {
+            None => self.memory.len() < BUFFER_BYTES_MAX,
+            Some(spill) => spill.written < self.spill_bytes_max,
+        }
+    }
+
+    /// Whether so many more can be kept while nobody takes any.
+    pub(super) fn fits(&self, count: usize) -> bool {
+        let written = self.behind.as_ref().map_or(0, |spill| spill.written);
+        self.fits_memory(count) || written + count as u64 <= self.spill_bytes_max
+    }
+
+    pub(super) fn fits_memory(&self, count: usize) -> bool {
+        self.behind.is_none() && self.memory.len() + count <= BUFFER_BYTES_MAX
+    }
+
+    /// False: they could not be kept.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+        if self.behind.is_some() {
+            return self.spill(bytes);
+        }
+        self.memory.extend(bytes);
+        true
+    }
+
+    /// The same, to the disk. One that fails is not tried again.
+    pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {
+        let done = self.write_behind(bytes);
+        if let Err(error) = &done {
+            tracing::warn!("a log that cannot be sent cannot be kept on the disk either: {error}");
+            self.spill_bytes_max = 0;
+        }
+        done.is_ok()
+    }
+
+    fn write_behind(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let spill = match &mut self.behind {
+            Some(spill) => spill,
+            none => none.insert(Spill { file: tempfile::tempfile_in(&self.dir)?, read: 0, written: 0 }),
+        };
+        let done = spill.file.write_all_at(bytes, spill.written);
+        match done {
+            Ok(()) => spill.written += bytes.len() as u64,
+            Err(_) if spill.written == 0 => self.behind = None,
+            Err(_) => {}
+        }
+        done
+    }
+
+    /// The next ones, at most so many.
+    pub(super) fn take(&mut self, count: usize) -> Vec<u8> {
+        if self.behind.is_some() && self.memory.len() < count {
+            self.refill();
+        }
+        let length = self.memory.len().min(count);
+        let (front, back) = self.memory.as_slices();
+        let in_front = length.min(front.len());
+        let taken = [&front[..in_front], &back[..length - in_front]].concat();
+        self.memory.drain(..length);
+        taken
+    }
+
+    fn refill(&mut self) {
+        let Some(spill) = &mut self.behind else { return };
+        let left = spill.written - spill.read;
+        let mut bytes = vec![0; usize::try_from(left).unwrap_or(usize::MAX).min(REFILL_BYTES)];
+        match spill.file.read_exact_at(&mut bytes, spill.read) {
+            Ok(()) => {
+                spill.read += bytes.len() as u64;
+                self.memory.extend(&bytes);
+            }
+            Err(error) => {
+                tracing::warn!("a log that was kept on the disk cannot be read again: {error}");
+                self.lost += left;
+                spill.read = spill.written;
+            }
+        }
+        if spill.read == spill.written {
+            self.behind = None;
+        }
+    }
+
+    /// How much of what was pushed will never be taken; told once.
+    pub(super) fn lost(&mut self) -> u64 {
+        std::mem::take(&mut self.lost)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.memory.clear();
+        self.behind = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up_to(spill_bytes_max: u64) -> (Pending, tempfile::TempDir) {
+        let dir = tempfile::tempdir().unwrap();
+        (Pending::new(dir.path().to_owned(), spill_bytes_max), dir)
+    }
+
+    fn all(pending: &mut Pending) -> Vec<u8> {
+        let mut taken = Vec::new();
+        while !pending.is_empty() {
+            taken.extend(pending.take(64 * 1024));
+        }
+        taken
+    }
+
+    #[test]
+    fn what_is_pushed_is_taken_in_order_however_it_was_kept() {
+        let (mut pending, _dir) = up_to(u64::MAX);
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+        let mut taken = Vec::new();
+        for (number, part) in bytes.chunks(70_001).enumerate() {
+            assert!(if number % 7 == 3 { pending.spill(part) } else { pending.push(part) });
+            if number % 5 == 4 {
+                taken.extend(pending.take(40_000));
+            }
+        }
+        assert_eq!(pending.len() as usize + taken.len(), bytes.len());
+        taken.extend(all(&mut pending));
+        assert!(taken == bytes, "{} of {}", taken.len(), bytes.len());
+        assert!(pending.fits_memory(BUFFER_BYTES_MAX), "the file is gone");
+    }
+
+    #[test]
+    fn there_is_a_limit_and_nothing_with_a_name_on_the_disk() {
+        let (mut pending, dir) = up_to(100);
+        assert!(pending.fits(BUFFER_BYTES_MAX) && !pending.fits(BUFFER_BYTES_MAX + 1));
+        assert!(pending.spill(&[b'x'; 60]) && pending.fits(40) && !pending.fits(41) && pending.has_room());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        assert!(pending.push(&[b'x'; 40]) && !pending.has_room(), "what comes after goes behind it");
+        assert_eq!(all(&mut pending).len(), 100);
+        let (mut pending, _dir) = up_to(0);
+        assert!(pending.push(b"x") && pending.fits(1) && !pending.fits(BUFFER_BYTES_MAX));
+    }
+
+    #[test]
+    fn a_disk_that_fails_is_told_and_not_asked_again() {
+        let (mut pending, dir) = up_to(u64::MAX);
+        dir.close().unwrap();
+        assert!(pending.push(b"kept") && !pending.spill(b"lost") && !pending.fits(BUFFER_BYTES_MAX));
+        assert_eq!((all(&mut pending), pending.lost()), (b"kept".to_vec(), 0));
+    }
+}

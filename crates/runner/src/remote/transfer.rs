@@ -1,0 +1,151 @@
+//! Large things on their way. The thread of the attempt waits for them and looks whether they are still wanted; another one
+//! does what can block. Left behind, that one writes nowhere, and ends by its own limit of time.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use berth_api::remote::ArtifactKept;
+use berth_api::runner::{LinkError, Wanted};
+
+use super::client::Client;
+
+const TRANSFER_MAX: Duration = Duration::from_secs(900);
+/// How often to look whether it is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+const CHUNK_BYTES: usize = 64 * 1024;
+/// Read ahead of whoever unpacks.
+const CHUNKS_MAX: usize = 16;
+
+/// What is being fetched, as it comes.
+pub(super) struct Incoming<'a> {
+    parts: Receiver<Result<Part, LinkError>>,
+    wanted: Wanted<'a>,
+    chunk: Vec<u8>,
+    at: usize,
+    has_ended: bool,
+}
+
+enum Part {
+    Begins,
+    Bytes(Vec<u8>),
+    Ends,
+}
+
+pub(super) fn fetch<'a>(
+    client: &Arc<Client>,
+    what: String,
+    wanted: Wanted<'a>,
+) -> Result<Incoming<'a>, LinkError> {
+    let (sender, parts) = sync_channel(CHUNKS_MAX);
+    let client = client.clone();
+    start("step-fetch", move || {
+        let fetched = client.fetch(&what, TRANSFER_MAX).map_err(LinkError::from).and_then(|body| {
+            // Nobody listens any more when the step was stopped.
+            let gone = |_| LinkError::Unavailable(UNWANTED.into());
+            sender.send(Ok(Part::Begins)).map_err(gone)?;
+            read_all(body, |chunk| sender.send(Ok(Part::Bytes(chunk))).map_err(gone))?;
+            Ok(Part::Ends)
+        });
+        sender.send(fetched).ok();
+    })?;
+    match next(&parts, wanted)? {
+        Part::Begins => Ok(Incoming { parts, wanted, chunk: Vec::new(), at: 0, has_ended: false }),
+        Part::Bytes(_) | Part::Ends => Err(broken("nothing came")),
+    }
+}
+
+/// Sends a packed artifact.
+pub(super) fn send(
+    client: &Arc<Client>,
+    what: String,
+    packed: File,
+    wanted: Wanted<'_>,
+) -> Result<ArtifactKept, LinkError> {
+    let (sender, answers) = sync_channel(1);
+    let is_unwanted = Arc::new(AtomicBool::new(false));
+    let length = packed.metadata().map_err(|error| broken(&error.to_string()))?.len();
+    let (client, outgoing) = (client.clone(), Outgoing { file: packed, is_unwanted: is_unwanted.clone() });
+    start("step-send", move || {
+        let answer = client.send_all::<ArtifactKept>(&what, (outgoing, length), TRANSFER_MAX);
+        sender.send(answer.map_err(LinkError::from)).ok();
+    })?;
+    let answer = next(&answers, wanted);
+    is_unwanted.store(true, Ordering::Relaxed);
+    answer
+}
+
+const UNWANTED: &str = "nobody wants it any more";
+
+fn start(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), LinkError> {
+    let started = std::thread::Builder::new().name(name.into()).spawn(work);
+    started.map(drop).map_err(|error| broken(&format!("cannot start a thread: {error}")))
+}
+
+fn next<T>(parts: &Receiver<Result<T, LinkError>>, wanted: Wanted<'_>) -> Result<T, LinkError> {
+    loop {
+        match parts.recv_timeout(LOOK_EVERY) {
+            Ok(part) => return part,
+            Err(RecvTimeoutError::Disconnected) => return Err(broken("it broke off")),
+            Err(RecvTimeoutError::Timeout) if !wanted() => return Err(broken(UNWANTED)),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+fn read_all(
+    mut body: impl Read,
+    mut give: impl FnMut(Vec<u8>) -> Result<(), LinkError>,
+) -> Result<(), LinkError> {
+    loop {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        match body.read(&mut chunk).map_err(|error| broken(&error.to_string()))? {
+            0 => return Ok(()),
+            length => {
+                chunk.truncate(length);
+                give(chunk)?;
+            }
+        }
+    }
+}
+
+fn broken(why: &str) -> LinkError {
+    LinkError::Unavailable(format!("a transfer was not finished: {why}"))
+}
+
+impl Read for Incoming<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.chunk.len() && !self.has_ended {
+            // Also while they come without a pause.
+            if !(self.wanted)() {
+                return Err(io::Error::other(UNWANTED));
+            }
+            match next(&self.parts, self.wanted).map_err(io::Error::other)? {
+                Part::Bytes(chunk) => (self.chunk, self.at) = (chunk, 0),
+                Part::Begins | Part::Ends => self.has_ended = true,
+            }
+        }
+        let length = (self.chunk.len() - self.at).min(into.len());
+        into[..length].copy_from_slice(&self.chunk[self.at..self.at + length]);
+        self.at += length;
+        Ok(length)
+    }
+}
+
+/// What is being sent.
+struct Outgoing {
+    file: File,
+    is_unwanted: Arc<AtomicBool>,
+}
+
+impl Read for Outgoing {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.is_unwanted.load(Ordering::Relaxed) {
+            true => Err(io::Error::other(UNWANTED)),
+            false => self.file.read(into),
+        }
+    }
+}

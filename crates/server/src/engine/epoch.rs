@@ -1,0 +1,108 @@
+//! What runners know of fences that this installation has lost: an older copy of its database gives numbers again that
+//! somebody has had. A runner's disk was not copied back with it.
+
+use berth_core::deployment::report;
+use berth_core::environment::fence::{Fence, Heard, Witness};
+use berth_core::event::EventKind;
+use berth_core::id::EnvironmentId;
+use berth_store::query::everywhere;
+use berth_store::records::instance;
+use berth_store::{Context, StoreError, Tx, incarnation};
+
+use super::remote::{Far, refused};
+use super::whole::{Head, Whole};
+use crate::app::about_runner;
+use crate::error::AppError;
+
+const LOST: &str = "a runner has seen a higher epoch of fences than this database knows: it may be an older copy that was \
+                    put back. New fences are above all before; look at what really runs";
+/// What is said in events fits the numbers of JSON.
+const EPOCH_SAID_MAX: i64 = 1 << 32;
+
+impl Far {
+    /// What a runner has seen. When this answers, no fence is given any more that it has seen a higher one of, by any server.
+    pub(crate) async fn hears(&self, witness: Witness) -> Result<(), AppError> {
+        let own = self.app.store.read(None, |db| everywhere::epoch(db)).await?;
+        if witness.epoch() < own || witness == Witness::Epoch(own) {
+            return Ok(());
+        }
+        let heard = witness.epoch().min(EPOCH_SAID_MAX);
+        let (org, runner) = (self.who.org, self.who.runner.clone());
+        // Connections to PostgreSQL look at the row; for SQLite the directory remembers it, too.
+        let dir = (!self.app.store.is_shared()).then(|| self.app.config.data_dir.clone());
+        let done = self.app.store.transact(Context::system(None), move |tx| {
+            let heard_of = instance::heard(tx, witness)?;
+            if let Heard::Above(epoch) = heard_of {
+                if let Some(dir) = dir {
+                    incarnation::note_epoch(&dir, epoch)
+                        .map_err(|error| StoreError::Unavailable(error.to_string()))?;
+                }
+                let event = about_runner(EventKind::EpochRaised, &runner)
+                    .with("heard", heard)
+                    .with("previous", own)
+                    .with("epoch", epoch)
+                    .with("detail", LOST);
+                tx.within(org, |tx| tx.record(event))?;
+            }
+            Ok::<_, AppError>(heard_of)
+        });
+        match done.await? {
+            Heard::Known => Ok(()),
+            Heard::Above(epoch) => {
+                tracing::error!(runner = %self.who.runner.id, heard, own, epoch, "the epoch was raised: {LOST}");
+                Ok(())
+            }
+            Heard::Absurd { most } => Err(self.disbelieves(heard, own, most).await?),
+        }
+    }
+
+    /// The environment is in doubt already. What follows is for whoever takes it over: their fence has to be above that one.
+    pub(super) async fn hears_of_lost(&self, fence: Fence) {
+        if let Err(error) = self.hears(Witness::Fence(fence)).await {
+            tracing::error!(?error, %fence, runner = %self.who.runner.id, "the epoch could not be raised above a lost fence");
+        }
+    }
+
+    /// The alarm, and what is said to the runner. It is not let in: if it is right, what it would be given is wrong.
+    async fn disbelieves(&self, heard: i64, own: i64, most: i64) -> Result<AppError, AppError> {
+        let detail = format!(
+            "this runner says that it has seen epoch {heard} of fences; this server is in {own}, and believes a runner up to \
+             {most}. If the database is a much older copy, stop every server and run `berth admin raise-epoch` until the \
+             epoch is above {heard}. If it is not, the work directory of this runner is of another installation: give it \
+             an empty one"
+        );
+        let runner = &self.who.runner;
+        tracing::error!(runner = %runner.id, heard, own, most, "a runner was refused: {detail}");
+        // It tries again and again; its history is not filled with that.
+        if self.app.rates.is_first_denial(&runner.id.to_string()) {
+            let event = about_runner(EventKind::EpochRefused, runner)
+                .with("heard", heard)
+                .with("epoch", own)
+                .with("detail", detail.as_str());
+            let context = Context::system(Some(self.who.org));
+            self.app.store.transact(context, move |tx| tx.record(event)).await?;
+        }
+        Ok(refused(detail))
+    }
+}
+
+impl Whole {
+    /// A runner has refused the fence of its attempt, because it knows a higher one. True: nobody here does.
+    pub(super) fn doubt_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, AppError> {
+        let Head::Environment { lock, .. } = &mut self.head else { return Ok(false) };
+        let Some(decision) = report::refused(lock, known, &tx.moment()?) else { return Ok(false) };
+        **lock = lock.after(&decision);
+        tx.commit(decision)?;
+        Ok(true)
+    }
+}
+
+impl Head {
+    /// The environment that is changed, and under which fence.
+    pub(super) fn holder(&self) -> Option<(EnvironmentId, Fence)> {
+        match self {
+            Head::Environment { deployment, .. } => Some((deployment.environment, deployment.fence)),
+            Head::Stages { .. } => None,
+        }
+    }
+}
