@@ -42,9 +42,8 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
         return draft.refuse(refusal);
     }
     let Some(target) = draft.lock.session.as_ref().map(|session| session.id) else {
-        let (id, last) = (draft.new_session_id(), draft.lock.environment.fence);
+        let id = draft.new_session_id();
         let opened = open(&mut draft, id, &cmd.by, &cmd.wish);
-        draft.is_taken_after(last);
         return draft.finish(Ok(Claimed::Session(opened)));
     };
     let at = match cmd.mode {
@@ -66,7 +65,7 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
 }
 
 fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
-    let (successor, last) = (draft.new_session_id(), draft.lock.environment.fence);
+    let successor = draft.new_session_id();
     let (reason, by) = (EndReason::Overridden, cmd.by.actor());
     let ending = Ending { reason, by, why: why(cmd), successor: Some(successor) };
     if let Some(session) = draft.end(ending) {
@@ -76,9 +75,7 @@ fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
     if planted(Plant::ForceLeavesFree) {
         settle::after_end(draft);
     }
-    let opened = open(draft, successor, &cmd.by, &cmd.wish);
-    draft.is_taken_after(last);
-    opened
+    open(draft, successor, &cmd.by, &cmd.wish)
 }
 
 /// One takeover is announced at a time: a second one could not say when its moment comes.

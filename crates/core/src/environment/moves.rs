@@ -69,15 +69,6 @@ impl Draft<'_> {
         fence
     }
 
-    /// Somebody has taken it by force, after this fence. In a raised epoch they are above whoever was lost with the epoch
-    /// before, also where a runner knows of them: nothing is left to be unsure of but what they deployed.
-    pub(super) fn is_taken_after(&mut self, last: Fence) {
-        let environment = &mut self.lock.environment;
-        if environment.condition == Condition::Unknown && environment.fence.epoch() > last.epoch() {
-            environment.condition = Condition::Dirty;
-        }
-    }
-
     pub(crate) fn new_session_id(&mut self) -> SessionId {
         SessionId::from_parts(self.now(), self.draw())
     }

@@ -129,14 +129,12 @@ fn take_over_when_due(draft: &mut Draft<'_>) {
     }
     let (ticket, why) = (ticket.clone(), takeover.why.clone());
     let (by, reason, successor) = (ticket.holder.actor(), EndReason::Overridden, draft.new_session_id());
-    let last = draft.lock.environment.fence;
     let ended = draft.end(Ending { reason, by, why, successor: Some(successor) });
     if let Some(session) = ended {
         let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
     }
     grant(draft, successor, &ticket);
-    draft.is_taken_after(last);
 }
 
 /// The waiter is granted inside the decision that freed the environment: a free moment would let a newcomer win.

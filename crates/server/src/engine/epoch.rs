@@ -1,13 +1,15 @@
 //! What runners know of fences that this installation has lost: an older copy of its database gives numbers again that
 //! somebody has had. A runner's disk was not copied back with it.
 
+use std::time::Duration;
+
 use berth_core::deployment::report;
-use berth_core::environment::fence::{Fence, Heard, Witness};
+use berth_core::environment::fence::{Fence, Heard, Witness, heard_epoch};
 use berth_core::event::EventKind;
 use berth_core::id::EnvironmentId;
 use berth_store::query::everywhere;
 use berth_store::records::instance;
-use berth_store::{Context, StoreError, Tx, incarnation};
+use berth_store::{Context, Reader, StoreError, Tx, incarnation};
 
 use super::remote::{Far, refused};
 use super::whole::{Head, Whole};
@@ -16,17 +18,24 @@ use crate::error::AppError;
 
 const LOST: &str = "a runner has seen a higher epoch of fences than this database knows: it may be an older copy that was \
                     put back. New fences are above all before; look at what really runs";
+/// A database that is away for longer than this has other troubles.
+const RAISES_MAX: usize = 600;
+const RAISE_PAUSE: Duration = Duration::from_secs(1);
 /// What is said in events fits the numbers of JSON.
 const EPOCH_SAID_MAX: i64 = 1 << 32;
 
 impl Far {
     /// What a runner has seen. When this answers, no fence is given any more that it has seen a higher one of, by any server.
     pub(crate) async fn hears(&self, witness: Witness) -> Result<(), AppError> {
-        let own = self.app.store.read(None, |db| everywhere::epoch(db)).await?;
-        if witness.epoch() < own || witness == Witness::Epoch(own) {
-            return Ok(());
-        }
+        // What changes nothing holds nobody up: to write, the whole installation is waited for.
+        let look = |db: &mut Reader<'_>| Ok::<_, AppError>((everywhere::epoch(db)?, db.now()));
+        let (own, now) = self.app.store.read(None, look).await?;
         let heard = witness.epoch().min(EPOCH_SAID_MAX);
+        match heard_epoch(own, witness, now) {
+            Heard::Known => return Ok(()),
+            Heard::Absurd { most } => return Err(self.disbelieves(heard, own, most).await?),
+            Heard::Above(_) => {}
+        }
         let (org, runner) = (self.who.org, self.who.runner.clone());
         // Connections to PostgreSQL look at the row; for SQLite the directory remembers it, too.
         let dir = (!self.app.store.is_shared()).then(|| self.app.config.data_dir.clone());
@@ -57,10 +66,25 @@ impl Far {
     }
 
     /// The environment is in doubt already. What follows is for whoever takes it over: their fence has to be above that one.
+    /// The runner said it once: the server goes on trying.
     pub(super) async fn hears_of_lost(&self, fence: Fence) {
-        if let Err(error) = self.hears(Witness::Fence(fence)).await {
-            tracing::error!(?error, %fence, runner = %self.who.runner.id, "the epoch could not be raised above a lost fence");
+        let Err(error) = self.hears(Witness::Fence(fence)).await else { return };
+        tracing::error!(?error, %fence, runner = %self.who.runner.id, "the epoch could not be raised above a lost fence");
+        if !matches!(error, AppError::Store(_)) {
+            return;
         }
+        let again = Far { app: self.app.clone(), who: self.who.clone() };
+        tokio::spawn(async move {
+            for _ in 0..RAISES_MAX {
+                let pause = tokio::time::sleep(RAISE_PAUSE);
+                if again.app.shutdown.run_until_cancelled(pause).await.is_none()
+                    || again.hears(Witness::Fence(fence)).await.is_ok()
+                {
+                    return;
+                }
+            }
+            tracing::error!(%fence, "the epoch is still not above a lost fence: run `berth admin raise-epoch`");
+        });
     }
 
     /// The alarm, and what is said to the runner. It is not let in: if it is right, what it would be given is wrong.
@@ -72,9 +96,9 @@ impl Far {
              an empty one"
         );
         let runner = &self.who.runner;
-        tracing::error!(runner = %runner.id, heard, own, most, "a runner was refused: {detail}");
-        // It tries again and again; its history is not filled with that.
+        // It tries again and again; neither log nor history is filled with that.
         if self.app.rates.is_first_denial(&runner.id.to_string()) {
+            tracing::error!(runner = %runner.id, heard, own, most, "a runner was refused: {detail}");
             let event = about_runner(EventKind::EpochRefused, runner)
                 .with("heard", heard)
                 .with("epoch", own)

@@ -4,7 +4,7 @@
 //! holder.
 
 use berth_core::deployment::{Cause, Deployment, Status, Work};
-use berth_core::environment::{Condition, EndReason, Lock, Session, TicketStatus};
+use berth_core::environment::{Condition, Lock};
 
 use super::moves::Moves;
 use super::{Checked, Memory, Seen, ensure};
@@ -116,6 +116,7 @@ fn check_reported(new: &Deployment, seen: &Seen<'_>) -> Checked {
 
 fn ends_by_time(change: &berth_core::decision::Change, id: berth_core::id::SessionId) -> bool {
     use berth_core::decision::{Change, Record};
+    use berth_core::environment::EndReason;
 
     let Change::Put(Record::Session(session)) = change else { return false };
     let reason = session.end.as_ref().map(|end| end.reason);
@@ -155,8 +156,6 @@ fn check_cancelled(new: &Deployment, moves: &Moves<'_>, seen: &Seen<'_>) -> Chec
 impl Memory {
     /// Carries on what is in the environment, from what happened alone.
     pub(super) fn learn_content(&mut self, moves: &Moves<'_>, seen: &Seen<'_>) {
-        // What time makes due comes first in a decision, and what a deployment was waited for comes last.
-        self.learn_takeovers(moves, seen, false);
         let is_lost = matches!(seen.step.ask, Ask::Report { outcome: Outcomes::Lost, .. });
         for (old, new) in &moves.deployments {
             let has_run = old.is_some_and(|old| old.status.attempt().is_some());
@@ -176,36 +175,6 @@ impl Memory {
         let reset = moves.deployments.iter().any(|(old, new)| old.is_some() && new.work == Work::Reset);
         if overridden && reset && self.condition == Condition::Clean {
             self.condition = Condition::Dirty;
-        }
-        self.learn_takeovers(moves, seen, true);
-    }
-
-    /// Whoever takes it by force and is the first with a number of a raised epoch need not ask what was before.
-    fn learn_takeovers(&mut self, moves: &Moves<'_>, seen: &Seen<'_>, has_waited: bool) {
-        for session in moves.opened() {
-            let ticket = moves.granted().find(
-                |it| matches!(it.status, TicketStatus::Granted { session: id, .. } if id == session.id),
-            );
-            // One that was announced and not needed, because the holder has left before, is a place in line like any other.
-            let is_successor = |it: &Session| {
-                let end = it.end.as_ref();
-                end.is_some_and(|end| {
-                    end.reason == EndReason::Overridden && end.successor == Some(session.id)
-                })
-            };
-            let is_forced = match ticket.map(|ticket| ticket.takeover.as_ref()) {
-                Some(takeover) => {
-                    let is_its_turn = takeover.is_some_and(|takeover| takeover.at.is_none() == has_waited);
-                    is_its_turn && moves.ended().any(is_successor)
-                }
-                None => matches!(seen.step.ask, Ask::Force { .. }) && !has_waited,
-            };
-            let resets = moves.planned().filter(|it| it.work == Work::Reset).map(|it| it.fence);
-            let given = resets.chain(moves.opened().map(|it| it.fence)).chain([self.fence]);
-            let last = given.filter(|fence| *fence < session.fence).max().unwrap_or_default();
-            if is_forced && session.fence.epoch() > last.epoch() && self.condition == Condition::Unknown {
-                self.condition = Condition::Dirty;
-            }
         }
     }
 }

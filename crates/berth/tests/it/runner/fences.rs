@@ -143,8 +143,8 @@ fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_tak
     assert_eq!(taken.status, 201, "{}", taken.text());
     let taken = taken.json()["data"].clone();
     assert_eq!(fence(&taken), 1 << COUNTER_BITS | 3);
-    assert_eq!(state(&yard), "dirty");
     yard.until(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    assert_eq!(state(&yard), "dirty", "what is in it is known again");
     let ran = std::fs::read_to_string(&ledger).expect("the ledger");
     assert_eq!(ran, format!("1\n{}\n", fence(&taken)), "nothing of the refused one ran");
 }
