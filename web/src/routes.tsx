@@ -9,6 +9,7 @@ import {
 } from "@tanstack/react-router";
 import { whenSignedOut } from "./api/client";
 import { problemOf } from "./api/problem";
+import { deployedPages } from "./data/deployed";
 import { ME } from "./data/keys";
 import { meQuery } from "./data/me";
 import { queries } from "./data/queries";
@@ -64,6 +65,8 @@ const org = createRoute({
 const home = createRoute({
   getParentRoute: () => org,
   path: "/",
+  // Beside its code; the page says what became of it.
+  loader: ({ params }) => void queries.prefetchInfiniteQuery(deployedPages(params.org)),
   component: lazyRouteComponent(() => import("./pages/home/Home"), "Home"),
 });
 

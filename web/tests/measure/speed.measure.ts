@@ -30,7 +30,9 @@ function isSmooth(what: string, numbers: Scrolled) {
   say(what, numbers);
   // The clock of frames is a few hundredths off now and then.
   expect.soft(Math.round(numbers.gapMsMax), `${what}: the longest frame`).toBeLessThanOrEqual(FRAME_MS_MAX);
-  expect.soft(Math.round(numbers.cpuMsMax), `${what}: the most work in a frame`).toBeLessThanOrEqual(FRAME_MS_MAX);
+  expect
+    .soft(Math.round(numbers.cpuMsMax), `${what}: the most work in a frame`)
+    .toBeLessThanOrEqual(FRAME_MS_MAX);
 }
 
 test("first useful paint", async ({ browser, world }) => {
