@@ -36,6 +36,8 @@ struct Pages {
     file: File,
     /// Since it was written anew.
     appended: usize,
+    /// What was written last may be missing or half there. Memory has all of it.
+    is_torn: bool,
     begun: BTreeSet<String>,
     seen: Seen,
 }
@@ -84,7 +86,7 @@ impl Spool {
         let begun = BTreeSet::new();
         let file = write_anew(work_dir, boot, &seen, &begun)?;
         let (dir, boot) = (work_dir.to_owned(), boot.to_owned());
-        Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, begun, seen }) })
+        Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, is_torn: false, begun, seen }) })
     }
 
     /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
@@ -100,8 +102,7 @@ impl Spool {
             }
         }
         pages.begun.insert(nonce.to_owned());
-        pages.append(&format!("{text}+{nonce}\n"))?;
-        pages.file.sync_data()?;
+        pages.append(&format!("{text}+{nonce}\n"), Until::OnDisk)?;
         Ok(Begins::Yes)
     }
 
@@ -110,7 +111,7 @@ impl Spool {
         let mut pages = self.lock();
         // What was never begun is not in it.
         if pages.begun.remove(nonce)
-            && let Err(error) = pages.append(&format!("-{nonce}\n"))
+            && let Err(error) = pages.append(&format!("-{nonce}\n"), Until::Written)
         {
             tracing::warn!("the spool cannot be written: {error}");
         }
@@ -121,15 +122,30 @@ impl Spool {
     }
 }
 
+/// How far a line has to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Written,
+    OnDisk,
+}
+
 impl Pages {
-    fn append(&mut self, text: &str) -> io::Result<()> {
-        if self.appended + text.len() > REWRITTEN_BYTES {
+    /// The lines of what was changed in memory. After one that failed nobody knows what is in the file: the next one writes
+    /// it anew, with what that one was about.
+    fn append(&mut self, text: &str, until: Until) -> io::Result<()> {
+        let is_long = self.appended + text.len() > REWRITTEN_BYTES;
+        if std::mem::replace(&mut self.is_torn, true) || is_long {
             self.file = write_anew(&self.dir, &self.boot, &self.seen, &self.begun)?;
             self.appended = 0;
-            return Ok(());
+        } else {
+            self.appended += text.len();
+            self.file.write_all(text.as_bytes())?;
+            if until == Until::OnDisk {
+                self.file.sync_data()?;
+            }
         }
-        self.appended += text.len();
-        self.file.write_all(text.as_bytes())
+        self.is_torn = false;
+        Ok(())
     }
 }
 
@@ -206,6 +222,27 @@ mod tests {
         std::fs::write(dir.path().join(NAME), &text[..cut]).unwrap();
         let left = Spool::left(dir.path()).unwrap();
         assert_eq!((left.seen, left.before.unwrap().begun), (Seen::default(), Vec::new()));
+    }
+
+    /// The disk is full, or does not flush; then it is well again, with the start of a line left behind.
+    #[test]
+    fn what_could_not_be_written_is_written_with_the_next_one() {
+        for broken in ["/dev/full", "/dev/null"] {
+            let dir = tempfile::tempdir().unwrap();
+            let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+            let broken = OpenOptions::new().write(true).open(broken).unwrap();
+            let mut whole = std::mem::replace(&mut spool.lock().file, broken);
+            let under = Some((environment(1), Fence::from_number(5)));
+            spool.begins("a", under).unwrap_err();
+            whole.write_all(b"=env_").unwrap();
+            spool.lock().file = whole;
+            assert_eq!(spool.begins("b", under).unwrap(), Begins::Yes);
+            spool.over("a");
+            drop(spool);
+            let left = Spool::left(dir.path()).unwrap();
+            assert_eq!(left.before.unwrap().begun, ["b"]);
+            assert!(left.seen.above(environment(1), Fence::from_number(4)).is_some());
+        }
     }
 
     #[test]
