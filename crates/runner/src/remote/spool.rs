@@ -2,7 +2,7 @@
 //! run: what is not written here never did.
 //!
 //! One file: the process's name in the first line, then `+nonce` before an attempt begins and `-nonce` when it is over. With
-//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence` where that one rises. It is written
+//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence session` where these change. It is written
 //! anew when it gets long.
 
 use std::collections::BTreeSet;
@@ -14,9 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_api::remote::Before;
 use berth_core::environment::fence::Fence;
-use berth_core::id::EnvironmentId;
 
-use super::seen::Seen;
+use super::seen::{Holder, Seen};
 
 const NAME: &str = "spool";
 /// What is longer is not ours.
@@ -53,7 +52,7 @@ pub struct Left {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     Yes,
-    /// Work of a later holder was executed here, under this fence.
+    /// Work of a later or another holder was executed here, under this fence.
     Refused(Fence),
 }
 
@@ -90,16 +89,14 @@ impl Spool {
     }
 
     /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
-    pub(crate) fn begins(&self, nonce: &str, under: Option<(EnvironmentId, Fence)>) -> io::Result<Begins> {
+    pub(crate) fn begins(&self, nonce: &str, under: Option<Holder>) -> io::Result<Begins> {
         let mut pages = self.lock();
         let mut text = String::new();
-        if let Some((environment, fence)) = under {
-            if let Some(known) = pages.seen.above(environment, fence) {
+        if let Some(holder) = under {
+            if let Some(known) = pages.seen.instead_of(&holder) {
                 return Ok(Begins::Refused(known));
             }
-            if pages.seen.note(environment, fence) {
-                text = Seen::line(environment, fence);
-            }
+            text = pages.seen.note(holder);
         }
         pages.begun.insert(nonce.to_owned());
         pages.append(&format!("{text}+{nonce}\n"), Until::OnDisk)?;
@@ -163,6 +160,7 @@ fn write_anew(dir: &Path, boot: &str, seen: &Seen, begun: &BTreeSet<String>) -> 
 
 #[cfg(test)]
 mod tests {
+    use berth_core::id::{EnvironmentId, SessionId};
     use berth_core::time::Timestamp;
 
     use super::*;
@@ -172,8 +170,9 @@ mod tests {
         (before.boot, before.begun)
     }
 
-    fn environment(number: u8) -> EnvironmentId {
-        EnvironmentId::from_parts(Timestamp::from_micros(1), [number; 10])
+    fn holder(environment: u8, fence: i64) -> Holder {
+        let environment = EnvironmentId::from_parts(Timestamp::from_micros(1), [environment; 10]);
+        Holder { environment, fence: Fence::from_number(fence), session: None }
     }
 
     #[test]
@@ -194,28 +193,47 @@ mod tests {
     #[test]
     fn a_lower_fence_of_an_environment_is_refused_also_by_the_next_process() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, fence) = (environment(1), Fence::from_number);
+        let fence = Fence::from_number;
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
         // The session, its reset, and the next one, whose number was given together with the reset's.
         for number in [1, 2, 3, 3] {
-            assert_eq!(spool.begins("a", Some((one, fence(number)))).unwrap(), Begins::Yes, "{number}");
+            assert_eq!(spool.begins("a", Some(holder(1, number))).unwrap(), Begins::Yes, "{number}");
         }
-        assert_eq!(spool.begins("b", Some((one, fence(2)))).unwrap(), Begins::Refused(fence(3)));
-        assert_eq!(spool.begins("c", Some((environment(2), fence(2)))).unwrap(), Begins::Yes);
+        assert_eq!(spool.begins("b", Some(holder(1, 2))).unwrap(), Begins::Refused(fence(3)));
+        assert_eq!(spool.begins("c", Some(holder(2, 2))).unwrap(), Begins::Yes);
         drop(spool);
         let left = Spool::left(dir.path()).unwrap();
         assert_eq!(left.before.unwrap().begun, ["a", "c"], "what was refused has not begun");
         let spool = Spool::create(dir.path(), "two", left.seen).unwrap();
-        assert_eq!(spool.begins("d", Some((one, fence(2)))).unwrap(), Begins::Refused(fence(3)));
-        assert_eq!(spool.begins("e", Some((one, fence(16 << 40 | 2)))).unwrap(), Begins::Yes);
+        assert_eq!(spool.begins("d", Some(holder(1, 2))).unwrap(), Begins::Refused(fence(3)));
+        assert_eq!(spool.begins("e", Some(holder(1, 16 << 40 | 2))).unwrap(), Begins::Yes);
         assert_eq!(Spool::left(dir.path()).unwrap().seen.epoch(), 16);
+    }
+
+    #[test]
+    fn the_same_fence_is_refused_to_another_session_also_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |session: u8| {
+            let session = SessionId::from_parts(Timestamp::from_micros(1), [session; 10]);
+            Some(Holder { session: Some(session), ..holder(1, 3) })
+        };
+        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+        for under in [of(1), Some(holder(1, 3)), of(1)] {
+            assert_eq!(spool.begins("a", under).unwrap(), Begins::Yes);
+        }
+        let refused = Begins::Refused(Fence::from_number(3));
+        assert_eq!(spool.begins("b", of(2)).unwrap(), refused);
+        drop(spool);
+        let spool = Spool::create(dir.path(), "two", Spool::left(dir.path()).unwrap().seen).unwrap();
+        assert_eq!(spool.begins("c", of(2)).unwrap(), refused);
+        assert_eq!(spool.begins("d", of(1)).unwrap(), Begins::Yes);
     }
 
     #[test]
     fn what_was_cut_off_is_not_taken_for_a_lower_fence() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
-        spool.begins("a", Some((environment(1), Fence::from_number(123)))).unwrap();
+        spool.begins("a", Some(holder(1, 123))).unwrap();
         drop(spool);
         let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
         let cut = text.find("123").unwrap() + 2;
@@ -232,7 +250,7 @@ mod tests {
             let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
             let broken = OpenOptions::new().write(true).open(broken).unwrap();
             let mut whole = std::mem::replace(&mut spool.lock().file, broken);
-            let under = Some((environment(1), Fence::from_number(5)));
+            let under = Some(holder(1, 5));
             spool.begins("a", under).unwrap_err();
             whole.write_all(b"=env_").unwrap();
             spool.lock().file = whole;
@@ -241,7 +259,7 @@ mod tests {
             drop(spool);
             let left = Spool::left(dir.path()).unwrap();
             assert_eq!(left.before.unwrap().begun, ["b"]);
-            assert!(left.seen.above(environment(1), Fence::from_number(4)).is_some());
+            assert!(left.seen.instead_of(&holder(1, 4)).is_some());
         }
     }
 
@@ -249,7 +267,7 @@ mod tests {
     fn it_is_written_anew_before_it_gets_long_and_forgets_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let mut seen = Seen::default();
-        seen.note(environment(1), Fence::from_number(9));
+        seen.note(holder(1, 9));
         let spool = Spool::create(dir.path(), "one", seen).unwrap();
         spool.begins("stays", None).unwrap();
         let long = "n".repeat(REWRITTEN_BYTES / 8);
@@ -260,7 +278,7 @@ mod tests {
         let length = std::fs::metadata(dir.path().join(NAME)).unwrap().len();
         assert!(length < 2 * REWRITTEN_BYTES as u64, "{length}");
         assert_eq!(before(dir.path()).1, ["stays"]);
-        let known = spool.begins("late", Some((environment(1), Fence::from_number(8)))).unwrap();
+        let known = spool.begins("late", Some(holder(1, 8))).unwrap();
         assert_eq!(known, Begins::Refused(Fence::from_number(9)));
     }
 }
