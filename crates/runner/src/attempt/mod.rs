@@ -175,6 +175,9 @@ impl Attempt<'_> {
 
     /// Whether what is on its way is still wanted. The end of the runner leaves it the time that processes have.
     pub(crate) fn goes_on(&self) -> bool {
+        if Instant::now() >= self.by {
+            return false;
+        }
         match self.asked() {
             None => true,
             Some(Why::Shutdown) => self.control.kill_by().is_some_and(|by| Instant::now() < by),

@@ -13,6 +13,8 @@ use berth_api::runner::{
 
 /// How long a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How soon something is seen that nobody tells.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(crate) struct TestLink {
@@ -44,6 +46,8 @@ struct State {
     /// Every report as it came, also those that were not answered.
     said: Vec<Report>,
     is_away: bool,
+    /// A source that is asked for comes when nobody wants it any more.
+    has_slow_sources: bool,
     /// This many log chunks are written, but their answer gets lost.
     lost_answers: usize,
     /// This many reports are heard, but their answer gets lost.
@@ -83,6 +87,10 @@ impl TestLink {
             state.is_away = is_away;
             state.away_at_log_bytes = None;
         });
+    }
+
+    pub(crate) fn keep_sources_back(&self) {
+        self.change(|state| state.has_slow_sources = true);
     }
 
     pub(crate) fn be_away_at_log_bytes(&self, bytes: usize) {
@@ -340,8 +348,16 @@ impl Link for TestLink {
         Ok(Reported { order, next })
     }
 
-    fn checkout(&self, _: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
-        drop(self.answer()?);
+    fn checkout(&self, _: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {
+        let mut state = self.answer()?;
+        if state.has_slow_sources {
+            let until = Instant::now() + PATIENCE;
+            while wanted() && Instant::now() < until {
+                state = self.changed.wait_timeout(state, LOOK_EVERY).expect("not poisoned").0;
+            }
+            return Err(LinkError::Unavailable("a transfer was not finished".into()));
+        }
+        drop(state);
         std::fs::write(into.join("README"), "checked out\n").map_err(|e| LinkError::Refused(e.to_string()))
     }
 
