@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) is_over: bool,
     /// When the step was over.
     pub(super) closed: Option<Instant>,
+    /// When the server last took anything.
+    pub(super) taken: Option<Instant>,
     pub(super) ends_line: bool,
     /// The same for what is sent.
     pub(super) sent_ends_line: bool,

@@ -55,6 +55,8 @@ struct State {
     /// Every log chunk is answered with this.
     log_error: Option<LinkError>,
     log_failures: usize,
+    /// No log chunk is answered.
+    is_log_held: bool,
     /// Once a log is this long, the server goes away by itself.
     away_at_log_bytes: Option<usize>,
 }
@@ -107,6 +109,10 @@ impl TestLink {
 
     pub(crate) fn fail_log(&self, error: Option<LinkError>) {
         self.change(|state| state.log_error = error);
+    }
+
+    pub(crate) fn hold_log(&self, is_held: bool) {
+        self.change(|state| state.is_log_held = is_held);
     }
 
     pub(crate) fn is_away(&self) -> bool {
@@ -280,8 +286,10 @@ impl Link for TestLink {
     }
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
-        let mut state = self.answer()?;
-        if let Some(error) = state.log_error.clone() {
+        self.wait("an answer to a chunk", |state| (!state.is_log_held).then_some(()));
+        let mut state = self.lock();
+        let away = state.is_away.then(|| LinkError::Unavailable("away".into()));
+        if let Some(error) = away.or(state.log_error.clone()) {
             state.log_failures += 1;
             self.changed.notify_all();
             return Err(error);
