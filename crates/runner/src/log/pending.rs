@@ -28,6 +28,8 @@ struct Spill {
     /// What is before was taken.
     read: u64,
     written: u64,
+    /// It takes no more: what comes after something that is missing would stand in its place.
+    has_failed: bool,
 }
 
 impl Pending {
@@ -75,8 +77,11 @@ impl Pending {
         true
     }
 
-    /// The same, to the disk. One that fails is not tried again.
+    /// The same, to the disk. One that fails is not tried again, also while what is in it is still to be taken.
     pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {
+        if self.behind.as_ref().is_some_and(|spill| spill.has_failed) {
+            return false;
+        }
         let done = self.write_behind(bytes);
         if let Err(error) = &done {
             tracing::warn!("a log that cannot be sent cannot be kept on the disk either: {error}");
@@ -88,13 +93,18 @@ impl Pending {
     fn write_behind(&mut self, bytes: &[u8]) -> io::Result<()> {
         let spill = match &mut self.behind {
             Some(spill) => spill,
-            none => none.insert(Spill { file: tempfile::tempfile_in(&self.dir)?, read: 0, written: 0 }),
+            none => none.insert(Spill {
+                file: tempfile::tempfile_in(&self.dir)?,
+                read: 0,
+                written: 0,
+                has_failed: false,
+            }),
         };
         let done = spill.file.write_all_at(bytes, spill.written);
         match done {
             Ok(()) => spill.written += bytes.len() as u64,
             Err(_) if spill.written == 0 => self.behind = None,
-            Err(_) => {}
+            Err(_) => spill.has_failed = true,
         }
         done
     }
@@ -140,6 +150,18 @@ impl Pending {
     pub(super) fn clear(&mut self) {
         self.memory.clear();
         self.behind = None;
+    }
+}
+
+#[cfg(test)]
+impl Pending {
+    /// What is in the file can be read, and nothing more be written.
+    pub(super) fn break_disk(&mut self) -> impl FnOnce(&mut Self) + use<> {
+        use std::os::fd::AsRawFd as _;
+        let spill = self.behind.as_mut().unwrap();
+        let same = File::open(format!("/proc/self/fd/{}", spill.file.as_raw_fd())).unwrap();
+        let whole = std::mem::replace(&mut spill.file, same);
+        move |pending| pending.behind.as_mut().unwrap().file = whole
     }
 }
 
