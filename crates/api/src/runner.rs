@@ -177,6 +177,9 @@ pub struct HolderFence {
     /// `env_…`
     pub environment_id: String,
     pub fence: i64,
+    /// `ses_…`: a fence that was given twice has had two of them. A reset has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
 }
 
 /// One call of a custom step.
@@ -241,7 +244,7 @@ pub enum Outcome {
     /// Nothing of it ever ran: preparing failed for a reason that is not the step's, such as a full disk.
     NeverStarted {
         detail: String,
-        /// It was refused: work of a later holder was executed under this fence.
+        /// It was refused: work of a later holder was executed under this fence, or of another one under its own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         known_fence: Option<i64>,
     },

@@ -41,11 +41,12 @@ if [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then
 fi
 ";
 
-/// What `systemctl enable` left goes with the settings; the data stays.
+/// What `systemctl enable` left goes with the settings, and so does the file for secrets, which no package owns; the data stays.
 const POSTRM: &str = "#!/bin/sh
 set -e
 if [ \"$1\" = purge ]; then
-  rm -f /etc/systemd/system/multi-user.target.wants/berth.service
+  rm -f /etc/systemd/system/multi-user.target.wants/berth.service /etc/berth/environment
+  rmdir /etc/berth 2>/dev/null || true
 fi
 if [ -d /run/systemd/system ]; then
   systemctl daemon-reload || true

@@ -75,17 +75,18 @@ pub fn doubt(lock: &Lock, moment: &Moment) -> Decision<()> {
     draft.finish(())
 }
 
-/// A runner has executed work under a fence of this environment that was never given, as far as is known here: there was
-/// a later holder, whom the records have lost. `None`: it is known.
-pub fn refused(lock: &Lock, known: Fence, moment: &Moment) -> Option<Decision<()>> {
+/// A runner has refused an attempt with fence `own`: it has executed work under a fence of this environment that was never
+/// given, as far as is known here, or under `own` itself, of another session. There was a holder whom the records have
+/// lost. `None`: it is known.
+pub fn refused(lock: &Lock, own: Fence, known: Fence, moment: &Moment) -> Option<Decision<()>> {
     let given = lock.environment.fence;
-    if known <= given {
+    if known <= given && known != own {
         return None;
     }
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.condition = Condition::Unknown;
     let detail = format!(
-        "a runner has executed work of a holder with fence {known}, and {given} is the last that was given here: the database \
+        "a runner has executed work of another holder with fence {known}, and {given} is the last that was given here: the database \
          may be an older copy. The runner has refused to begin. Nobody knows what is in the environment; look at it, and \
          take it over with a force claim"
     );

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Assignment, AttemptRef, FailureCause, Isolation, Link, LinkError, Outcome, SecretText,
+    Assignment, AttemptRef, FailureCause, HolderFence, Isolation, Link, LinkError, Outcome, SecretText,
 };
 use berth_core::environment::fence::Fence;
 use berth_core::mask::Masker;
@@ -26,7 +26,7 @@ use crate::builtin;
 use crate::control::{Control, Why};
 use crate::log::Log;
 use crate::registry;
-use crate::remote::Begins;
+use crate::remote::{Begins, Holder};
 use crate::runner::Shared;
 use crate::settings::Settings;
 use place::Place;
@@ -45,7 +45,7 @@ pub(crate) struct Attempt<'a> {
     /// A process of it was started, or a request was sent.
     pub(crate) has_run: Cell<bool>,
     pub(crate) isolation: Cell<Isolation>,
-    /// Work of a later holder was executed here, under this fence.
+    /// Work of a later or another holder was executed here, under this fence.
     refused: Cell<Option<Fence>>,
     leased: Duration,
     place: OnceCell<Place>,
@@ -146,16 +146,12 @@ impl Attempt<'_> {
         let Some(spool) = self.shared.settings.spool.as_ref().filter(|_| !self.has_run.get()) else {
             return Ok(());
         };
-        let holder = self.assignment.holder.as_ref().map(|it| {
-            let environment = it.environment_id.parse();
-            environment.map(|environment| (environment, Fence::from_number(it.fence)))
-        });
-        let holder = holder.transpose().map_err(std::io::Error::other)?;
+        let holder = self.assignment.holder.as_ref().map(holder).transpose()?;
         match spool.begins(&self.assignment.attempt.nonce, holder)? {
             Begins::Yes => Ok(()),
             Begins::Refused(known) => {
                 self.refused.set(Some(known));
-                Err(std::io::Error::other("a later holder has had work here"))
+                Err(std::io::Error::other("another holder has had work here"))
             }
         }
     }
@@ -179,6 +175,9 @@ impl Attempt<'_> {
 
     /// Whether what is on its way is still wanted. The end of the runner leaves it the time that processes have.
     pub(crate) fn goes_on(&self) -> bool {
+        if Instant::now() >= self.by {
+            return false;
+        }
         match self.asked() {
             None => true,
             Some(Why::Shutdown) => self.control.kill_by().is_some_and(|by| Instant::now() < by),
@@ -288,6 +287,19 @@ impl Attempt<'_> {
         }
     }
 
+    fn refused(&self, known: Fence) -> Outcome {
+        let known = known.number();
+        let is_same = self.assignment.holder.as_ref().is_some_and(|given| given.fence == known);
+        let (whose, why) = match is_same {
+            true => ("another", "the same one again"),
+            false => ("a later", "a lower one"),
+        };
+        let detail = format!(
+            "its runner has executed work of {whose} holder of the environment, under fence {known}, and refuses {why}"
+        );
+        Outcome::NeverStarted { detail, known_fence: Some(known) }
+    }
+
     /// What is said about the end may quote an address or a line that holds a secret.
     fn masked(&self, outcome: Outcome) -> Outcome {
         match outcome {
@@ -295,7 +307,7 @@ impl Attempt<'_> {
                 Outcome::Failed { cause, detail: self.masker.mask(&detail), exit_code }
             }
             Outcome::NeverStarted { detail, .. } => match self.refused.get() {
-                Some(known) => refused(known),
+                Some(known) => self.refused(known),
                 None => Outcome::never_started(self.masker.mask(&detail)),
             },
             Outcome::Unanswered { detail } => Outcome::Unanswered { detail: self.masker.mask(&detail) },
@@ -315,11 +327,13 @@ pub(crate) struct AttemptParts<'a> {
     pub(crate) attempt: &'a AttemptRef,
 }
 
-fn refused(known: Fence) -> Outcome {
-    let detail = format!(
-        "its runner has executed work of a later holder of the environment, under fence {known}, and refuses a lower one"
-    );
-    Outcome::NeverStarted { detail, known_fence: Some(known.number()) }
+fn holder(given: &HolderFence) -> std::io::Result<Holder> {
+    let session = given.session_id.as_deref().map(str::parse).transpose();
+    Ok(Holder {
+        environment: given.environment_id.parse().map_err(std::io::Error::other)?,
+        fence: Fence::from_number(given.fence),
+        session: session.map_err(std::io::Error::other)?,
+    })
 }
 
 pub(crate) fn failed(cause: FailureCause, detail: String) -> Outcome {

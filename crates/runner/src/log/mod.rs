@@ -73,6 +73,7 @@ impl Log {
             refused: None,
             is_over: false,
             closed: None,
+            taken: None,
             ends_line: true,
             sent_ends_line: true,
             sender: Sender::Busy,
@@ -236,9 +237,11 @@ impl Sent {
         }
     }
 
-    /// The step is over, and its log was tried for long enough.
+    /// The step is over, and nothing of its log was taken for long enough.
     fn is_tried_enough(&self) -> bool {
-        self.lock().closed.is_some_and(|closed| closed.elapsed() >= self.patience)
+        let state = self.lock();
+        let since = state.closed.map(|closed| state.taken.map_or(closed, |taken| taken.max(closed)));
+        since.is_some_and(|since| since.elapsed() >= self.patience)
     }
 
     fn obey(&self, order: Order) {
@@ -322,6 +325,7 @@ impl Sent {
         match end {
             End::There => {
                 state.is_away = false;
+                state.taken = Some(Instant::now());
                 state.offset = offset + chunk.len() as u64;
                 state.sent_ends_line = chunk.last().is_none_or(|last| *last == b'\n');
             }

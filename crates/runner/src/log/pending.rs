@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use rustix::fs::{FallocateFlags, fallocate};
+
 /// In memory. While there is a file, less is.
 pub(super) const BUFFER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Read from the file at once.
@@ -28,6 +30,25 @@ struct Spill {
     /// What is before was taken.
     read: u64,
     written: u64,
+    /// So much of what was taken has no room on the disk any more.
+    freed: u64,
+    /// It takes no more: what comes after something that is missing would stand in its place.
+    has_failed: bool,
+}
+
+impl Spill {
+    /// On the disk.
+    fn held(&self) -> u64 {
+        self.written - self.freed
+    }
+
+    /// Gives back what was taken. Not every file system can; there it counts until all is taken.
+    fn free(&mut self) {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        if fallocate(&self.file, how, 0, self.read).is_ok() {
+            self.freed = self.read;
+        }
+    }
 }
 
 impl Pending {
@@ -52,14 +73,14 @@ impl Pending {
     pub(super) fn has_room(&self) -> bool {
         match &self.behind {
             None => self.memory.len() < BUFFER_BYTES_MAX,
-            Some(spill) => spill.written < self.spill_bytes_max,
+            Some(spill) => spill.held() < self.spill_bytes_max,
         }
     }
 
     /// Whether so many more can be kept while nobody takes any.
     pub(super) fn fits(&self, count: usize) -> bool {
-        let written = self.behind.as_ref().map_or(0, |spill| spill.written);
-        self.fits_memory(count) || written + count as u64 <= self.spill_bytes_max
+        let held = self.behind.as_ref().map_or(0, Spill::held);
+        self.fits_memory(count) || held + count as u64 <= self.spill_bytes_max
     }
 
     pub(super) fn fits_memory(&self, count: usize) -> bool {
@@ -75,8 +96,11 @@ impl Pending {
         true
     }
 
-    /// The same, to the disk. One that fails is not tried again.
+    /// The same, to the disk. One that fails is not tried again, also while what is in it is still to be taken.
     pub(super) fn spill(&mut self, bytes: &[u8]) -> bool {
+        if self.behind.as_ref().is_some_and(|spill| spill.has_failed) {
+            return false;
+        }
         let done = self.write_behind(bytes);
         if let Err(error) = &done {
             tracing::warn!("a log that cannot be sent cannot be kept on the disk either: {error}");
@@ -88,13 +112,19 @@ impl Pending {
     fn write_behind(&mut self, bytes: &[u8]) -> io::Result<()> {
         let spill = match &mut self.behind {
             Some(spill) => spill,
-            none => none.insert(Spill { file: tempfile::tempfile_in(&self.dir)?, read: 0, written: 0 }),
+            none => none.insert(Spill {
+                file: tempfile::tempfile_in(&self.dir)?,
+                read: 0,
+                written: 0,
+                freed: 0,
+                has_failed: false,
+            }),
         };
         let done = spill.file.write_all_at(bytes, spill.written);
         match done {
             Ok(()) => spill.written += bytes.len() as u64,
             Err(_) if spill.written == 0 => self.behind = None,
-            Err(_) => {}
+            Err(_) => spill.has_failed = true,
         }
         done
     }
@@ -119,6 +149,7 @@ impl Pending {
         match spill.file.read_exact_at(&mut bytes, spill.read) {
             Ok(()) => {
                 spill.read += bytes.len() as u64;
+                spill.free();
                 self.memory.extend(&bytes);
             }
             Err(error) => {
@@ -140,6 +171,18 @@ impl Pending {
     pub(super) fn clear(&mut self) {
         self.memory.clear();
         self.behind = None;
+    }
+}
+
+#[cfg(test)]
+impl Pending {
+    /// What is in the file can be read, and nothing more be written.
+    pub(super) fn break_disk(&mut self) -> impl FnOnce(&mut Self) + use<> {
+        use std::os::fd::AsRawFd as _;
+        let spill = self.behind.as_mut().unwrap();
+        let same = File::open(format!("/proc/self/fd/{}", spill.file.as_raw_fd())).unwrap();
+        let whole = std::mem::replace(&mut spill.file, same);
+        move |pending| pending.behind.as_mut().unwrap().file = whole
     }
 }
 
@@ -187,6 +230,22 @@ mod tests {
         assert_eq!(all(&mut pending).len(), 100);
         let (mut pending, _dir) = up_to(0);
         assert!(pending.push(b"x") && pending.fits(1) && !pending.fits(BUFFER_BYTES_MAX));
+    }
+
+    #[test]
+    fn what_was_taken_makes_room() {
+        use std::os::unix::fs::MetadataExt as _;
+        let most = 3 * REFILL_BYTES;
+        let (mut pending, _dir) = up_to(most as u64);
+        assert!(pending.spill(&vec![b'a'; most]) && !pending.fits(1) && !pending.has_room());
+        assert_eq!(pending.take(9), [b'a'; 9]);
+        assert!(pending.has_room() && pending.fits(REFILL_BYTES) && !pending.fits(REFILL_BYTES + 1));
+        assert!(pending.spill(&vec![b'b'; REFILL_BYTES]));
+        let blocks = pending.behind.as_ref().unwrap().file.metadata().unwrap().blocks();
+        assert!(blocks * 512 < most as u64 + 64 * 1024, "{blocks}");
+        let left = all(&mut pending);
+        let (before, after) = left.split_at(most - 9);
+        assert!(before.iter().all(|it| *it == b'a') && after == vec![b'b'; REFILL_BYTES]);
     }
 
     #[test]

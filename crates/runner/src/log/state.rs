@@ -27,6 +27,8 @@ pub(super) struct State {
     pub(super) is_over: bool,
     /// When the step was over.
     pub(super) closed: Option<Instant>,
+    /// When the server last took anything.
+    pub(super) taken: Option<Instant>,
     pub(super) ends_line: bool,
     /// The same for what is sent.
     pub(super) sent_ends_line: bool,
@@ -74,10 +76,11 @@ impl State {
         self.accept(&masked, bytes_max);
     }
 
+    /// Where the line cannot be kept either, the number is, for a later one.
     pub(super) fn tell_lost(&mut self) {
-        let lost = std::mem::take(&mut self.lost);
-        if lost > 0 {
-            self.put_line(&gap(lost));
+        if self.lost > 0 && self.pending.push(self.as_line(&gap(self.lost)).as_bytes()) {
+            self.lost = 0;
+            self.kept(b'\n');
         }
     }
 
@@ -97,9 +100,13 @@ impl State {
         self.refused = Some(Instant::now());
     }
 
-    pub(super) fn put_line(&mut self, text: &str) {
+    fn as_line(&self, text: &str) -> String {
         let begin = if self.ends_line { "" } else { "\n" };
-        self.put(format!("{begin}{text}\n").as_bytes());
+        format!("{begin}{text}\n")
+    }
+
+    pub(super) fn put_line(&mut self, text: &str) {
+        self.put(self.as_line(text).as_bytes());
     }
 
     pub(super) fn put(&mut self, bytes: &[u8]) {
@@ -108,12 +115,15 @@ impl State {
         let count = bytes.len();
         let goes_behind = self.is_away && !self.pending.fits_memory(count) && self.pending.fits(count);
         let is_kept = if goes_behind { self.pending.spill(bytes) } else { self.pending.push(bytes) };
-        if is_kept {
-            self.ends_line = *last == b'\n';
-            self.oldest.get_or_insert_with(Instant::now);
-        } else {
-            self.lost += bytes.len() as u64;
+        match is_kept {
+            true => self.kept(*last),
+            false => self.lost += bytes.len() as u64,
         }
+    }
+
+    fn kept(&mut self, last: u8) {
+        self.ends_line = last == b'\n';
+        self.oldest.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn is_due(&self) -> bool {
@@ -133,4 +143,53 @@ impl State {
 
 pub(super) fn gap(lost: u64) -> String {
     format!("[berth] log gap: {lost} bytes lost")
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::mask::Masker;
+
+    use super::*;
+
+    fn away(dir: &std::path::Path) -> State {
+        let masker = Masker::new(&[] as &[&str]);
+        State {
+            stream: masker.stream(),
+            aside: masker.stream(),
+            pending: Pending::new(dir.to_owned(), u64::MAX),
+            oldest: None,
+            offset: 0,
+            accepted: 0,
+            lost: 0,
+            is_truncated: false,
+            is_away: true,
+            refused: None,
+            is_over: false,
+            closed: None,
+            taken: None,
+            ends_line: true,
+            sent_ends_line: true,
+            sender: Sender::Busy,
+        }
+    }
+
+    #[test]
+    fn what_a_broken_disk_has_lost_is_told_once_all_before_it_was_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut state = away(dir.path());
+        assert!(state.pending.spill(b"kept\n"));
+        let mend = state.pending.break_disk();
+        // Already on the disk: what does not fit in memory would go there.
+        state.accept(b"lost 6", u64::MAX);
+        state.tell_lost();
+        state.put(b"a line\n");
+        assert_eq!(state.lost, 13);
+        mend(&mut state.pending);
+        state.is_away = false;
+        state.accept(b"and 5", u64::MAX);
+        assert_eq!(state.take_chunk(), b"kept\n");
+        state.accept(b"last\n", u64::MAX);
+        let text = String::from_utf8(state.take_chunk()).unwrap();
+        assert_eq!(text, "[berth] log gap: 18 bytes lost\nlast\n");
+    }
 }

@@ -18,6 +18,7 @@ pub use client::{Answered, Client};
 pub use credential::Credential;
 pub use home::Home;
 pub use link::Remote;
+pub(crate) use seen::Holder;
 pub use seen::Seen;
 pub(crate) use spool::Begins;
 pub use spool::{Left, Spool};

@@ -1,19 +1,51 @@
 //! What a runner has seen of fences, and does not forget when its server goes back to an older copy of its database: the
-//! highest epoch, and the highest fence of each environment that it has executed work for.
+//! highest epoch, and the last holder of each environment that it has executed work for.
 
 use std::fmt::Write as _;
 
 use berth_core::environment::fence::Fence;
-use berth_core::id::EnvironmentId;
+use berth_core::id::{EnvironmentId, SessionId};
 
-/// Environments whose fence is kept: those that had work here last. The server compares all of them anyway.
+/// Environments whose holder is kept: those that had work here last. The server compares all of them anyway.
 const ENVIRONMENTS_MAX: usize = 1_024;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seen {
     epoch: i64,
     /// The one that had work last is the last.
-    fences: Vec<(EnvironmentId, Fence)>,
+    holders: Vec<Holder>,
+}
+
+/// For whom an environment is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) environment: EnvironmentId,
+    pub(crate) fence: Fence,
+    /// A reset has none, and older servers do not tell.
+    pub(crate) session: Option<SessionId>,
+}
+
+impl Holder {
+    /// A database that has lost one claim gives the next one the same number.
+    fn is_another(&self, than: &Self) -> bool {
+        let is_known = self.session.is_some() && than.session.is_some();
+        self.fence == than.fence && is_known && self.session != than.session
+    }
+
+    /// As it is written.
+    fn line(&self) -> String {
+        let Self { environment, fence, session } = self;
+        let session = session.map(|session| format!(" {session}")).unwrap_or_default();
+        format!("={environment} {fence}{session}\n")
+    }
+
+    /// Lines of versions before have no session.
+    fn read(line: &str) -> Option<Self> {
+        let mut words = line.strip_prefix('=')?.split(' ');
+        let (environment, fence) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let session = words.next().and_then(|session| session.parse().ok());
+        Some(Self { environment, fence: Fence::from_number(fence), session })
+    }
 }
 
 impl Seen {
@@ -28,22 +60,28 @@ impl Seen {
         self
     }
 
-    /// A higher fence of the environment than this one.
-    pub(super) fn above(&self, environment: EnvironmentId, fence: Fence) -> Option<Fence> {
-        let known = self.fences.iter().find(|(known, _)| *known == environment);
-        known.map(|(_, known)| *known).filter(|known| *known > fence)
+    /// The fence of a later holder of the environment than this one, or of another one with the same.
+    pub(super) fn instead_of(&self, holder: &Holder) -> Option<Fence> {
+        let known = self.holders.iter().find(|known| known.environment == holder.environment)?;
+        (known.fence > holder.fence || known.is_another(holder)).then_some(known.fence)
     }
 
-    /// False: it was known already.
-    pub(super) fn note(&mut self, environment: EnvironmentId, fence: Fence) -> bool {
-        let at = self.fences.iter().position(|(known, _)| *known == environment);
-        let before = at.map(|at| self.fences.remove(at).1);
-        if self.fences.len() >= ENVIRONMENTS_MAX {
-            self.fences.remove(0);
+    /// The line to be written; empty if it was known already.
+    pub(super) fn note(&mut self, holder: Holder) -> String {
+        let at = self.holders.iter().position(|known| known.environment == holder.environment);
+        let before = at.map(|at| self.holders.remove(at));
+        if self.holders.len() >= ENVIRONMENTS_MAX {
+            self.holders.remove(0);
         }
-        self.fences.push((environment, before.map_or(fence, |before| before.max(fence))));
-        self.epoch = self.epoch.max(fence.epoch());
-        before.is_none_or(|before| fence > before)
+        let last = match before {
+            Some(before) if before.fence > holder.fence => before,
+            // Before the session there may have been work that did not say whose it was.
+            Some(before) if before.fence == holder.fence && before.session.is_some() => before,
+            _ => holder,
+        };
+        self.holders.push(last);
+        self.epoch = self.epoch.max(holder.fence.epoch());
+        if before == Some(last) { String::new() } else { last.line() }
     }
 
     /// One of the lines it is written in; any other is not for it.
@@ -51,16 +89,9 @@ impl Seen {
         if let Some(epoch) = line.strip_prefix('^') {
             self.epoch = epoch.parse().map_or(self.epoch, |epoch| self.epoch.max(epoch));
         }
-        let fence = line.strip_prefix('=').and_then(|rest| rest.split_once(' '));
-        if let Some((environment, fence)) = fence
-            && let (Ok(environment), Ok(fence)) = (environment.parse(), fence.parse())
-        {
-            self.note(environment, Fence::from_number(fence));
+        if let Some(holder) = Holder::read(line) {
+            self.note(holder);
         }
-    }
-
-    pub(super) fn line(environment: EnvironmentId, fence: Fence) -> String {
-        format!("={environment} {fence}\n")
     }
 
     /// All of it.
@@ -68,7 +99,7 @@ impl Seen {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = writeln!(text, "^{}", self.epoch);
-        self.fences.iter().for_each(|(environment, fence)| text += &Self::line(*environment, *fence));
+        self.holders.iter().for_each(|holder| text += &holder.line());
         text
     }
 }
@@ -79,8 +110,12 @@ mod tests {
 
     use super::*;
 
-    fn environment(number: i64) -> EnvironmentId {
-        EnvironmentId::from_parts(Timestamp::from_micros(number * 1_000), [0; 10])
+    fn holder(environment: i64, fence: i64, session: Option<u8>) -> Holder {
+        Holder {
+            environment: EnvironmentId::from_parts(Timestamp::from_micros(environment * 1_000), [0; 10]),
+            fence: Fence::from_number(fence),
+            session: session.map(|it| SessionId::from_parts(Timestamp::from_micros(1), [it; 10])),
+        }
     }
 
     fn fence(number: i64) -> Fence {
@@ -89,20 +124,36 @@ mod tests {
 
     #[test]
     fn the_highest_fence_of_each_environment_is_kept() {
-        let (mut seen, one, other) = (Seen::default(), environment(1), environment(2));
-        assert!(seen.note(one, fence(5)));
-        assert_eq!(seen.above(one, fence(4)), Some(fence(5)));
-        assert_eq!(seen.above(one, fence(5)), None, "the same holder");
-        assert_eq!(seen.above(other, fence(1)), None);
-        assert!(!seen.note(one, fence(3)) && seen.note(one, fence(7 << 40 | 6)));
-        assert_eq!((seen.epoch(), seen.above(one, fence(6))), (7, Some(fence(7 << 40 | 6))));
+        let mut seen = Seen::default();
+        let instead_of = |seen: &Seen, environment, fence| seen.instead_of(&holder(environment, fence, None));
+        assert!(!seen.note(holder(1, 5, None)).is_empty());
+        assert_eq!(instead_of(&seen, 1, 4), Some(fence(5)));
+        assert_eq!(instead_of(&seen, 1, 5), None, "the same holder");
+        assert_eq!(instead_of(&seen, 2, 1), None);
+        assert_eq!(seen.note(holder(1, 3, None)), "");
+        assert!(!seen.note(holder(1, 7 << 40 | 6, None)).is_empty());
+        assert_eq!((seen.epoch(), instead_of(&seen, 1, 6)), (7, Some(fence(7 << 40 | 6))));
+    }
+
+    #[test]
+    fn the_same_fence_of_another_session_is_another_holder() {
+        let mut seen = Seen::default();
+        // Nobody says whose the first is: a reset, or an older server.
+        for session in [None, Some(1), None, Some(1)] {
+            assert_eq!(seen.instead_of(&holder(1, 5, session)), None, "{session:?}");
+            seen.note(holder(1, 5, session));
+        }
+        assert_eq!(seen.instead_of(&holder(1, 5, Some(2))), Some(fence(5)));
+        assert_eq!(seen.instead_of(&holder(1, 6, Some(2))), None);
+        seen.note(holder(1, 6, None));
+        assert_eq!(seen.instead_of(&holder(1, 6, Some(2))), None, "the session before had another fence");
     }
 
     #[test]
     fn what_is_written_is_read_again() {
         let mut seen = Seen::default().and_epoch(Some(9)).and_epoch(None).and_epoch(Some(3));
-        seen.note(environment(1), fence(5));
-        seen.note(environment(2), fence(1));
+        let written = [holder(1, 5, None), holder(2, 1, Some(1))].map(|holder| seen.note(holder));
+        assert!(written.iter().all(|line| seen.lines().contains(line)));
         let mut read = Seen::default();
         format!("boot\n+nonce\n=env_odd 5\n= \n^x\n{}", seen.lines())
             .lines()
@@ -114,11 +165,11 @@ mod tests {
     fn it_stays_small_and_forgets_what_had_no_work_for_the_longest_time() {
         let mut seen = Seen::default();
         let most = i64::try_from(ENVIRONMENTS_MAX).unwrap();
-        assert!((0..most).all(|number| seen.note(environment(number), fence(2))));
+        assert!((0..most).all(|number| !seen.note(holder(number, 2, None)).is_empty()));
         // It had work again.
-        seen.note(environment(0), fence(2));
-        seen.note(environment(most), fence(2));
-        let known = [0, 1, 2, most].map(|number| seen.above(environment(number), fence(1)).is_some());
+        seen.note(holder(0, 2, None));
+        seen.note(holder(most, 2, None));
+        let known = [0, 1, 2, most].map(|number| seen.instead_of(&holder(number, 1, None)).is_some());
         assert_eq!(known, [true, false, true, true]);
         assert_eq!(seen.lines().lines().count(), ENVIRONMENTS_MAX + 1);
     }

@@ -2,7 +2,7 @@
 //! run: what is not written here never did.
 //!
 //! One file: the process's name in the first line, then `+nonce` before an attempt begins and `-nonce` when it is over. With
-//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence` where that one rises. It is written
+//! the same flush it says what was [`Seen`] of fences: `^epoch`, and `=environment fence session` where these change. It is written
 //! anew when it gets long.
 
 use std::collections::BTreeSet;
@@ -14,9 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_api::remote::Before;
 use berth_core::environment::fence::Fence;
-use berth_core::id::EnvironmentId;
 
-use super::seen::Seen;
+use super::seen::{Holder, Seen};
 
 const NAME: &str = "spool";
 /// What is longer is not ours.
@@ -36,6 +35,8 @@ struct Pages {
     file: File,
     /// Since it was written anew.
     appended: usize,
+    /// What was written last may be missing or half there. Memory has all of it.
+    is_torn: bool,
     begun: BTreeSet<String>,
     seen: Seen,
 }
@@ -51,7 +52,7 @@ pub struct Left {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Begins {
     Yes,
-    /// Work of a later holder was executed here, under this fence.
+    /// Work of a later or another holder was executed here, under this fence.
     Refused(Fence),
 }
 
@@ -84,24 +85,21 @@ impl Spool {
         let begun = BTreeSet::new();
         let file = write_anew(work_dir, boot, &seen, &begun)?;
         let (dir, boot) = (work_dir.to_owned(), boot.to_owned());
-        Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, begun, seen }) })
+        Ok(Self { pages: Mutex::new(Pages { dir, boot, file, appended: 0, is_torn: false, begun, seen }) })
     }
 
     /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
-    pub(crate) fn begins(&self, nonce: &str, under: Option<(EnvironmentId, Fence)>) -> io::Result<Begins> {
+    pub(crate) fn begins(&self, nonce: &str, under: Option<Holder>) -> io::Result<Begins> {
         let mut pages = self.lock();
         let mut text = String::new();
-        if let Some((environment, fence)) = under {
-            if let Some(known) = pages.seen.above(environment, fence) {
+        if let Some(holder) = under {
+            if let Some(known) = pages.seen.instead_of(&holder) {
                 return Ok(Begins::Refused(known));
             }
-            if pages.seen.note(environment, fence) {
-                text = Seen::line(environment, fence);
-            }
+            text = pages.seen.note(holder);
         }
         pages.begun.insert(nonce.to_owned());
-        pages.append(&format!("{text}+{nonce}\n"))?;
-        pages.file.sync_data()?;
+        pages.append(&format!("{text}+{nonce}\n"), Until::OnDisk)?;
         Ok(Begins::Yes)
     }
 
@@ -110,7 +108,7 @@ impl Spool {
         let mut pages = self.lock();
         // What was never begun is not in it.
         if pages.begun.remove(nonce)
-            && let Err(error) = pages.append(&format!("-{nonce}\n"))
+            && let Err(error) = pages.append(&format!("-{nonce}\n"), Until::Written)
         {
             tracing::warn!("the spool cannot be written: {error}");
         }
@@ -121,15 +119,30 @@ impl Spool {
     }
 }
 
+/// How far a line has to come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Until {
+    Written,
+    OnDisk,
+}
+
 impl Pages {
-    fn append(&mut self, text: &str) -> io::Result<()> {
-        if self.appended + text.len() > REWRITTEN_BYTES {
+    /// The lines of what was changed in memory. After one that failed nobody knows what is in the file: the next one writes
+    /// it anew, with what that one was about.
+    fn append(&mut self, text: &str, until: Until) -> io::Result<()> {
+        let is_long = self.appended + text.len() > REWRITTEN_BYTES;
+        if std::mem::replace(&mut self.is_torn, true) || is_long {
             self.file = write_anew(&self.dir, &self.boot, &self.seen, &self.begun)?;
             self.appended = 0;
-            return Ok(());
+        } else {
+            self.appended += text.len();
+            self.file.write_all(text.as_bytes())?;
+            if until == Until::OnDisk {
+                self.file.sync_data()?;
+            }
         }
-        self.appended += text.len();
-        self.file.write_all(text.as_bytes())
+        self.is_torn = false;
+        Ok(())
     }
 }
 
@@ -147,6 +160,7 @@ fn write_anew(dir: &Path, boot: &str, seen: &Seen, begun: &BTreeSet<String>) -> 
 
 #[cfg(test)]
 mod tests {
+    use berth_core::id::{EnvironmentId, SessionId};
     use berth_core::time::Timestamp;
 
     use super::*;
@@ -156,8 +170,9 @@ mod tests {
         (before.boot, before.begun)
     }
 
-    fn environment(number: u8) -> EnvironmentId {
-        EnvironmentId::from_parts(Timestamp::from_micros(1), [number; 10])
+    fn holder(environment: u8, fence: i64) -> Holder {
+        let environment = EnvironmentId::from_parts(Timestamp::from_micros(1), [environment; 10]);
+        Holder { environment, fence: Fence::from_number(fence), session: None }
     }
 
     #[test]
@@ -178,28 +193,47 @@ mod tests {
     #[test]
     fn a_lower_fence_of_an_environment_is_refused_also_by_the_next_process() {
         let dir = tempfile::tempdir().unwrap();
-        let (one, fence) = (environment(1), Fence::from_number);
+        let fence = Fence::from_number;
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
         // The session, its reset, and the next one, whose number was given together with the reset's.
         for number in [1, 2, 3, 3] {
-            assert_eq!(spool.begins("a", Some((one, fence(number)))).unwrap(), Begins::Yes, "{number}");
+            assert_eq!(spool.begins("a", Some(holder(1, number))).unwrap(), Begins::Yes, "{number}");
         }
-        assert_eq!(spool.begins("b", Some((one, fence(2)))).unwrap(), Begins::Refused(fence(3)));
-        assert_eq!(spool.begins("c", Some((environment(2), fence(2)))).unwrap(), Begins::Yes);
+        assert_eq!(spool.begins("b", Some(holder(1, 2))).unwrap(), Begins::Refused(fence(3)));
+        assert_eq!(spool.begins("c", Some(holder(2, 2))).unwrap(), Begins::Yes);
         drop(spool);
         let left = Spool::left(dir.path()).unwrap();
         assert_eq!(left.before.unwrap().begun, ["a", "c"], "what was refused has not begun");
         let spool = Spool::create(dir.path(), "two", left.seen).unwrap();
-        assert_eq!(spool.begins("d", Some((one, fence(2)))).unwrap(), Begins::Refused(fence(3)));
-        assert_eq!(spool.begins("e", Some((one, fence(16 << 40 | 2)))).unwrap(), Begins::Yes);
+        assert_eq!(spool.begins("d", Some(holder(1, 2))).unwrap(), Begins::Refused(fence(3)));
+        assert_eq!(spool.begins("e", Some(holder(1, 16 << 40 | 2))).unwrap(), Begins::Yes);
         assert_eq!(Spool::left(dir.path()).unwrap().seen.epoch(), 16);
+    }
+
+    #[test]
+    fn the_same_fence_is_refused_to_another_session_also_by_the_next_process() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |session: u8| {
+            let session = SessionId::from_parts(Timestamp::from_micros(1), [session; 10]);
+            Some(Holder { session: Some(session), ..holder(1, 3) })
+        };
+        let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+        for under in [of(1), Some(holder(1, 3)), of(1)] {
+            assert_eq!(spool.begins("a", under).unwrap(), Begins::Yes);
+        }
+        let refused = Begins::Refused(Fence::from_number(3));
+        assert_eq!(spool.begins("b", of(2)).unwrap(), refused);
+        drop(spool);
+        let spool = Spool::create(dir.path(), "two", Spool::left(dir.path()).unwrap().seen).unwrap();
+        assert_eq!(spool.begins("c", of(2)).unwrap(), refused);
+        assert_eq!(spool.begins("d", of(1)).unwrap(), Begins::Yes);
     }
 
     #[test]
     fn what_was_cut_off_is_not_taken_for_a_lower_fence() {
         let dir = tempfile::tempdir().unwrap();
         let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
-        spool.begins("a", Some((environment(1), Fence::from_number(123)))).unwrap();
+        spool.begins("a", Some(holder(1, 123))).unwrap();
         drop(spool);
         let text = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
         let cut = text.find("123").unwrap() + 2;
@@ -208,11 +242,32 @@ mod tests {
         assert_eq!((left.seen, left.before.unwrap().begun), (Seen::default(), Vec::new()));
     }
 
+    /// The disk is full, or does not flush; then it is well again, with the start of a line left behind.
+    #[test]
+    fn what_could_not_be_written_is_written_with_the_next_one() {
+        for broken in ["/dev/full", "/dev/null"] {
+            let dir = tempfile::tempdir().unwrap();
+            let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
+            let broken = OpenOptions::new().write(true).open(broken).unwrap();
+            let mut whole = std::mem::replace(&mut spool.lock().file, broken);
+            let under = Some(holder(1, 5));
+            spool.begins("a", under).unwrap_err();
+            whole.write_all(b"=env_").unwrap();
+            spool.lock().file = whole;
+            assert_eq!(spool.begins("b", under).unwrap(), Begins::Yes);
+            spool.over("a");
+            drop(spool);
+            let left = Spool::left(dir.path()).unwrap();
+            assert_eq!(left.before.unwrap().begun, ["b"]);
+            assert!(left.seen.instead_of(&holder(1, 4)).is_some());
+        }
+    }
+
     #[test]
     fn it_is_written_anew_before_it_gets_long_and_forgets_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let mut seen = Seen::default();
-        seen.note(environment(1), Fence::from_number(9));
+        seen.note(holder(1, 9));
         let spool = Spool::create(dir.path(), "one", seen).unwrap();
         spool.begins("stays", None).unwrap();
         let long = "n".repeat(REWRITTEN_BYTES / 8);
@@ -223,7 +278,7 @@ mod tests {
         let length = std::fs::metadata(dir.path().join(NAME)).unwrap().len();
         assert!(length < 2 * REWRITTEN_BYTES as u64, "{length}");
         assert_eq!(before(dir.path()).1, ["stays"]);
-        let known = spool.begins("late", Some((environment(1), Fence::from_number(8)))).unwrap();
+        let known = spool.begins("late", Some(holder(1, 8))).unwrap();
         assert_eq!(known, Begins::Refused(Fence::from_number(9)));
     }
 }

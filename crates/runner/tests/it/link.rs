@@ -13,6 +13,8 @@ use berth_api::runner::{
 
 /// How long a test waits for anything.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How soon something is seen that nobody tells.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 #[derive(Default)]
 pub(crate) struct TestLink {
@@ -44,6 +46,8 @@ struct State {
     /// Every report as it came, also those that were not answered.
     said: Vec<Report>,
     is_away: bool,
+    /// A source that is asked for comes when nobody wants it any more.
+    has_slow_sources: bool,
     /// This many log chunks are written, but their answer gets lost.
     lost_answers: usize,
     /// This many reports are heard, but their answer gets lost.
@@ -51,6 +55,8 @@ struct State {
     /// Every log chunk is answered with this.
     log_error: Option<LinkError>,
     log_failures: usize,
+    /// No log chunk is answered.
+    is_log_held: bool,
     /// Once a log is this long, the server goes away by itself.
     away_at_log_bytes: Option<usize>,
 }
@@ -85,6 +91,10 @@ impl TestLink {
         });
     }
 
+    pub(crate) fn keep_sources_back(&self) {
+        self.change(|state| state.has_slow_sources = true);
+    }
+
     pub(crate) fn be_away_at_log_bytes(&self, bytes: usize) {
         self.change(|state| state.away_at_log_bytes = Some(bytes));
     }
@@ -99,6 +109,10 @@ impl TestLink {
 
     pub(crate) fn fail_log(&self, error: Option<LinkError>) {
         self.change(|state| state.log_error = error);
+    }
+
+    pub(crate) fn hold_log(&self, is_held: bool) {
+        self.change(|state| state.is_log_held = is_held);
     }
 
     pub(crate) fn is_away(&self) -> bool {
@@ -272,8 +286,10 @@ impl Link for TestLink {
     }
 
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
-        let mut state = self.answer()?;
-        if let Some(error) = state.log_error.clone() {
+        self.wait("an answer to a chunk", |state| (!state.is_log_held).then_some(()));
+        let mut state = self.lock();
+        let away = state.is_away.then(|| LinkError::Unavailable("away".into()));
+        if let Some(error) = away.or(state.log_error.clone()) {
             state.log_failures += 1;
             self.changed.notify_all();
             return Err(error);
@@ -340,8 +356,16 @@ impl Link for TestLink {
         Ok(Reported { order, next })
     }
 
-    fn checkout(&self, _: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
-        drop(self.answer()?);
+    fn checkout(&self, _: &AttemptRef, into: &Path, wanted: Wanted<'_>) -> Result<(), LinkError> {
+        let mut state = self.answer()?;
+        if state.has_slow_sources {
+            let until = Instant::now() + PATIENCE;
+            while wanted() && Instant::now() < until {
+                state = self.changed.wait_timeout(state, LOOK_EVERY).expect("not poisoned").0;
+            }
+            return Err(LinkError::Unavailable("a transfer was not finished".into()));
+        }
+        drop(state);
         std::fs::write(into.join("README"), "checked out\n").map_err(|e| LinkError::Refused(e.to_string()))
     }
 

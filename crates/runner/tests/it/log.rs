@@ -1,6 +1,6 @@
 //! The log: complete, in order, masked, bounded.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use berth_api::runner::{LinkError, Order, SecretText};
 
@@ -190,4 +190,24 @@ fn what_the_server_refuses_is_counted_where_it_takes_the_log_again() {
     }
     succeeded(&fixture.link.report_of("a").outcome);
     assert_eq!(fixture.link.text_of("a"), "kept\n[berth] log gap: 14 bytes lost\n");
+}
+
+#[test]
+fn a_server_that_takes_a_long_log_of_a_step_that_is_over_may_be_away_for_a_moment() {
+    const LOG_PATIENCE: Duration = Duration::from_secs(2);
+    const LONG: usize = 3 * berth_runner::LOG_CHUNK_BYTES_MAX;
+    let fixture = Fixture::with(|settings| settings.step_log_patience = LOG_PATIENCE);
+    fixture.link.hold_log(true);
+    fixture.link.be_away_at_log_bytes(1);
+    let done = fixture.dir.path().join("done");
+    fixture.link.give(script("a", &format!("head -c {LONG} /dev/zero; touch {}", done.display())));
+    crate::fixture::eventually("it is over", || done.exists());
+    let over = Instant::now();
+    crate::fixture::eventually("it is over for long", || over.elapsed() > 2 * LOG_PATIENCE);
+    fixture.link.hold_log(false);
+    fixture.link.wait_for_log_failures(1);
+    fixture.link.be_away(false);
+    succeeded(&fixture.link.report_of("a").outcome);
+    let log = fixture.link.log_of("a");
+    assert!(log == vec![0; LONG], "{} of {LONG} bytes", log.len());
 }

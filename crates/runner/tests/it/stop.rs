@@ -22,6 +22,17 @@ fn check_cancel(text: &str) -> Duration {
 }
 
 #[test]
+fn a_source_on_its_way_ends_with_the_time_of_its_step() {
+    let fixture = Fixture::new();
+    fixture.link.keep_sources_back();
+    let mut step = script("a", "echo never");
+    (step.has_source, step.timeout_s) = (true, 1);
+    let outcome = fixture.run(step);
+    let is_said = matches!(&outcome, Outcome::NeverStarted { detail, .. } if detail.contains("check out"));
+    assert!(is_said, "{outcome:?}");
+}
+
+#[test]
 fn a_step_that_listens_stops_at_once() {
     let took = check_cancel("echo ready; sleep SLEEP");
     assert!(took < Duration::from_millis(900), "before the grace is over: {took:?}");

@@ -71,6 +71,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         holder: granted.holder.map(|(environment, fence)| HolderFence {
             environment_id: environment.to_string(),
             fence: fence.number(),
+            session_id: granted.facts.get("BERTH_SESSION_ID").cloned(),
         }),
     })
 }

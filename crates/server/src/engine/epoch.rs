@@ -111,10 +111,13 @@ impl Far {
 }
 
 impl Whole {
-    /// A runner has refused the fence of its attempt, because it knows a higher one. True: nobody here does.
+    /// A runner has refused the fence of its attempt, because it knows a higher one, or another holder with that one. True:
+    /// nobody here does.
     pub(super) fn doubt_fence(&mut self, tx: &mut Tx<'_>, known: Fence) -> Result<bool, AppError> {
-        let Head::Environment { lock, .. } = &mut self.head else { return Ok(false) };
-        let Some(decision) = report::refused(lock, known, &tx.moment()?) else { return Ok(false) };
+        let Head::Environment { lock, deployment } = &mut self.head else { return Ok(false) };
+        let Some(decision) = report::refused(lock, deployment.fence, known, &tx.moment()?) else {
+            return Ok(false);
+        };
         **lock = lock.after(&decision);
         tx.commit(decision)?;
         Ok(true)

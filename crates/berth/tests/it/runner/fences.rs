@@ -92,7 +92,7 @@ fn p3_what_a_runner_has_seen_stays_on_its_disk_and_is_told_by_its_next_process()
     runner.signal(Signal::TERM);
     runner.wait(PATIENCE);
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
-    assert!(written.lines().any(|line| line.starts_with("=env_") && line.ends_with(" 1")), "{written}");
+    assert!(written.lines().any(|line| line.starts_with("=env_") && line.contains(" 1 ses_")), "{written}");
     // As if it had been told of a later time by a server that has forgotten it.
     std::fs::write(spool(&yard), written.replace("^0\n", "^40\n")).expect("written");
     let _again = yard.again("far");
@@ -120,7 +120,7 @@ fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_tak
     // As if the server had given fences up to 9, and its database were a copy from before.
     let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
     let line = written.lines().find(|line| line.starts_with("=env_")).expect("a fence");
-    let later = line.replace(" 1", " 9");
+    let later = line.replace(" 1 ", " 9 ");
     std::fs::write(spool(&yard), written.replace(line, &later)).expect("written");
     let _again = yard.again("far");
 
@@ -147,6 +147,36 @@ fn p3_a_runner_refuses_a_lower_fence_than_it_has_worked_under_until_somebody_tak
     assert_eq!(state(&yard), "dirty", "what is in it is known again");
     let ran = std::fs::read_to_string(&ledger).expect("the ledger");
     assert_eq!(ran, format!("1\n{}\n", fence(&taken)), "nothing of the refused one ran");
+}
+
+#[test]
+fn p3_a_runner_refuses_the_same_fence_to_another_session() {
+    let yard = Yard::open();
+    yard.pipeline("    - { name: One, type: script, params: { run: 'echo works' } }\n");
+    let runner = yard.runner("far", &[]);
+    let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
+    yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "succeeded");
+    release(&yard, &held);
+    runner.signal(Signal::TERM);
+    runner.wait(PATIENCE);
+    // As if the session after this one had had work here, and the database were a copy from before its claim.
+    let written = std::fs::read_to_string(spool(&yard)).expect("the spool");
+    std::fs::write(spool(&yard), written.replace(" 1 ses_", " 2 ses_")).expect("written");
+    let _again = yard.again("far");
+
+    let held = claim(&yard, &json!({"commitId": "4f2a1c9"}));
+    assert_eq!(fence(&held), 2);
+    let refused = yard.until(&text(&held["deploymentId"]), "end", |it| it["status"] == "failed");
+    assert_eq!(first_step(&refused)["attempts"][0]["status"], "never_started", "{refused}");
+    assert_eq!(state(&yard), "unknown");
+    let alarm = events(&yard, "environment_fence_refused");
+    assert_eq!(alarm.len(), 1, "{alarm:?}");
+    assert_eq!((&alarm[0]["data"]["knownFence"], &alarm[0]["data"]["fence"]), (&json!(2), &json!(2)));
+    until(PATIENCE, "a raised epoch", || (events(&yard, "epoch_raised").len() == 1).then_some(()));
+    let force = json!({"reason": "looked at it", "commitId": "4f2a1c9"});
+    let taken = yard.api().post(&format!("{ORG}{QA}/force-claim"), &force).json()["data"].clone();
+    assert_eq!(fence(&taken), 1 << COUNTER_BITS | 3);
+    yard.until(&text(&taken["deploymentId"]), "end", |it| it["status"] == "succeeded");
 }
 
 #[test]
