@@ -190,6 +190,10 @@ impl Mirror {
         match fetched {
             Err(GitError::TooLarge(_)) => {
                 self.clear_leftovers();
+                // A pack that was already in its place is nobody's, and would be too large for ever.
+                if size(&objects) > self.bytes_max {
+                    self.remove_held()?;
+                }
                 Err(too_large())
             }
             Err(error) => Err(error),

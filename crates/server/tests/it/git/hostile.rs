@@ -81,6 +81,11 @@ fn symlinks_that_lead_out_are_named_and_nothing_is_left() {
     }
 }
 
+/// Megabytes that no compression makes smaller.
+fn noise() -> String {
+    (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect()
+}
+
 #[test]
 fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
     let (origin, it) = (Origin::new(), mirrored());
@@ -88,9 +93,7 @@ fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
     let small = origin.commit("small");
     let mirror = it.mirror.clone().limited_to(256 * 1024);
     mirror.sync(&origin.url(), None, &anything()).unwrap();
-    let noise: String =
-        (0..400_000u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
-    origin.write("huge", &noise);
+    origin.write("huge", &noise());
     origin.commit("huge");
     let error = mirror.sync(&origin.url(), None, &anything()).unwrap_err();
     assert!(
@@ -99,6 +102,21 @@ fn a_repository_that_is_too_large_is_refused_and_what_came_of_it_is_removed() {
     );
     // Whichever way it was caught, the next sync of a repository that shrank again works.
     origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
+    assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
+}
+
+#[test]
+fn a_mirror_that_came_to_be_too_large_is_made_anew() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.write("small", "x");
+    let small = origin.commit("small");
+    origin.write("huge", &noise());
+    origin.commit("huge");
+    // As if git had been stopped after the pack was in its place.
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    origin.git(&["reset", "--quiet", "--hard", small.as_str()]);
+    let mirror = it.mirror.clone().limited_to(256 * 1024);
+    assert!(matches!(mirror.sync(&origin.url(), None, &anything()), Err(GitError::TooLarge(_))));
     assert_eq!(mirror.sync(&origin.url(), None, &anything()).unwrap().head(), Some(&small));
 }
 
