@@ -59,7 +59,7 @@ test("new deployments are paused with a reason, and resumed", async ({ ada, worl
   await dialog.getByLabel("Why").fill("freeze until Monday");
   await dialog.getByRole("button", { name: "Pause" }).click();
   await expect(ada.getByText("Paused by ada")).toBeVisible();
-  await expect(ada.getByText(/freeze until Monday/)).toBeVisible();
+  await expect(ada.getByText("“freeze until Monday”")).toBeVisible();
   const { id } = await withToken(world)("POST", "/ORG/pipelines/pipe-pause/deployments", { commitId: "v1" });
   await ada.goto(`/o/acme/deployments/${id}`);
   await expect(ada.locator("[data-waits-for=pipeline_stopped]")).toContainText("are paused");
