@@ -43,6 +43,8 @@ const PIPELINES: usize = 8;
 const LOAD: Duration = Duration::from_secs(25);
 /// Faults from one lost runner to the next: that takes its time.
 const ROUND: usize = 25;
+/// Not the first: by then there is work.
+const LOST_AT: usize = 3;
 const CALM_MS: std::ops::Range<u64> = 200..900;
 /// Runners that are lost, and what they left.
 const QUIET_MAX: Duration = Duration::from_secs(40);
@@ -97,7 +99,8 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
         let end = Instant::now() + load;
         while Instant::now() < end {
             std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
-            let fault = if faults % ROUND == 0 { Fault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
+            let fault =
+                if faults % ROUND == LOST_AT { Fault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
             fleet.suffer(fault, random);
             faults += 1;
         }
