@@ -77,7 +77,7 @@ impl ReadOnly {
     }
 
     /// One question in SQL. The engine itself refuses to write.
-    pub fn sql(&mut self, text: &str, rows_max: usize) -> Result<Table, StoreError> {
+    pub fn sql(&mut self, text: &str, rows_max: usize) -> Result<Table, OpenError> {
         match &mut self.0 {
             Engine::Sqlite(db) => ask(db, text, rows_max),
             Engine::Postgres(looker) => looker.ask(text, rows_max),
@@ -96,7 +96,7 @@ fn is_current(applied: &[Applied]) -> Result<(), OpenError> {
     }
 }
 
-fn ask(db: &Connection, text: &str, rows_max: usize) -> Result<Table, StoreError> {
+fn ask(db: &Connection, text: &str, rows_max: usize) -> Result<Table, OpenError> {
     let said = |error: rusqlite::Error| match error {
         rusqlite::Error::MultipleStatement => refused("one question at a time"),
         other => refused(&other.to_string()),
@@ -119,8 +119,8 @@ fn ask(db: &Connection, text: &str, rows_max: usize) -> Result<Table, StoreError
     Ok(table)
 }
 
-pub(crate) fn refused(why: &str) -> StoreError {
-    StoreError::Unavailable(format!("the question cannot be answered: {why}"))
+pub(crate) fn refused(why: &str) -> OpenError {
+    OpenError::Refused(format!("the question cannot be answered: {why}"))
 }
 
 fn shown(value: ValueRef<'_>) -> Option<String> {

@@ -40,7 +40,7 @@ impl App {
         if offset > length && (ended || found.has_ended) {
             return Err(beyond(length));
         }
-        let following = Following {
+        let mut following = Following {
             right: Right::new(self.clone(), who),
             // From now on this very attempt is meant.
             asked: LogAsked { attempt: found.has_begun.then_some(found.key.attempt), ..asked },
@@ -51,6 +51,10 @@ impl App {
             told: Told::Nothing,
             _place: place,
         };
+        // An attempt that ended between the two looks, and printed nothing, has no log whose end could be told.
+        if !ended && !following.found.has_ended {
+            following.look_again().await;
+        }
         Ok(futures_util::stream::unfold(following, Following::next))
     }
 }

@@ -14,11 +14,9 @@ use super::grant::Granted;
 pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
     let step = &granted.run.steps[granted.at];
     let planned = &granted.plan.stages[step.stage].steps[step.index];
-    let mut contexts = granted.plan.contexts_for(&granted.run, step.stage);
-    let secrets = granted.secrets.iter();
-    let revealed: Map<String, Value> =
-        secrets.map(|(name, value)| (name.to_string(), value.reveal().into())).collect();
-    contexts.insert("secrets".into(), Value::Object(revealed));
+    let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
+    let texts: Vec<&str> = texts.collect();
+    let contexts = contexts(granted, &texts);
     let mut env = BTreeMap::new();
     for (name, text) in &planned.env {
         let value = fill(text, &contexts).map_err(|error| format!("env {name}: {error}"))?;
@@ -36,7 +34,6 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
     }
     let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
     // What an expression takes out of a secret, or makes of it, is as secret as all of it.
-    let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
     for text in texts {
         masked.extend(made_of_secrets(text, &contexts));
     }
@@ -74,6 +71,21 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
             session_id: granted.facts.get("BERTH_SESSION_ID").cloned(),
         }),
     })
+}
+
+/// What expressions in these texts are about. Most steps have none, and the outputs of all steps before need not be gathered.
+fn contexts(granted: &Granted, texts: &[&str]) -> Contexts {
+    let has_some = |text: &&str| templates(text).map_or(true, |found| !found.is_empty());
+    if !texts.iter().any(has_some) {
+        return Contexts::default();
+    }
+    let stage = granted.run.steps[granted.at].stage;
+    let mut contexts = granted.plan.contexts_for(&granted.run, stage);
+    let secrets = granted.secrets.iter();
+    let revealed: Map<String, Value> =
+        secrets.map(|(name, value)| (name.to_string(), value.reveal().into())).collect();
+    contexts.insert("secrets".into(), Value::Object(revealed));
+    contexts
 }
 
 /// How long it may take; what earlier calls of it took is gone.

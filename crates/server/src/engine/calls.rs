@@ -147,8 +147,8 @@ pub(super) fn report(
         next: next.filter(|_| !app.shutdown.is_cancelled()),
     };
     let Stored { order, granted, goes_on, lost_fence } = store_report(app, said).map_err(unavailable)?;
-    // The next call goes on with it.
-    if !goes_on {
+    // The next call goes on with it. A step that printed nothing has none, unless somebody follows it.
+    if !goes_on && (report.log_bytes > 0 || app.logs.is_open(&log)) {
         app.logs.seal_later(&log);
     }
     app.engine.late.forget(app, &log);

@@ -100,6 +100,11 @@ impl LogStore {
         self.log(key, Need::Write)?.seal()
     }
 
+    /// Whether somebody has written to it or looks at it.
+    pub fn is_open(&self, key: &LogKey) -> bool {
+        self.table().logs.contains_key(key)
+    }
+
     /// Logs that wait to be sealed.
     pub(super) fn ended(&self) -> &Ended {
         &self.0.ended

@@ -45,7 +45,7 @@ impl Looker {
         self.conn.batch("ROLLBACK")
     }
 
-    pub(crate) fn ask(&mut self, text: &str, rows_max: usize) -> Result<Table, StoreError> {
+    pub(crate) fn ask(&mut self, text: &str, rows_max: usize) -> Result<Table, OpenError> {
         let said = |error: ::postgres::Error| refused(&told(&error));
         let mut client = self.client()?;
         let mut tx = client.build_transaction().read_only(true).start().map_err(said)?;

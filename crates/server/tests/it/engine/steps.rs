@@ -3,7 +3,9 @@
 use expect_test::expect;
 use serde_json::json;
 
-use super::{Harbour, story};
+use super::super::follow::Stream;
+use super::super::world::get;
+use super::{Harbour, ORG, story};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn steps_get_what_was_declared_and_hand_their_outputs_on() {
@@ -96,6 +98,36 @@ async fn a_failed_step_is_retried_as_often_as_it_says_and_every_attempt_stays_vi
     assert_eq!(words, ["failed", "failed", "succeeded"]);
     assert_eq!(attempts[0]["exitCode"], 1);
     assert_eq!(attempts[2]["isolation"], "process");
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_follows_a_step_that_prints_nothing_hears_at_once_that_it_has_ended() {
+    let harbour = Harbour::open().await;
+    let go = harbour.file("go");
+    assert!(std::process::Command::new("mkfifo").arg(&go).status().unwrap().success());
+    harbour
+        .pipeline(&format!(
+            "  ephemeral_environments: {{ qa-1: {{}} }}
+  stages: []
+  steps:
+    - {{ name: Quiet, type: script, params: {{ run: 'read _ < {go}' }} }}
+"
+        ))
+        .await;
+    let (_, id) = harbour.claim("4f2a1c9").await;
+    harbour.until(&id, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
+    let log = format!("{ORG}/deployments/{id}/steps/quiet/logs");
+    let mut stream = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
+    assert_eq!(stream.block().await.unwrap(), ": following\nid: 0");
+    std::fs::write(&go, "\n").unwrap();
+    // Before any sign of life: nobody waited for the next look.
+    let end = "id: 0\nevent: end\ndata: {\"bytes\":0,\"lines\":0}";
+    assert_eq!(stream.block().await.unwrap(), end);
+    harbour.end_of(&id).await;
+    let mut after = Stream::open(&harbour.world, get(&log).by(harbour.ada())).await;
+    assert_eq!(after.block().await.unwrap(), ": following\nid: 0");
+    assert_eq!(after.block().await.unwrap(), end);
     harbour.close().await;
 }
 
