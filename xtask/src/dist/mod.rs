@@ -3,6 +3,8 @@
 
 mod changelog;
 mod deb;
+#[cfg(test)]
+mod image;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
