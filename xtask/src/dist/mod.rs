@@ -1,7 +1,10 @@
 //! `cargo xtask dist`: what is handed out. A release build with the dashboard in it, as a .tar.gz and a .deb, with
 //! completions, manual pages and checksums.
 
+mod changelog;
 mod deb;
+#[cfg(test)]
+mod image;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +15,9 @@ use crate::web::{self, NoNode};
 const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
   --binary FILE   package this program instead of building one
   --to DIR        where everything goes [default: target/dist]";
+
+/// Of what is in the archive, whatever the umask here is.
+const MODES: &str = "--mode=u=rwX,go=rX";
 
 /// Everything that is packaged, before it is packed.
 pub(super) struct Staged {
@@ -94,7 +100,7 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
         copy_all(from, &dir.join(name))?;
     }
     let file = format!("{name}.tar.gz");
-    let packed = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu"];
+    let packed = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--format=gnu", MODES];
     let mut tar = Command::new("tar");
     tar.args(packed)
         .arg(format!("--mtime=@{}", staged.made_at))

@@ -1,0 +1,88 @@
+//! What packaging/Dockerfile promises, without a container.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::Command;
+
+use crate::tool::root;
+
+const SCRIPT: &str = "packaging/healthcheck.sh";
+const PLACE: &str = "/usr/lib/berth/healthcheck";
+/// How rustls answers what is no TLS: a fatal alert.
+const ALERT: &[u8] = b"\x15\x03\x03\x00\x02\x02\x32";
+const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+/// Whether the image calls a server healthy that listens there.
+fn is_healthy(listen: &str) -> bool {
+    let mut script = Command::new("bash");
+    script.arg(root().join(SCRIPT)).env("BERTH_LISTEN", listen).output().unwrap().status.success()
+}
+
+/// The same, of a server that does this with a connection.
+fn is_healthy_when(at: &str, answer: impl FnOnce(TcpStream) + Send) -> bool {
+    let listener = TcpListener::bind(at).unwrap();
+    let listen = listener.local_addr().unwrap().to_string();
+    std::thread::scope(|scope| {
+        scope.spawn(move || answer(listener.accept().unwrap().0));
+        let told = is_healthy(&listen);
+        // A check that asked elsewhere leaves the server waiting for somebody.
+        let _ = TcpStream::connect(&listen);
+        told
+    })
+}
+
+fn asked(mut stream: &TcpStream) -> String {
+    let mut request = [0; 1024];
+    let length = stream.read(&mut request).unwrap();
+    String::from_utf8_lossy(&request[..length]).into_owned()
+}
+
+fn says(answer: &'static [u8]) -> impl FnOnce(TcpStream) + Send {
+    move |mut stream| {
+        let request = asked(&stream);
+        assert!(request.starts_with("GET /healthz HTTP/1.0\r\n"), "{request}");
+        stream.write_all(answer).unwrap();
+    }
+}
+
+#[test]
+fn a_server_is_healthy_on_any_port_with_and_without_tls() {
+    for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+        if TcpListener::bind(at).is_err() {
+            println!("{at} cannot be listened on here: left out");
+            continue;
+        }
+        assert!(is_healthy_when(at, says(OK)), "{at}");
+        assert!(is_healthy_when(at, says(ALERT)), "{at} with TLS");
+    }
+}
+
+#[test]
+fn a_server_that_is_gone_fails_or_hangs_is_not_healthy() {
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    assert!(!is_healthy(&gone), "nobody listens");
+    let here = "127.0.0.1:0";
+    assert!(!is_healthy_when(here, says(b"HTTP/1.1 503 Service Unavailable\r\n\r\n")), "503");
+    assert!(!is_healthy_when(here, says(b"")), "no answer");
+    let hangs = |mut stream: TcpStream| {
+        asked(&stream);
+        // Until the other side has given up.
+        let _ = stream.read(&mut [0]);
+    };
+    assert!(!is_healthy_when(here, hangs), "it hangs");
+}
+
+#[test]
+fn the_image_has_the_check_and_what_it_needs() {
+    let text = std::fs::read_to_string(root().join("packaging/Dockerfile")).unwrap();
+    let stage = text.rsplit("\nFROM ").next().unwrap();
+    assert!(stage.contains(&format!("\nCOPY --from=build /src/{SCRIPT} {PLACE}\n")), "{stage}");
+    assert!(
+        stage
+            .lines()
+            .any(|line| line.starts_with("HEALTHCHECK ") && line.ends_with(&format!("CMD [\"{PLACE}\"]")))
+    );
+    assert!(stage.contains(" BERTH_LISTEN="), "the check knows by it where to ask");
+    let script = std::fs::read_to_string(root().join(SCRIPT)).unwrap();
+    assert!(script.starts_with("#!/bin/bash\n"), "sh has no /dev/tcp");
+}
