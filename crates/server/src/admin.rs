@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::vault::KeyError;
 
 /// Name of the socket in the data directory.
-pub const SOCKET: &str = "admin.sock";
+const SOCKET: &str = "admin.sock";
 const REQUEST_BYTES_MAX: u64 = 4 * 1024;
 const ANSWER_MAX: Duration = Duration::from_secs(300);
 
@@ -52,6 +52,11 @@ pub fn ask(data_dir: &Path, request: Request) -> std::io::Result<Option<Answer>>
     let mut line = String::new();
     StdBufReader::new(stream).read_line(&mut line)?;
     Ok(Some(serde_json::from_str(&line)?))
+}
+
+/// Whether a server owns the directory. One that was killed leaves its socket behind, where nobody listens.
+pub fn is_running(data_dir: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)).is_ok()
 }
 
 /// Answers until the server stops. A socket that cannot be made costs the commands, not the server.

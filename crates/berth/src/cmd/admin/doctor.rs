@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command as Program, ExitCode};
 
 use berth_runner::isolation_here;
-use berth_server::admin::SOCKET;
+use berth_server::admin;
 use berth_server::vault::root_key_id;
 use berth_store::query::everywhere;
 use serde_json::json;
@@ -104,7 +104,7 @@ fn data_dir(found: &Found) -> Check {
         let text = format!("{} may be read by others (mode {mode:o}): run chmod 700 on it", dir.display());
         return warn(name, text);
     }
-    let is_running = dir.join(SOCKET).exists();
+    let is_running = admin::is_running(dir);
     ok(name, format!("{}{}", dir.display(), if is_running { ", a server is running" } else { "" }))
 }
 
@@ -202,7 +202,7 @@ fn port(found: &Found) -> Check {
     let (name, address) = ("port", found.settings.listen);
     match TcpListener::bind(address) {
         Ok(_) => ok(name, format!("{address} is free")),
-        Err(_) if found.data_dir.join(SOCKET).exists() => {
+        Err(_) if admin::is_running(&found.data_dir) => {
             ok(name, format!("{address} is in use, by this server it seems"))
         }
         Err(error) => warn(name, format!("{address} cannot be used: {error}")),

@@ -76,6 +76,12 @@ fn the_doctor_says_what_is_wrong_and_what_to_do() {
     for name in ["data directory", "root key", "database", "clock"] {
         assert_eq!(state(&told, name).0, "ok", "{told}");
     }
+    // Whether a server runs is asked of the server: one that was killed leaves its socket behind.
+    let mut server = home.serve();
+    let says_so = || state(&ask().json(), "data directory").1.contains("a server is running");
+    crate::harness::until(STOP_MAX, "its socket", || says_so().then_some(()));
+    server.process.kill();
+    assert!(!says_so());
     std::fs::write(home.path().join("root.key"), [7; 32]).expect("another key");
     let ill = ask();
     assert_eq!(ill.code, Some(1), "{ill:?}");
