@@ -28,13 +28,15 @@ function Step({ number, done, title, children }: StepProps) {
   );
 }
 
-/** Four steps that tick themselves. */
+/** Four steps that tick themselves, when the server has seen them happen. */
 export function FirstSteps() {
   const org = useOrg();
   const me = useMe();
   const repositories = useQuery(repositoriesQuery(org)).data?.data ?? [];
   const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
   const tokens = useQuery(tokensQuery(org)).data?.data ?? [];
+  const wasRead = repositories.some(repository => repository.lastSyncedAt);
+  const wasUsed = tokens.some(token => token.lastUsedAt && !token.revokedAt);
   const isDeployed = pipelines.some(pipeline => pipeline.stages.some(stage => stage.current));
   return (
     <Stack component="ol" p={0} m={0} style={{ listStyle: "none" }}>
@@ -52,7 +54,7 @@ export function FirstSteps() {
         </Text>
         <Snippet label="A first pipeline" text={FIRST_PIPELINE} />
       </Step>
-      <Step number={3} done={repositories.length > 0 || isDeployed} title="Register the repository">
+      <Step number={3} done={wasRead || isDeployed} title="Register the repository">
         <Text c="dimmed">
           Its pipelines are found, and the head of each one's branch is deployed at once.
         </Text>
@@ -62,7 +64,7 @@ export function FirstSteps() {
           </LinkButton>
         </Group>
       </Step>
-      <Step number={4} done={tokens.length > 1} title="Let your tools in">
+      <Step number={4} done={wasUsed} title="Let your tools in">
         <Text c="dimmed">A token for CI or your terminal; it may do what you may do.</Text>
         <Snippet
           label="A first request"
