@@ -1,4 +1,4 @@
-import { Avatar, Badge, Button, Card, Group, NativeSelect, Table, Text } from "@mantine/core";
+import { Avatar, Badge, Button, Group, NativeSelect, Table, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -10,6 +10,7 @@ import { tell, tellProblem } from "@/ui/notify";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
+import { Cell, Rows } from "../settings/Rows";
 import { NewMember } from "./NewMember";
 import { ROLES } from "./roles";
 
@@ -35,25 +36,11 @@ export function Members() {
     >
       <Query of={members}>
         {({ data }) => (
-          <Card padding={0}>
-            <Table.ScrollContainer minWidth={620} type="native">
-              <Table verticalSpacing="sm" horizontalSpacing="md">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th>Name</Table.Th>
-                    <Table.Th>Role</Table.Th>
-                    <Table.Th>Member since</Table.Th>
-                    <Table.Th aria-label="Actions" />
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {data.map(each => (
-                    <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
-          </Card>
+          <Rows of={["Name", "Role", "Member since"]}>
+            {data.map(each => (
+              <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
+            ))}
+          </Rows>
         )}
       </Query>
       {isAdding && <NewMember onClose={() => setAdding(false)} />}
@@ -115,7 +102,7 @@ function Row({ member, mayWrite, remove }: RowProps) {
           </div>
         </Group>
       </Table.Td>
-      <Table.Td>
+      <Cell of="Role">
         {mayWrite && !isMe ? (
           <NativeSelect
             aria-label={`Role of ${member.name}`}
@@ -128,10 +115,10 @@ function Row({ member, mayWrite, remove }: RowProps) {
         ) : (
           member.role
         )}
-      </Table.Td>
-      <Table.Td>
+      </Cell>
+      <Cell of="Member since">
         <When at={member.createdAt} />
-      </Table.Td>
+      </Cell>
       <Table.Td>
         {mayWrite && !isMe && (
           <Group justify="flex-end">

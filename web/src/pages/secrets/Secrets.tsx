@@ -1,4 +1,4 @@
-import { Badge, Button, Card, Group, Stack, Table, Text } from "@mantine/core";
+import { Badge, Button, Group, Stack, Table, Text } from "@mantine/core";
 import { IconAlertTriangle, IconPlus, IconShieldLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -11,6 +11,7 @@ import { Empty } from "@/ui/Empty";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
+import { Cell, Rows } from "../settings/Rows";
 import { ChangeSecret, DeleteSecret } from "./ChangeSecret";
 import { NewSecret } from "./NewSecret";
 
@@ -47,31 +48,16 @@ export function Secrets() {
               </Stack>
             </Empty>
           ) : (
-            <Card padding={0}>
-              <Table.ScrollContainer minWidth={680} type="native">
-                <Table verticalSpacing="sm" horizontalSpacing="md">
-                  <Table.Thead>
-                    <Table.Tr>
-                      <Table.Th>Name</Table.Th>
-                      <Table.Th>For</Table.Th>
-                      <Table.Th>Used by</Table.Th>
-                      <Table.Th>Value</Table.Th>
-                      <Table.Th aria-label="Actions" />
-                    </Table.Tr>
-                  </Table.Thead>
-                  <Table.Tbody>
-                    {data.map(each => (
-                      <Row
-                        key={each.id}
-                        secret={each}
-                        mayWrite={mayWrite}
-                        act={what => setDoing({ what, secret: each })}
-                      />
-                    ))}
-                  </Table.Tbody>
-                </Table>
-              </Table.ScrollContainer>
-            </Card>
+            <Rows of={["Name", "For", "Used by", "Value"]}>
+              {data.map(each => (
+                <Row
+                  key={each.id}
+                  secret={each}
+                  mayWrite={mayWrite}
+                  act={what => setDoing({ what, secret: each })}
+                />
+              ))}
+            </Rows>
           )
         }
       </Query>
@@ -108,10 +94,12 @@ function Row({ secret, mayWrite, act }: RowProps) {
           </Group>
         ))}
       </Table.Td>
-      <Table.Td>{reach}</Table.Td>
-      <Table.Td>
+      <Cell of="For">{reach}</Cell>
+      <Cell of="Used by">
         {secret.usedBy.length === 0 ? (
-          <Text c="dimmed">nothing</Text>
+          <Text inherit c="dimmed">
+            nothing
+          </Text>
         ) : (
           <Group gap={4}>
             {secret.usedBy.map(each => (
@@ -121,10 +109,10 @@ function Row({ secret, mayWrite, act }: RowProps) {
             ))}
           </Group>
         )}
-      </Table.Td>
-      <Table.Td>
+      </Cell>
+      <Cell of="Value">
         version {secret.version}, <When at={secret.updatedAt} />
-      </Table.Td>
+      </Cell>
       <Table.Td>
         {mayWrite && (
           <Group justify="flex-end" gap="xs" wrap="nowrap">
