@@ -90,6 +90,12 @@ base("the first steps cover nothing, open or folded, and go away when told to", 
     await expect(steps.getByRole("link", { name: "qa-1" })).toBeVisible();
     await expect.poll(() => covered(page), `open, at ${width}`).toEqual([]);
   }
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.goto(dashboard("/environments/shop/qa-2"));
+  await page.getByRole("button", { name: "Claim" }).click();
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await expect(page.getByText("To the content")).not.toBeInViewport();
+
   for (const width of [390, 1024, 1280]) {
     const tab = await context.newPage();
     await tab.setViewportSize({ width, height: 800 });

@@ -1,4 +1,4 @@
-import { Avatar, Badge, Button, Group, NativeSelect, Table, Text } from "@mantine/core";
+import { Avatar, Badge, Button, Card, Group, NativeSelect, Table, Text } from "@mantine/core";
 import { IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -36,11 +36,13 @@ export function Members() {
     >
       <Query of={members}>
         {({ data }) => (
-          <Rows of={["Name", "Role", "Member since"]}>
-            {data.map(each => (
-              <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
-            ))}
-          </Rows>
+          <Card padding={0}>
+            <Rows of={["Name", "Role", "Member since"]}>
+              {data.map(each => (
+                <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
+              ))}
+            </Rows>
+          </Card>
         )}
       </Query>
       {isAdding && <NewMember onClose={() => setAdding(false)} />}

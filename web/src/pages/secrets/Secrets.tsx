@@ -1,4 +1,4 @@
-import { Badge, Button, Group, Stack, Table, Text } from "@mantine/core";
+import { Badge, Button, Card, Group, Stack, Table, Text } from "@mantine/core";
 import { IconAlertTriangle, IconPlus, IconShieldLock } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -48,16 +48,18 @@ export function Secrets() {
               </Stack>
             </Empty>
           ) : (
-            <Rows of={["Name", "For", "Used by", "Value"]}>
-              {data.map(each => (
-                <Row
-                  key={each.id}
-                  secret={each}
-                  mayWrite={mayWrite}
-                  act={what => setDoing({ what, secret: each })}
-                />
-              ))}
-            </Rows>
+            <Card padding={0}>
+              <Rows of={["Name", "For", "Used by", "Value"]}>
+                {data.map(each => (
+                  <Row
+                    key={each.id}
+                    secret={each}
+                    mayWrite={mayWrite}
+                    act={what => setDoing({ what, secret: each })}
+                  />
+                ))}
+              </Rows>
+            </Card>
           )
         }
       </Query>

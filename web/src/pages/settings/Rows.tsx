@@ -1,4 +1,4 @@
-import { Card, Table } from "@mantine/core";
+import { Table } from "@mantine/core";
 import type { ReactNode } from "react";
 import styles from "./rows.module.css";
 
@@ -7,7 +7,7 @@ type RowsProps = { of: string[]; children: ReactNode };
 /** A table where there is room for one. Elsewhere each row stands as a block, and its cells say what they are. */
 export function Rows({ of, children }: RowsProps) {
   return (
-    <Card padding={0} className={styles.rows}>
+    <div className={styles.rows}>
       <Table verticalSpacing="sm" horizontalSpacing="md">
         <Table.Thead>
           <Table.Tr>
@@ -19,14 +19,14 @@ export function Rows({ of, children }: RowsProps) {
         </Table.Thead>
         <Table.Tbody>{children}</Table.Tbody>
       </Table>
-    </Card>
+    </div>
   );
 }
 
 /** A cell that names its column where the head of the table has no place. */
 export function Cell({ of, children }: { of: string; children: ReactNode }) {
   return (
-    <Table.Td data-of={of}>
+    <Table.Td data-of={of} className="wrap">
       <div>{children}</div>
     </Table.Td>
   );

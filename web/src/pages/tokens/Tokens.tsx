@@ -1,4 +1,4 @@
-import { Button, Group, Table, Text } from "@mantine/core";
+import { Button, Card, Group, Table, Text } from "@mantine/core";
 import { IconKey, IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -48,11 +48,13 @@ export function Tokens() {
               Create one for your terminal or for CI.
             </Empty>
           ) : (
-            <Rows of={["Name", "Owner", "Begins with", "Last used", "Expires"]}>
-              {valid.map(each => (
-                <Row key={each.id} token={each} owner={ownerOf(each)} revoke={() => setRevoking(each)} />
-              ))}
-            </Rows>
+            <Card padding={0}>
+              <Rows of={["Name", "Owner", "Begins with", "Last used", "Expires"]}>
+                {valid.map(each => (
+                  <Row key={each.id} token={each} owner={ownerOf(each)} revoke={() => setRevoking(each)} />
+                ))}
+              </Rows>
+            </Card>
           );
         }}
       </Query>
