@@ -6,7 +6,13 @@ import { test as base, expect, type Page } from "@playwright/test";
 import { PROGRAM } from "./harness/start";
 import { isAccessible } from "./harness/test";
 
-type Told = { baseUrl: string; signInUrl: string; storyUrl: string; sites: Record<string, string> };
+type Told = {
+  baseUrl: string;
+  signInUrl: string;
+  storyUrl: string;
+  sites: Record<string, string>;
+  organizations: { email: string; password: string }[];
+};
 
 let server: ChildProcess;
 let told: Told;
@@ -33,10 +39,72 @@ function dashboard(path: string) {
   return told.baseUrl.replace("/api/v1", `/o/acme${path}`);
 }
 
+/** Cards and headings of the page that the first steps lie on, wherever the page is scrolled to. */
+function covered(page: Page): Promise<string[]> {
+  return page.evaluate(() => {
+    const found: string[] = [];
+    for (const top of [0, 300, document.documentElement.scrollHeight]) {
+      scrollTo(0, top);
+      const list = document.querySelector("aside")?.getBoundingClientRect();
+      if (!list) return ["there are no first steps"];
+      for (const it of document.querySelectorAll(
+        "main h1, main h2, main a, main button, main .mantine-Card-root",
+      )) {
+        const box = it.getBoundingClientRect();
+        const apart =
+          box.right <= list.left ||
+          box.left >= list.right ||
+          box.bottom <= list.top ||
+          box.top >= list.bottom;
+        if (!apart) found.push(`${it.tagName} ${it.textContent?.slice(0, 30)}`);
+      }
+    }
+    return found;
+  });
+}
+
 async function site(page: Page, place: string, words: string) {
   const answer = () => page.request.get(told.sites[place] ?? "").then(each => each.text());
   await expect.poll(answer, { timeout: 40_000 }).toContain(words);
 }
+
+base("the first steps cover nothing, open or folded, and go away when told to", async ({ page, context }) => {
+  const steps = page.getByRole("complementary", { name: "First steps" });
+  const fold = steps.getByRole("button", { name: /First steps/ });
+  // The link that signs in works once, and the other test needs it.
+  await page.goto(dashboard("").replace("/o/acme", "/sign-in"));
+  await page.getByLabel("Email").fill(told.organizations[0]?.email ?? "");
+  await page.getByRole("textbox", { name: "Password" }).fill(told.organizations[0]?.password ?? "");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await expect(steps).toBeVisible();
+
+  for (const width of [390, 768, 900, 1024, 1199, 1200, 1280]) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.reload();
+    await expect(page.getByRole("main")).toContainText("held by Grace");
+    await expect(fold).toHaveAttribute("aria-expanded", String(width >= 1200));
+    if (width < 1200) {
+      await expect.poll(() => covered(page), `folded, at ${width}`).toEqual([]);
+      await fold.click();
+    }
+    await expect(steps.getByRole("link", { name: "qa-1" })).toBeVisible();
+    await expect.poll(() => covered(page), `open, at ${width}`).toEqual([]);
+  }
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.goto(dashboard("/environments/shop/qa-2"));
+  await page.getByRole("button", { name: "Claim" }).click();
+  await expect(page.getByRole("dialog")).toBeVisible();
+  await expect(page.getByText("To the content")).not.toBeInViewport();
+
+  for (const width of [390, 1024, 1280]) {
+    const tab = await context.newPage();
+    await tab.setViewportSize({ width, height: 800 });
+    await tab.goto(dashboard("/environments"));
+    await tab.getByRole("button", { name: "Dismiss the first steps" }).click();
+    await expect(tab.getByRole("complementary", { name: "First steps" })).toHaveCount(0);
+    await tab.close();
+  }
+});
 
 base("claim, take over, approve, roll back, mend: the list in the corner ticks itself", async ({ page }) => {
   base.setTimeout(170_000);

@@ -144,3 +144,26 @@ test("what newcomers copy is a valid pipeline", async ({ world }) => {
   const answer = await withToken(world)("POST", "/ORG/pipelines/validate", { definition: FIRST_PIPELINE });
   expect(answer).toMatchObject({ valid: true, diagnostics: [] });
 });
+
+test.describe("on a phone", () => {
+  test.use({ viewport: { width: 390, height: 844 } });
+
+  for (const [page, action, fact] of [
+    ["members", "Remove Grace Hopper", "Member since"],
+    ["secrets", "Delete DEPLOY_KEY", "Used by"],
+    ["tokens", /^Revoke /, "Last used"],
+  ] as const) {
+    test(`${page} are read without scrolling sideways`, async ({ ada }) => {
+      await ada.goto(`/o/acme/settings/${page}`);
+      const table = ada.getByRole("table");
+      await expect(table.getByRole("button", { name: action }).first()).toBeInViewport({ ratio: 1 });
+      const room = await table.evaluate(it => [it.getBoundingClientRect().right, innerWidth, it.scrollWidth]);
+      expect(room[0]).toBeLessThanOrEqual(room[1] ?? 0);
+      expect(room[2]).toBeLessThanOrEqual(room[1] ?? 0);
+      const cell = table.locator(`[data-of="${fact}"]`).first();
+      const said = await cell.evaluate(it => getComputedStyle(it, "::before").content);
+      expect(said).toBe(`"${fact}"`);
+      await isAccessible(ada, `${page} on a phone`);
+    });
+  }
+});

@@ -1,38 +1,76 @@
-/** What a newcomer has done in a demo, as the history tells it. */
-import { queryOptions, useQueries, useQuery } from "@tanstack/react-query";
+/** What a newcomer has brought about in a demo, as the server tells it. */
+import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
-import type { Event } from "@/api/types";
+import type { Deployment, Event, Me } from "@/api/types";
 import { key } from "./keys";
 import { useMe } from "./me";
 
-/** Of one kind, newest first; the first time is among them for as long as anybody tries things out. */
+/** Newest first. Those who play along in a demo make fewer in all. */
+const DEPLOYMENTS_MAX = 200;
 const EVENTS_MAX = 50;
 
-/** A kind of event that one causes oneself, and in which environment if that matters. */
-export type Deed = { kind: string; environment?: string };
+/** The steps, in the order they are told in. */
+export const STEPS = ["claimed", "takenOver", "approved", "rolledBack", "mended"] as const;
 
-function didIt(deed: Deed, events: Event[]): boolean {
-  const inPlace = (event: Event) =>
-    event.subjects.some(each => each.type === "environment" && each.name === deed.environment);
-  return deed.environment ? events.some(inPlace) : events.length > 0;
+/** What the steps are read from: never a wish alone, always what became of it. */
+export type Told = {
+  /** Deployments that have succeeded. */
+  succeeded: Pick<Deployment, "id" | "envName" | "trigger" | "actor">[];
+  /** Events; `voted` and `proposed` are one's own. */
+  overridden: { data: { endedBy?: unknown } }[];
+  voted: Pick<Event, "subjects">[];
+  proposed: Pick<Event, "subjects">[];
+  opened: Pick<Event, "subjects">[];
+};
+
+/** Which of the steps have happened, and were brought about by this person. */
+export function happened(told: Told, me: Pick<Me["user"], "id" | "name">): boolean[] {
+  const mine = told.succeeded.filter(each => each.actor.id === me.id);
+  const approved = subjects(told.voted, "deployment");
+  const proposed = subjects(told.proposed, "analysis");
+  const has: Record<(typeof STEPS)[number], boolean> = {
+    claimed: mine.some(each => each.envName === "qa-2"),
+    // One that was announced for later is carried out by the server: its actor is not the one who asked.
+    takenOver: told.overridden.some(each => each.data.endedBy === me.name),
+    approved: told.succeeded.some(each => approved.has(each.id)),
+    rolledBack: mine.some(each => each.trigger === "rollback"),
+    mended: [...subjects(told.opened, "analysis")].some(each => proposed.has(each)),
+  };
+  return STEPS.map(step => has[step]);
 }
 
-/** Whether each has been done, by the one signed in. What is done is not asked about again. */
-export function useDone(org: string, deeds: Deed[]): boolean[] {
-  const actor = useMe().user.id;
-  const found = useQueries({
-    queries: deeds.map(deed => ({
-      queryKey: key(org, "events", "done", actor, deed),
-      queryFn: async () => {
-        const query = { actor, kind: deed.kind, limit: EVENTS_MAX };
-        const path = { orgId: org };
-        const page = await body(api.GET("/api/v1/organizations/{orgId}/events", { params: { path, query } }));
-        return didIt(deed, page.data);
-      },
-      enabled: (query: { state: { data?: boolean } }) => query.state.data !== true,
-    })),
+function subjects(events: Pick<Event, "subjects">[], type: string): Set<string> {
+  return new Set(events.flatMap(event => event.subjects.filter(each => each.type === type).map(it => it.id)));
+}
+
+/** Whether each step is done. When all are, nobody asks again. */
+export function useDone(org: string): boolean[] {
+  const me = useMe().user;
+  const path = { orgId: org };
+  const events = async (kind: string, actor?: string) => {
+    const query = { kind, actor, limit: EVENTS_MAX };
+    return (await body(api.GET("/api/v1/organizations/{orgId}/events", { params: { path, query } }))).data;
+  };
+  const deployments = async () => {
+    const query = { status: "succeeded", limit: DEPLOYMENTS_MAX } as const;
+    return (await body(api.GET("/api/v1/organizations/{orgId}/deployments", { params: { path, query } })))
+      .data;
+  };
+  const done = useQuery({
+    queryKey: key(org, "events", "done", me.id),
+    queryFn: async () => {
+      const [succeeded, overridden, voted, proposed, opened] = await Promise.all([
+        deployments(),
+        events("session_overridden"),
+        events("approval_voted", me.id),
+        events("fix_pull_request_requested", me.id),
+        events("fix_pull_request_opened"),
+      ]);
+      return happened({ succeeded, overridden, voted, proposed, opened }, me);
+    },
+    enabled: query => !query.state.data?.every(Boolean),
   });
-  return found.map(each => each.data === true);
+  return done.data ?? STEPS.map(() => false);
 }
 
 /** The deployment that failed last. */

@@ -2,7 +2,7 @@ import { ActionIcon, Anchor, Button, Group, List, Paper, Stack, Text, ThemeIcon 
 import { IconCheck, IconChevronDown, IconPoint, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useId, useState } from "react";
-import { type Deed, useDone, useFailed } from "@/data/demo";
+import { STEPS, useDone, useFailed } from "@/data/demo";
 import { useMe, useOrg } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
 import { Link } from "@/ui/Link";
@@ -10,22 +10,14 @@ import { Ticked } from "@/ui/Ticked";
 import "./checklist.css";
 
 const DISMISSED = "berth.demo.dismissed";
-/** Below this the list would cover the page it is about: it begins folded. */
-const WIDE = "(min-width: 48em)";
+/** From here on there is room beside the page; the style sheet has the same width. Below it begins folded. */
+const WIDE = "(min-width: 75em)";
 
-const DEEDS: Deed[] = [
-  { kind: "session_claimed", environment: "qa-2" },
-  { kind: "session_overridden" },
-  { kind: "approval_voted" },
-  { kind: "deployment_rolled_back" },
-  { kind: "fix_pull_request_requested" },
-];
-
-/** Of a demo: what there is to live through. It ticks itself, from what the history says. */
+/** Of a demo: what there is to live through. It ticks itself, from what the server says has happened. */
 export default function Checklist() {
   const sites = useMe().demo?.sites;
   const org = useOrg();
-  const done = useDone(org, DEEDS);
+  const done = useDone(org);
   const [open, setOpen] = useState(() => matchMedia(WIDE).matches);
   const [dismissed, setDismissed] = useState(() => sessionStorage.getItem(DISMISSED) !== null);
   const items = useId();
@@ -37,7 +29,7 @@ export default function Checklist() {
   };
   const count = done.filter(Boolean).length;
   return (
-    <Paper component="aside" aria-label="First steps" className="checklist" withBorder shadow="md" p="sm">
+    <Paper component="aside" aria-label="First steps" className="checklist" withBorder>
       <Group justify="space-between" wrap="nowrap" gap="xs">
         <Button
           variant="subtle"
@@ -46,9 +38,9 @@ export default function Checklist() {
           onClick={() => setOpen(!open)}
           aria-expanded={open}
           aria-controls={items}
-          rightSection={<IconChevronDown size={16} style={open ? undefined : { rotate: "180deg" }} />}
+          rightSection={<IconChevronDown size={16} />}
         >
-          First steps, {count} of {DEEDS.length}
+          First steps, {count} of {STEPS.length}
         </Button>
         <ActionIcon variant="subtle" color="gray" onClick={dismiss} aria-label="Dismiss the first steps">
           <IconX size={16} />
@@ -56,7 +48,7 @@ export default function Checklist() {
       </Group>
       <Stack id={items} gap="sm" mt="xs" px={6} pb={6} hidden={!open} display={open ? undefined : "none"}>
         <Steps done={done} sites={sites} />
-        <Text size="sm" c={count === DEEDS.length ? undefined : "dimmed"}>
+        <Text size="sm" c={count === STEPS.length ? undefined : "dimmed"}>
           <Ticked text="Last: `berth demo crash` kills the server in the middle of a deployment. Then your own repository: `berth repo add .`" />
         </Text>
       </Stack>

@@ -80,6 +80,11 @@ export function Shell() {
       <AppShell.Navbar className="nav">
         <Nav find={find} showKeys={showKeys.open} toggleScheme={toggleScheme} onNavigate={close} />
       </AppShell.Navbar>
+      {isDemo && (
+        <Suspense fallback={null}>
+          <Checklist />
+        </Suspense>
+      )}
       <AppShell.Main id="content" tabIndex={-1} style={{ outline: "none" }}>
         <Container size="xl" px={0}>
           <Suspense fallback={<Loading />}>
@@ -87,11 +92,6 @@ export function Shell() {
           </Suspense>
         </Container>
       </AppShell.Main>
-      {isDemo && (
-        <Suspense fallback={null}>
-          <Checklist />
-        </Suspense>
-      )}
       {keys && (
         <Suspense fallback={null}>
           <KeyMap onClose={showKeys.close} />

@@ -7,6 +7,7 @@ import {
   ReactFlow,
   ReactFlowProvider,
   useReactFlow,
+  useStore,
 } from "@xyflow/react";
 import { useEffect } from "react";
 import "./canvas.css";
@@ -34,10 +35,11 @@ export function Canvas(props: Props) {
 
 function Drawing({ label, nodes, edges, types, width, height }: Props) {
   const flow = useReactFlow();
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another size is another picture to fit
+  const room = useStore(state => state.width);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another size, of it or of its room, is another picture to fit
   useEffect(() => {
     flow.fitView({ padding: 0.02, maxZoom: 1 });
-  }, [flow, width, height]);
+  }, [flow, width, height, room]);
   return (
     <Box
       role="group"

@@ -35,8 +35,8 @@ export function CopyText({ value, label }: { value: string; label: string }) {
 /** A command or a piece of YAML that can be taken along as it stands. */
 export function Snippet({ text, label }: { text: string; label: string }) {
   return (
-    <Box pos="relative" ta="left">
-      <Code block tabIndex={0} aria-label={label} pr={48} fz="sm" style={{ overflowX: "auto" }}>
+    <Box pos="relative" ta="left" pr={40} className="sunken" bdrs="sm">
+      <Code block tabIndex={0} aria-label={label} fz="sm" style={{ overflowX: "auto" }}>
         {text}
       </Code>
       <Box pos="absolute" top={8} right={8}>

@@ -47,7 +47,7 @@ export function Diff({ text, label }: { text: string; label: string }) {
           {(lines.length - LINES_SHOWN_MAX).toLocaleString()} more lines are not shown.
         </Text>
       )}
-      <Box pos="absolute" top={6} right={6}>
+      <Box pos="absolute" top={6} right={6} className="sunken" bdrs="sm">
         <CopyIcon value={text} label="Copy the diff" />
       </Box>
     </Box>

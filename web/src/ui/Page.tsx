@@ -15,7 +15,7 @@ export function Page({ title, lead, actions, children }: Props) {
             {title}
           </Title>
           {lead && (
-            <Text c="dimmed" mt={2} component="div">
+            <Text c="dimmed" mt={2} component="div" className="wrap">
               {lead}
             </Text>
           )}

@@ -13,7 +13,7 @@ import { StageCell } from "./StageCell";
 export function PipelineRow({ pipeline }: { pipeline: Deployed }) {
   const org = useOrg();
   return (
-    <Card component="section" aria-label={pipeline.name}>
+    <Card component="section" aria-label={pipeline.name} className={classes.row}>
       <Group justify="space-between" mb="md" gap="xs">
         <Title order={2}>
           <Link

@@ -10,6 +10,7 @@ import { tell, tellProblem } from "@/ui/notify";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
+import { Cell, Rows } from "../settings/Rows";
 import { NewMember } from "./NewMember";
 import { ROLES } from "./roles";
 
@@ -36,23 +37,11 @@ export function Members() {
       <Query of={members}>
         {({ data }) => (
           <Card padding={0}>
-            <Table.ScrollContainer minWidth={620} type="native">
-              <Table verticalSpacing="sm" horizontalSpacing="md">
-                <Table.Thead>
-                  <Table.Tr>
-                    <Table.Th>Name</Table.Th>
-                    <Table.Th>Role</Table.Th>
-                    <Table.Th>Member since</Table.Th>
-                    <Table.Th aria-label="Actions" />
-                  </Table.Tr>
-                </Table.Thead>
-                <Table.Tbody>
-                  {data.map(each => (
-                    <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
-                  ))}
-                </Table.Tbody>
-              </Table>
-            </Table.ScrollContainer>
+            <Rows of={["Name", "Role", "Member since"]}>
+              {data.map(each => (
+                <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
+              ))}
+            </Rows>
           </Card>
         )}
       </Query>
@@ -115,7 +104,7 @@ function Row({ member, mayWrite, remove }: RowProps) {
           </div>
         </Group>
       </Table.Td>
-      <Table.Td>
+      <Cell of="Role">
         {mayWrite && !isMe ? (
           <NativeSelect
             aria-label={`Role of ${member.name}`}
@@ -128,10 +117,10 @@ function Row({ member, mayWrite, remove }: RowProps) {
         ) : (
           member.role
         )}
-      </Table.Td>
-      <Table.Td>
+      </Cell>
+      <Cell of="Member since">
         <When at={member.createdAt} />
-      </Table.Td>
+      </Cell>
       <Table.Td>
         {mayWrite && !isMe && (
           <Group justify="flex-end">

@@ -72,7 +72,7 @@ function Row({ org, deployment }: { org: string; deployment: Deployment }) {
               <Commit id={deployment.resolvedCommitId ?? deployment.commitId} />
               {deployment.reason && ` ${deployment.reason}`}
             </Text>
-            <Text size="xs" c="dimmed" className="clamp" component="div">
+            <Text size="xs" c="dimmed" className="wrap" component="div">
               {startedWords(deployment)} <When at={deployment.createdAt} />
               {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
               {deployment.bypass && ", past every gate"}

@@ -7,7 +7,7 @@ import type { Inside } from "./inside";
 import styles from "./pipeline.module.css";
 import { StageContent } from "./StageCards";
 
-const NODE = { width: 264, height: 116 };
+const NODE = { width: 264, height: 132 };
 const GAP_PX = 48;
 
 type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };

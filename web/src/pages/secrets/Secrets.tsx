@@ -11,6 +11,7 @@ import { Empty } from "@/ui/Empty";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
+import { Cell, Rows } from "../settings/Rows";
 import { ChangeSecret, DeleteSecret } from "./ChangeSecret";
 import { NewSecret } from "./NewSecret";
 
@@ -48,29 +49,16 @@ export function Secrets() {
             </Empty>
           ) : (
             <Card padding={0}>
-              <Table.ScrollContainer minWidth={680} type="native">
-                <Table verticalSpacing="sm" horizontalSpacing="md">
-                  <Table.Thead>
-                    <Table.Tr>
-                      <Table.Th>Name</Table.Th>
-                      <Table.Th>For</Table.Th>
-                      <Table.Th>Used by</Table.Th>
-                      <Table.Th>Value</Table.Th>
-                      <Table.Th aria-label="Actions" />
-                    </Table.Tr>
-                  </Table.Thead>
-                  <Table.Tbody>
-                    {data.map(each => (
-                      <Row
-                        key={each.id}
-                        secret={each}
-                        mayWrite={mayWrite}
-                        act={what => setDoing({ what, secret: each })}
-                      />
-                    ))}
-                  </Table.Tbody>
-                </Table>
-              </Table.ScrollContainer>
+              <Rows of={["Name", "For", "Used by", "Value"]}>
+                {data.map(each => (
+                  <Row
+                    key={each.id}
+                    secret={each}
+                    mayWrite={mayWrite}
+                    act={what => setDoing({ what, secret: each })}
+                  />
+                ))}
+              </Rows>
             </Card>
           )
         }
@@ -108,10 +96,12 @@ function Row({ secret, mayWrite, act }: RowProps) {
           </Group>
         ))}
       </Table.Td>
-      <Table.Td>{reach}</Table.Td>
-      <Table.Td>
+      <Cell of="For">{reach}</Cell>
+      <Cell of="Used by">
         {secret.usedBy.length === 0 ? (
-          <Text c="dimmed">nothing</Text>
+          <Text inherit c="dimmed">
+            nothing
+          </Text>
         ) : (
           <Group gap={4}>
             {secret.usedBy.map(each => (
@@ -121,10 +111,10 @@ function Row({ secret, mayWrite, act }: RowProps) {
             ))}
           </Group>
         )}
-      </Table.Td>
-      <Table.Td>
+      </Cell>
+      <Cell of="Value">
         version {secret.version}, <When at={secret.updatedAt} />
-      </Table.Td>
+      </Cell>
       <Table.Td>
         {mayWrite && (
           <Group justify="flex-end" gap="xs" wrap="nowrap">

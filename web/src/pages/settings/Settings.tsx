@@ -3,6 +3,7 @@ import { Outlet, useLocation, useNavigate } from "@tanstack/react-router";
 import { useEffect, useRef } from "react";
 import { useOrg } from "@/data/me";
 import { SETTINGS } from "@/shell/places";
+import styles from "./settings.module.css";
 
 /** The pages of an organization's settings, side by side. */
 export function Settings() {
@@ -29,11 +30,7 @@ export function Settings() {
         mb="lg"
         activateTabWithKeyboard={false}
       >
-        <Tabs.List
-          ref={tabs}
-          aria-label="Settings"
-          style={{ flexWrap: "nowrap", overflowX: "auto", overflowY: "hidden" }}
-        >
+        <Tabs.List ref={tabs} aria-label="Settings" className={styles.tabs}>
           {SETTINGS.map(place => (
             <Tabs.Tab key={place.to} value={place.to} style={{ flex: "none" }}>
               {place.label}

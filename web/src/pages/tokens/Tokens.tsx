@@ -13,6 +13,7 @@ import { tell } from "@/ui/notify";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
+import { Cell, Rows } from "../settings/Rows";
 import { NewToken } from "./NewToken";
 
 /** Tokens for programs. */
@@ -48,30 +49,11 @@ export function Tokens() {
             </Empty>
           ) : (
             <Card padding={0}>
-              <Table.ScrollContainer minWidth={640} type="native">
-                <Table verticalSpacing="sm" horizontalSpacing="md">
-                  <Table.Thead>
-                    <Table.Tr>
-                      <Table.Th>Name</Table.Th>
-                      <Table.Th>Owner</Table.Th>
-                      <Table.Th>Begins with</Table.Th>
-                      <Table.Th>Last used</Table.Th>
-                      <Table.Th>Expires</Table.Th>
-                      <Table.Th aria-label="Actions" />
-                    </Table.Tr>
-                  </Table.Thead>
-                  <Table.Tbody>
-                    {valid.map(each => (
-                      <Row
-                        key={each.id}
-                        token={each}
-                        owner={ownerOf(each)}
-                        revoke={() => setRevoking(each)}
-                      />
-                    ))}
-                  </Table.Tbody>
-                </Table>
-              </Table.ScrollContainer>
+              <Rows of={["Name", "Owner", "Begins with", "Last used", "Expires"]}>
+                {valid.map(each => (
+                  <Row key={each.id} token={each} owner={ownerOf(each)} revoke={() => setRevoking(each)} />
+                ))}
+              </Rows>
             </Card>
           );
         }}
@@ -109,21 +91,31 @@ function Row({ token, owner, revoke }: RowProps) {
   return (
     <Table.Tr>
       <Table.Td fw={550}>{token.name}</Table.Td>
-      <Table.Td>{owner}</Table.Td>
-      <Table.Td>
+      <Cell of="Owner">{owner}</Cell>
+      <Cell of="Begins with">
         <code>{token.prefix}…</code>
-      </Table.Td>
-      <Table.Td>{token.lastUsedAt ? <When at={token.lastUsedAt} /> : <Text c="dimmed">never</Text>}</Table.Td>
-      <Table.Td>
+      </Cell>
+      <Cell of="Last used">
+        {token.lastUsedAt ? (
+          <When at={token.lastUsedAt} />
+        ) : (
+          <Text inherit c="dimmed">
+            never
+          </Text>
+        )}
+      </Cell>
+      <Cell of="Expires">
         {token.expiresAt ? (
           <Text span inherit c={isOver ? "var(--berth-bad)" : undefined}>
             {isOver && "expired "}
             <When at={token.expiresAt} />
           </Text>
         ) : (
-          <Text c="dimmed">never</Text>
+          <Text inherit c="dimmed">
+            never
+          </Text>
         )}
-      </Table.Td>
+      </Cell>
       <Table.Td>
         <Group justify="flex-end">
           <Button size="xs" variant="default" onClick={revoke} aria-label={`Revoke ${token.name}`}>

@@ -9,6 +9,7 @@ import { tell, tellProblem } from "@/ui/notify";
 import { Query } from "@/ui/Query";
 import { StatusText } from "@/ui/Status";
 import { When } from "@/ui/When";
+import { Cell, Rows } from "../settings/Rows";
 
 const LOOK: Record<Delivery["status"], Look> = {
   pending: { word: "on its way", tone: "busy", icon: IconClock },
@@ -45,43 +46,31 @@ export function Deliveries({ webhookId }: { webhookId: string }) {
         data.length === 0 ? (
           <Text c="dimmed">None yet. The next event of these kinds makes one.</Text>
         ) : (
-          <Table.ScrollContainer minWidth={560} type="native">
-            <Table verticalSpacing="xs">
-              <Table.Thead>
-                <Table.Tr>
-                  <Table.Th>What</Table.Th>
-                  <Table.Th>State</Table.Th>
-                  <Table.Th>Outcome</Table.Th>
-                  <Table.Th aria-label="Actions" />
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {data.map(each => (
-                  <Table.Tr key={each.id}>
-                    <Table.Td>
-                      {each.kind.replaceAll("_", " ")}
-                      <Text size="sm" c="dimmed">
-                        <When at={each.createdAt} />
-                      </Text>
-                    </Table.Td>
-                    <Table.Td>
-                      <StatusText look={LOOK[each.status]} />
-                    </Table.Td>
-                    <Table.Td className="wrap">{outcome(each)}</Table.Td>
-                    <Table.Td>
-                      {mayWrite && each.status !== "pending" && (
-                        <Group justify="flex-end">
-                          <Button size="xs" variant="default" onClick={() => again(each.id)}>
-                            Send again
-                          </Button>
-                        </Group>
-                      )}
-                    </Table.Td>
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+          <Rows of={["What", "State", "Outcome"]}>
+            {data.map(each => (
+              <Table.Tr key={each.id}>
+                <Table.Td>
+                  {each.kind.replaceAll("_", " ")}
+                  <Text size="sm" c="dimmed">
+                    <When at={each.createdAt} />
+                  </Text>
+                </Table.Td>
+                <Cell of="State">
+                  <StatusText look={LOOK[each.status]} />
+                </Cell>
+                <Cell of="Outcome">{outcome(each)}</Cell>
+                <Table.Td>
+                  {mayWrite && each.status !== "pending" && (
+                    <Group justify="flex-end">
+                      <Button size="xs" variant="default" onClick={() => again(each.id)}>
+                        Send again
+                      </Button>
+                    </Group>
+                  )}
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Rows>
         )
       }
     </Query>

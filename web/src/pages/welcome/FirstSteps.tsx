@@ -8,6 +8,7 @@ import { repositoriesQuery } from "@/data/repositories";
 import { tokensQuery } from "@/data/tokens";
 import { Snippet } from "@/ui/Copy";
 import { LinkButton } from "@/ui/Link";
+import { done } from "./done";
 import { FIRST_PIPELINE, FIRST_PIPELINE_PATH } from "./snippets";
 
 type StepProps = { number: number; done: boolean; title: string; children: ReactNode };
@@ -28,17 +29,17 @@ function Step({ number, done, title, children }: StepProps) {
   );
 }
 
-/** Four steps that tick themselves. */
+/** Four steps that tick themselves, when the server has seen them happen. */
 export function FirstSteps() {
   const org = useOrg();
   const me = useMe();
   const repositories = useQuery(repositoriesQuery(org)).data?.data ?? [];
   const pipelines = useQuery(pipelinesQuery(org)).data?.data ?? [];
   const tokens = useQuery(tokensQuery(org)).data?.data ?? [];
-  const isDeployed = pipelines.some(pipeline => pipeline.stages.some(stage => stage.current));
+  const isDone = done({ user: me.user, pipelines, repositories, tokens });
   return (
     <Stack component="ol" p={0} m={0} style={{ listStyle: "none" }}>
-      <Step number={1} done={!me.user.passwordIsGenerated} title="Choose your own password">
+      <Step number={1} done={isDone.password} title="Choose your own password">
         <Text c="dimmed">The one you were given was shown on somebody's screen.</Text>
         <Group>
           <LinkButton to="/profile" variant="default">
@@ -46,13 +47,13 @@ export function FirstSteps() {
           </LinkButton>
         </Group>
       </Step>
-      <Step number={2} done={pipelines.length > 0} title="Describe a pipeline">
+      <Step number={2} done={isDone.pipeline} title="Describe a pipeline">
         <Text c="dimmed">
           A file in your repository, at <code>{FIRST_PIPELINE_PATH}</code>:
         </Text>
         <Snippet label="A first pipeline" text={FIRST_PIPELINE} />
       </Step>
-      <Step number={3} done={repositories.length > 0 || isDeployed} title="Register the repository">
+      <Step number={3} done={isDone.repository} title="Register the repository">
         <Text c="dimmed">
           Its pipelines are found, and the head of each one's branch is deployed at once.
         </Text>
@@ -62,7 +63,7 @@ export function FirstSteps() {
           </LinkButton>
         </Group>
       </Step>
-      <Step number={4} done={tokens.length > 1} title="Let your tools in">
+      <Step number={4} done={isDone.token} title="Let your tools in">
         <Text c="dimmed">A token for CI or your terminal; it may do what you may do.</Text>
         <Snippet
           label="A first request"

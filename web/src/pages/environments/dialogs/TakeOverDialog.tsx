@@ -72,7 +72,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
         <Stops running={running} isKnown={session.isSuccess} />
         {(line.data?.length ?? 0) > 0 && (
           <Text size="sm" c="dimmed">
-            {line.data?.length} in line stay where they are, behind you.
+            {line.data?.length} in line {line.data?.length === 1 ? "stays" : "stay"} there, behind you.
           </Text>
         )}
       </Stack>

@@ -1,0 +1,69 @@
+import { expect, test } from "vitest";
+import { happened, STEPS, type Told } from "./demo";
+
+const ADA = { id: "usr_ada", name: "ada" };
+const GRACE = { id: "usr_grace", name: "Grace" };
+
+const NOTHING: Told = { succeeded: [], overridden: [], voted: [], proposed: [], opened: [] };
+
+function succeeded(
+  id: string,
+  by: typeof ADA,
+  more: Partial<Told["succeeded"][number]> = {},
+): Told["succeeded"] {
+  return [{ id, actor: { type: "user", ...by }, trigger: "session", ...more }];
+}
+
+function about(type: string, id: string) {
+  return [
+    {
+      subjects: [
+        { type: "pipeline", id: "pl_1" },
+        { type, id },
+      ],
+    },
+  ];
+}
+
+function check(told: Partial<Told>): string[] {
+  const done = happened({ ...NOTHING, ...told }, ADA);
+  return STEPS.filter((_, at) => done[at]);
+}
+
+test("nothing has happened at first", () => {
+  expect(check({})).toEqual([]);
+});
+
+test("a claim counts when its deployment has succeeded, in qa-2 and for whom is signed in", () => {
+  expect(check({ succeeded: succeeded("dep_1", ADA, { envName: "qa-2" }) })).toEqual(["claimed"]);
+  expect(check({ succeeded: succeeded("dep_1", ADA, { envName: "qa-1" }) })).toEqual([]);
+  expect(check({ succeeded: succeeded("dep_1", GRACE, { envName: "qa-2" }) })).toEqual([]);
+});
+
+test("a takeover counts when the hold before has ended, also when it was announced for later", () => {
+  expect(check({ overridden: [{ data: { endedBy: "ada" } }] })).toEqual(["takenOver"]);
+  expect(check({ overridden: [{ data: { endedBy: "Linus" } }] })).toEqual([]);
+});
+
+test("an approval counts when what was approved is there", () => {
+  const voted = about("deployment", "dep_green");
+  expect(check({ voted })).toEqual([]);
+  expect(check({ voted, succeeded: succeeded("dep_other", GRACE) })).toEqual([]);
+  expect(check({ voted, succeeded: succeeded("dep_green", GRACE, { trigger: "push" }) })).toEqual([
+    "approved",
+  ]);
+});
+
+test("a rollback counts when it has succeeded", () => {
+  expect(check({ succeeded: succeeded("dep_3", ADA, { trigger: "api" }) })).toEqual([]);
+  expect(check({ succeeded: succeeded("dep_3", GRACE, { trigger: "rollback" }) })).toEqual([]);
+  expect(check({ succeeded: succeeded("dep_3", ADA, { trigger: "rollback" }) })).toEqual(["rolledBack"]);
+});
+
+test("a fix counts when its branch is pushed", () => {
+  const proposed = about("analysis", "anl_1");
+  expect(check({ proposed })).toEqual([]);
+  expect(check({ opened: proposed })).toEqual([]);
+  expect(check({ proposed, opened: about("analysis", "anl_2") })).toEqual([]);
+  expect(check({ proposed, opened: about("analysis", "anl_1") })).toEqual(["mended"]);
+});

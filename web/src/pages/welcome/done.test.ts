@@ -1,0 +1,20 @@
+import { expect, test } from "vitest";
+import { done } from "./done";
+
+const AT = "2026-01-01T00:00:00Z";
+const NOTHING = { user: { passwordIsGenerated: true }, pipelines: [], repositories: [], tokens: [] };
+
+test("a new organization has done nothing", () => {
+  expect(done(NOTHING)).toEqual({ password: false, pipeline: false, repository: false, token: false });
+});
+
+test("a repository counts when it could be read", () => {
+  expect(done({ ...NOTHING, repositories: [{ lastSyncedAt: null }] }).repository).toBe(false);
+  expect(done({ ...NOTHING, repositories: [{ lastSyncedAt: AT }] }).repository).toBe(true);
+});
+
+test("a token counts when somebody came with it, and while it is valid", () => {
+  expect(done({ ...NOTHING, tokens: [{ lastUsedAt: null }, { lastUsedAt: null }] }).token).toBe(false);
+  expect(done({ ...NOTHING, tokens: [{ lastUsedAt: AT, revokedAt: AT }] }).token).toBe(false);
+  expect(done({ ...NOTHING, tokens: [{ lastUsedAt: AT }] }).token).toBe(true);
+});
