@@ -93,6 +93,9 @@ pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     let place = dir.join("usr/share/doc/berth/changelog");
     write(&place, &told)?;
     run(Command::new("gzip").arg("-9n").arg(&place))?;
+    let place = dir.join("usr/share/doc/berth/THIRD-PARTY.txt");
+    put(&staged.notices, &place)?;
+    run(Command::new("gzip").arg("-9n").arg(&place))?;
     let (mut files, kib) = plain(&dir)?;
     // People change these, and are asked about them at an upgrade: no sum holds.
     files.retain(|file| file != Path::new(SETTINGS));
@@ -204,7 +207,7 @@ mod tests {
     fn the_package_is_as_debian_wants_it() {
         let scratch = Scratch(std::env::temp_dir().join(format!("berth-deb-{}", std::process::id())));
         let to = &scratch.0;
-        let (completions, man) = (to.join("completions"), to.join("man"));
+        let (completions, man, notices) = (to.join("completions"), to.join("man"), to.join("notices"));
         for (dir, names) in
             [(&completions, vec!["berth.bash", "_berth", "berth.fish"]), (&man, vec!["berth.1"])]
         {
@@ -213,11 +216,18 @@ mod tests {
             // As a umask may have it.
             names.iter().for_each(|name| mode(&dir.join(name), 0o600).unwrap());
         }
+        write(&notices, "of others\n").unwrap();
         let binary = std::env::current_exe().unwrap();
         assert!(sections(&binary).contains(".symtab"));
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let staged =
-            Staged { binary, completions, man, version: version.clone(), made_at: "1000000000".into() };
+        let staged = Staged {
+            binary,
+            completions,
+            man,
+            notices,
+            version: version.clone(),
+            made_at: "1000000000".into(),
+        };
         let file = to.join(build(&staged, to).unwrap());
         let out = to.join("out");
         told("dpkg-deb", &["--raw-extract".as_ref(), file.as_ref(), out.as_ref()]);
@@ -225,6 +235,7 @@ mod tests {
         let program = out.join("usr/bin/berth");
         assert!(!sections(&program).contains(".symtab"));
         let doc = out.join("usr/share/doc/berth");
+        assert_eq!(told("zcat", &[doc.join("THIRD-PARTY.txt.gz").as_ref()]), "of others");
         let changes = told("zcat", &[doc.join("changelog.gz").as_ref()]);
         assert!(
             changes.starts_with(&format!("berth ({version}) unstable; urgency=medium\n\n  * ")),

@@ -5,6 +5,7 @@ mod changelog;
 mod deb;
 #[cfg(test)]
 mod image;
+mod notices;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,6 +26,8 @@ pub(super) struct Staged {
     /// With `berth.bash`, `_berth` and `berth.fish`.
     pub(super) completions: PathBuf,
     pub(super) man: PathBuf,
+    /// Licences of what is linked.
+    pub(super) notices: PathBuf,
     pub(super) version: String,
     /// Seconds: of the last commit, so that the same commit gives the same archive.
     pub(super) made_at: String,
@@ -79,9 +82,12 @@ fn stage(binary: &Path, to: &Path) -> Result<Staged, String> {
         write(&completions.join(name), &(text + "\n"))?;
     }
     run(Command::new(binary).arg("man").arg(&man))?;
+    let notices = to.join(notices::FILE);
+    write(&notices, &notices::made()?)?;
     let made_at = output(Command::new("git").args(["log", "-1", "--format=%ct"]).current_dir(root()));
     let made_at = made_at.ok_or("git does not say when the last commit was made")?;
-    Ok(Staged { binary: binary.to_owned(), completions, man, version: version.to_owned(), made_at })
+    let (binary, version) = (binary.to_owned(), version.to_owned());
+    Ok(Staged { binary, completions, man, notices, version, made_at })
 }
 
 fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
@@ -93,6 +99,7 @@ fn archive(staged: &Staged, to: &Path) -> Result<String, String> {
     for file in ["README.md", "LICENSE", "CHANGELOG.md"] {
         copy(&root().join(file), &dir.join(file))?;
     }
+    copy(&staged.notices, &dir.join(notices::FILE))?;
     for file in ["berth.service", "berth.sysusers", "berth.toml", "alerts.yaml"] {
         copy(&root().join("packaging").join(file), &dir.join("packaging").join(file))?;
     }

@@ -26,8 +26,10 @@ pub(crate) enum Failure {
         server: String,
         cause: String,
     },
-    /// Nobody said which server, or for whom.
+    /// Nobody said which server.
     NotLoggedIn,
+    /// Nobody said for whom, on this server.
+    NoToken(String),
     /// No such thing, as far as we looked ourselves.
     NotFound(String),
     /// The words of the command do not say what is meant.
@@ -118,7 +120,7 @@ impl Failure {
                 _ => exit_code::FAILED,
             },
             Failure::Unreachable { .. } => exit_code::FAILED,
-            Failure::NotLoggedIn => exit_code::NOT_ALLOWED,
+            Failure::NotLoggedIn | Failure::NoToken(_) => exit_code::NOT_ALLOWED,
             Failure::NotFound(_) => exit_code::NOT_FOUND,
             Failure::Unclear(_) => exit_code::USAGE,
         }
@@ -134,9 +136,13 @@ impl fmt::Display for Failure {
             Failure::NotLoggedIn => f.write_str(
                 "no server is known. `berth login URL` keeps one for this account; scripts set BERTH_SERVER and BERTH_TOKEN.",
             ),
+            Failure::NoToken(server) => write!(
+                f,
+                "there is no token for {server}. `berth login {server}` keeps one for this account; scripts set BERTH_TOKEN."
+            ),
             Failure::NotFound(text) | Failure::Unclear(text) => f.write_str(text),
             Failure::Problem(problem) => {
-                f.write_str(&problem.detail)?;
+                f.write_str(&in_words_of_commands(&problem.detail))?;
                 // One that stands alone is what the detail says.
                 for error in problem.errors.iter().filter(|_| problem.errors.len() > 1) {
                     write!(f, "\n  {}: {}", error.pointer, error.detail)?;
@@ -151,6 +157,11 @@ impl fmt::Display for Failure {
             }
         }
     }
+}
+
+/// The server speaks of requests; here it is an option of every command that removes something.
+fn in_words_of_commands(detail: &str) -> String {
+    detail.replace("send ?force=true", "use --force").replace("?force=true", "--force")
 }
 
 impl std::error::Error for Failure {}

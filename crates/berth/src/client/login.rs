@@ -48,7 +48,7 @@ impl Remote {
         let (token, is_own) = match (token, &kept) {
             (Some(token), _) => (token, false),
             (None, Some(kept)) if is_kept => (kept.token.clone(), true),
-            _ => return Err(Failure::NotLoggedIn.into()),
+            _ => return Err(Failure::NoToken(server).into()),
         };
         let organization = match (&self.org, kept) {
             (Some(org), _) => org.clone(),

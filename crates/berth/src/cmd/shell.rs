@@ -1,5 +1,6 @@
 //! `berth completion` and `berth man`: help where people look for it.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,7 +19,10 @@ pub(crate) struct Man {
 }
 
 pub(crate) fn completion(args: &Completion, mut program: clap::Command) -> anyhow::Result<ExitCode> {
-    clap_complete::generate(args.shell, &mut program, "berth", &mut std::io::stdout());
+    // Not straight to the terminal: where nobody reads on, that would panic.
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut program, "berth", &mut text);
+    std::io::stdout().write_all(&text).context("cannot print")?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -29,7 +29,9 @@ use crate::error::AppError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("there is no root key at {0}. Run `berth init` first, or name the key with --root-key-file.")]
+    #[error(
+        "there is no root key at {0}. Put the one this database was made with there, or name it with --root-key-file."
+    )]
     Missing(PathBuf),
     #[error("{path} is not a root key: {why}")]
     Invalid { path: PathBuf, why: &'static str },

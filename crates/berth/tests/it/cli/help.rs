@@ -1,8 +1,11 @@
 //! Every command explains itself, and its page in the documentation is what it says.
 
+use std::process::Stdio;
+
 use expect_test::expect_file;
 
-use crate::harness::run;
+use super::PATIENCE;
+use crate::harness::{Process, berth, run};
 
 /// Levels of commands.
 const DEPTH_MAX: usize = 3;
@@ -71,4 +74,30 @@ fn completions_and_manual_pages_know_the_commands() {
     assert_eq!(made.code, Some(0), "{made:?}");
     let page = std::fs::read_to_string(dir.path().join("berth-env-claim.1")).expect("a page");
     assert!(page.contains("Wait in line"), "{page}");
+}
+
+#[test]
+fn a_reader_who_has_seen_enough_is_no_fault() {
+    let mut command = berth(&["completion", "bash"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program");
+    drop(child.stdout.take());
+    let told = child.wait_with_output().expect("its end");
+    assert_eq!(String::from_utf8_lossy(&told.stderr), "");
+}
+
+#[test]
+fn a_server_without_a_token_is_told_apart_from_no_server() {
+    let home = tempfile::tempdir().expect("a directory");
+    let asked = |server: Option<&str>| {
+        let mut command = berth(&["env", "list"]);
+        command.env("XDG_CONFIG_HOME", home.path()).env_remove("BERTH_TOKEN").env_remove("BERTH_SERVER");
+        command.envs(server.map(|server| ("BERTH_SERVER", server)));
+        Process::start(&mut command).wait(PATIENCE)
+    };
+    for (server, wanted) in
+        [(None, "no server is known"), (Some("http://127.0.0.1:1"), "no token for http://127.0.0.1:1")]
+    {
+        let told = asked(server);
+        assert!(told.code == Some(4) && told.stderr.contains(wanted), "{told:?}");
+    }
 }

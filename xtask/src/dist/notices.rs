@@ -1,0 +1,164 @@
+//! The licences of everything that is linked into the program and its dashboard. Most ask that their text goes with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::tool::{cargo, output, root};
+
+pub(super) const FILE: &str = "THIRD-PARTY.txt";
+
+/// How the files begin in which packages keep what has to be handed on.
+const BEGINNINGS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
+/// Some have a program of such a name.
+const SOURCES: [&str; 4] = ["rs", "js", "ts", "json"];
+/// What is handed out runs there; packages for others may not even be here.
+const PLATFORM: &str = "x86_64-unknown-linux-gnu";
+const RULE: &str = "================================================================================";
+
+/// One package, and where its files lie.
+#[derive(Debug, PartialEq, Eq)]
+struct Package {
+    name: String,
+    version: String,
+    licence: String,
+    dir: PathBuf,
+}
+
+/// For all of them: each text once, below the names of those that have it.
+pub(super) fn made() -> Result<String, String> {
+    let mut packages = crates()?;
+    packages.extend(from_npm(&root().join("web"))?);
+    rendered(&packages)
+}
+
+fn crates() -> Result<Vec<Package>, String> {
+    let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM];
+    let told = output(&mut cargo(args)).ok_or("cargo metadata does not answer")?;
+    let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
+    let linked = linked()?;
+    let packages = told["packages"].as_array().into_iter().flatten();
+    // Those without a source are our own.
+    let foreign = packages.filter(|it| {
+        let name = (text(it, "name").to_owned(), text(it, "version").to_owned());
+        linked.contains(&name) && !it["source"].is_null()
+    });
+    foreign.map(|it| package(it, Path::new(text(it, "manifest_path")).parent())).collect()
+}
+
+/// Name and version of what `berth` is linked with. What it is built or tested with is not in it.
+fn linked() -> Result<BTreeSet<(String, String)>, String> {
+    let args = ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", PLATFORM, "--prefix", "none"];
+    let told = output(&mut cargo(args)).ok_or("cargo tree does not answer")?;
+    let named = |line: &str| {
+        let (name, rest) = line.split_once(" v")?;
+        Some((name.to_owned(), rest.split(' ').next()?.to_owned()))
+    };
+    Ok(told.lines().filter_map(named).collect())
+}
+
+/// What the dashboard is bundled from, in `web/node_modules`.
+fn from_npm(web: &Path) -> Result<Vec<Package>, String> {
+    let mut npm = Command::new("npm");
+    npm.args(["ls", "--omit=dev", "--all", "--parseable"]).current_dir(web);
+    let told =
+        output(&mut npm).ok_or("npm does not say what the dashboard is made of: run `npm install` in web")?;
+    // The first is the dashboard itself.
+    let dirs: BTreeSet<&Path> = told.lines().skip(1).map(Path::new).collect();
+    let read = |dir: &Path| {
+        let file = dir.join("package.json");
+        let told = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+        let told: Value =
+            serde_json::from_str(&told).map_err(|error| format!("{}: {error}", file.display()))?;
+        package(&told, Some(dir))
+    };
+    dirs.into_iter().map(read).collect()
+}
+
+fn package(told: &Value, dir: Option<&Path>) -> Result<Package, String> {
+    let (name, licence) = (text(told, "name"), text(told, "license"));
+    let dir =
+        dir.filter(|_| !licence.is_empty()).ok_or_else(|| format!("{name} does not say its licence"))?;
+    let own = |text: &str| text.to_owned();
+    Ok(Package {
+        name: own(name),
+        version: own(text(told, "version")),
+        licence: own(licence),
+        dir: dir.to_owned(),
+    })
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value[name].as_str().unwrap_or_default()
+}
+
+fn rendered(packages: &[Package]) -> Result<String, String> {
+    let mut by_text: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut without = BTreeSet::new();
+    for it in packages {
+        let (name, texts) = (format!("{} {} ({})", it.name, it.version, it.licence), texts(&it.dir)?);
+        if texts.is_empty() {
+            without.insert(name.clone());
+        }
+        for text in texts {
+            by_text.entry(text).or_default().insert(name.clone());
+        }
+    }
+    let mut made =
+        "Berth is made with the works of others. These are their licences and notices.\n".to_owned();
+    for (text, names) in &by_text {
+        let _ = write!(made, "\n{RULE}\n");
+        names.iter().for_each(|name| made += &format!("{name}\n"));
+        let _ = write!(made, "\n{text}\n");
+    }
+    if !without.is_empty() {
+        let _ = write!(made, "\n{RULE}\nThese name their licence, and hold no text of it.\n\n");
+        without.iter().for_each(|name| made += &format!("{name}\n"));
+    }
+    Ok(made)
+}
+
+/// In the order of their names.
+fn texts(dir: &Path) -> Result<Vec<String>, String> {
+    let cannot = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        let is_source = SOURCES.contains(&ending.as_str());
+        if path.is_file() && !is_source && BEGINNINGS.iter().any(|it| name.starts_with(it)) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    let read = |file: &PathBuf| {
+        let bytes = std::fs::read(file).map_err(|error| format!("{}: {error}", file.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).replace('\r', "").trim().to_owned())
+    };
+    let found: Result<Vec<String>, String> = files.iter().map(read).collect();
+    Ok(found?.into_iter().filter(|text| !text.is_empty()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_linked_is_named_and_what_we_test_with_is_not() {
+        let found = crates().unwrap();
+        let has = |name: &str| found.iter().any(|it| it.name == name);
+        assert!(has("tokio") && has("rusqlite") && has("libsqlite3-sys") && has("aws-lc-sys"));
+        // The second stands in Cargo.lock alone, by an edge that is not enabled.
+        let others = ["expect-test", "ring", "berth-core", "cc"];
+        assert!(!others.into_iter().any(has), "{found:?}");
+        let made = rendered(&found).unwrap();
+        assert!(made.contains("\ntokio 1.") && made.contains("Permission is hereby granted, free of charge"));
+        // The same text once, however many have it; there are some forms of it.
+        let apache = made.matches("\"Licensor\" shall mean the copyright owner").count();
+        assert!((1..60).contains(&apache), "{apache} times");
+    }
+}
