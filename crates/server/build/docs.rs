@@ -42,7 +42,15 @@ fn page(list: &mut String, out: &Path, file: &Path, name: &str) -> Result<(), Bo
     let directory = Path::new(name).parent().unwrap_or(Path::new(""));
     let mut title = String::new();
     let mut is_title = false;
+    // Of the repository, but not of the documentation: its words stay, the link would lead nowhere here.
+    let mut is_outside = false;
     let events: Vec<Event<'_>> = Parser::new_ext(&source, Options::ENABLE_TABLES)
+        .filter(|event| {
+            if let Event::Start(Tag::Link { dest_url, .. }) = event {
+                is_outside = address(directory, dest_url).is_empty();
+            }
+            !(is_outside && matches!(event, Event::Start(Tag::Link { .. }) | Event::End(TagEnd::Link)))
+        })
         .map(|event| match event {
             Event::Start(Tag::Heading { level, classes, attrs, .. }) => {
                 is_title = level == HeadingLevel::H1;
@@ -97,7 +105,7 @@ fn with_anchors(mut events: Vec<Event<'_>>) -> Vec<Event<'_>> {
     events
 }
 
-/// `approvals.md#windows` is `/docs/approvals#windows`; what is outside of the documentation stays as it is.
+/// `approvals.md#windows` is `/docs/approvals#windows`; nothing for what is in the repository and not served.
 fn address<'t>(directory: &Path, link: &str) -> CowStr<'t> {
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     if path.is_empty() || path.contains("://") || path.starts_with('/') {
@@ -106,7 +114,13 @@ fn address<'t>(directory: &Path, link: &str) -> CowStr<'t> {
     let mut parts = PathBuf::new();
     for part in directory.join(path).components() {
         match part.as_os_str().to_str() {
-            Some("..") if !parts.pop() => return outside(path),
+            Some("..") if !parts.pop() => {
+                return if path.ends_with("openapi.json") {
+                    "/api/v1/openapi.json".into()
+                } else {
+                    "".into()
+                };
+            }
             Some("." | "..") | None => {}
             Some(part) => parts.push(part),
         }
@@ -118,9 +132,4 @@ fn address<'t>(directory: &Path, link: &str) -> CowStr<'t> {
         None => format!("/docs/{parts}"),
     };
     anchor.map_or(page.clone(), |anchor| format!("{page}#{anchor}")).into()
-}
-
-/// Of the repository, but not of the documentation.
-fn outside<'t>(path: &str) -> CowStr<'t> {
-    if path.ends_with("openapi.json") { "/api/v1/openapi.json".into() } else { "/docs".into() }
 }

@@ -67,6 +67,13 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_the_repository_is_named_and_not_linked() {
+        let page = PAGES.iter().find(|page| page.path == "/docs/operations-packages").expect("the page");
+        assert!(page.body.contains("packaging/Dockerfile") && !page.body.contains("href=\"/docs\""));
+        assert!(!PAGES.iter().any(|page| page.body.contains("href=\"\"")));
+    }
+
+    #[test]
     fn every_anchor_is_a_heading() {
         let mut dead = Vec::new();
         for page in PAGES {

@@ -35,7 +35,7 @@ pub(super) fn list(client: &Client, out: &Output, pipeline: Option<&str>) -> any
         }
     }
     let heading = ["environment", "held by", "since", "until", "commit", "state", "waiting", "why"];
-    let empty = "No environments yet. A pipeline declares them under `environments`:\n  environments:\n    qa-1: { ttl: 2h }";
+    let empty = "No environments yet. A pipeline declares them:\n  pipeline:\n    ephemeral_environments:\n      qa-1: { ttl: 2h }";
     out.table(&json!({ "data": raws }), &heading, &rows, empty)?;
     Ok(ExitCode::SUCCESS)
 }
