@@ -24,7 +24,7 @@ const STEP = {
   paramsJsonSchema: SCHEMA,
 };
 const CALL = `echo "called with $input"; echo '{"status": "SUCCESS"}' > "$output"`;
-const BUILD = 'echo "fetching"; sleep 8; printf "\\033[32mbuilt\\033[0m one step\\n"';
+const BUILD = 'echo "fetching"; sleep 4; printf "\\033[32mbuilt\\033[0m one step\\n"';
 
 test("custom steps are added, built before one's eyes, and used as the page says", async ({ ada, world }) => {
   test.setTimeout(120_000);

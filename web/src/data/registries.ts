@@ -8,7 +8,7 @@ const LIST_MAX = 200;
 const BUILDS_SHOWN_MAX = 50;
 /** Of what a build printed the last lines are shown. */
 export const BUILD_LINES_SHOWN_MAX = 500;
-/** A build grows without an event for each line. */
+/** A build begins and grows without an event. */
 const BUILD_LOOK_MS = 1_000;
 const SECOND_LOOK_MS = 5_000;
 const ALL = "/api/v1/organizations/{orgId}/step-registries";
@@ -33,7 +33,7 @@ export function registryQuery(org: string, registryId: string) {
   return queryOptions({
     queryKey: key(org, "registries", "one", registryId),
     queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, registryId } } })),
-    refetchInterval: query => (isMoving(query.state.data?.status) ? SECOND_LOOK_MS : false),
+    refetchInterval: query => (isMoving(query.state.data?.status) ? BUILD_LOOK_MS : false),
   });
 }
 
@@ -49,7 +49,9 @@ export function registryStepsQuery(org: string, registryId: string) {
   });
 }
 
-export function registryBuildsQuery(org: string, registryId: string) {
+/** Also while none has begun and one is about to. */
+export function registryBuildsQuery(org: string, registry: Pick<Schemas["StepRegistry"], "name" | "status">) {
+  const registryId = registry.name;
   return queryOptions({
     queryKey: key(org, "registries", "builds", registryId),
     queryFn: () =>
@@ -58,8 +60,10 @@ export function registryBuildsQuery(org: string, registryId: string) {
           params: { path: { orgId: org, registryId }, query: { limit: BUILDS_SHOWN_MAX } },
         }),
       ),
-    refetchInterval: query =>
-      query.state.data?.data.some(each => each.status === "building") ? SECOND_LOOK_MS : false,
+    refetchInterval: query => {
+      const isBuilding = query.state.data?.data.some(each => each.status === "building");
+      return isBuilding || isMoving(registry.status) ? BUILD_LOOK_MS : false;
+    },
   });
 }
 

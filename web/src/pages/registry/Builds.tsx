@@ -15,7 +15,7 @@ type Props = { org: string; registry: StepRegistry };
 
 /** Every build, newest first. The one that runs or failed last is open. */
 export function Builds({ org, registry }: Props) {
-  const builds = useQuery(registryBuildsQuery(org, registry.name));
+  const builds = useQuery(registryBuildsQuery(org, registry));
   const [chosen, setChosen] = useState<number | "none" | null>(null);
   return (
     <Card component="section" aria-label="Builds">
