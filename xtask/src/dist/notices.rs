@@ -15,8 +15,6 @@ pub(super) const FILE: &str = "THIRD-PARTY.txt";
 const BEGINNINGS: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 /// Some have a program of such a name.
 const SOURCES: [&str; 4] = ["rs", "js", "ts", "json"];
-/// What is handed out runs there; packages for others may not even be here.
-const PLATFORM: &str = "x86_64-unknown-linux-gnu";
 const RULE: &str = "================================================================================";
 
 /// One package, and where its files lie.
@@ -35,8 +33,13 @@ pub(super) fn made() -> Result<String, String> {
     rendered(&packages)
 }
 
+/// What is handed out runs there; packages for others may not even be here.
+fn platform() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
+
 fn crates() -> Result<Vec<Package>, String> {
-    let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", PLATFORM];
+    let args = ["metadata", "--format-version", "1", "--locked", "--filter-platform", &platform()];
     let told = output(&mut cargo(args)).ok_or("cargo metadata does not answer")?;
     let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
     let linked = linked()?;
@@ -51,7 +54,8 @@ fn crates() -> Result<Vec<Package>, String> {
 
 /// Name and version of what `berth` is linked with. What it is built or tested with is not in it.
 fn linked() -> Result<BTreeSet<(String, String)>, String> {
-    let args = ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", PLATFORM, "--prefix", "none"];
+    let args =
+        ["tree", "--locked", "-p", "berth", "-e", "normal", "--target", &platform(), "--prefix", "none"];
     let told = output(&mut cargo(args)).ok_or("cargo tree does not answer")?;
     let named = |line: &str| {
         let (name, rest) = line.split_once(" v")?;
