@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError, Order, Outcome, Report};
 
+use crate::attempt::ahead::Ahead;
 use crate::attempt::{self, Finished, failed};
 use crate::backoff::Backoff;
 use crate::chance;
@@ -117,8 +118,8 @@ impl Leased {
 
 /// One step, and then whatever the answer to its report brings.
 fn work(shared: &Arc<Shared>, first: Leased) {
-    let mut next = Some(first);
-    while let Some(Leased { assignment, since }) = next {
+    let mut next = Some((first, None));
+    while let Some((Leased { assignment, since }, ahead)) = next {
         let control = match Control::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
@@ -130,9 +131,9 @@ fn work(shared: &Arc<Shared>, first: Leased) {
         if !shared.begin(&assignment.attempt, &control) {
             return;
         }
-        tracing::info!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
+        tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
         let finished =
-            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
+            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since, ahead)));
         let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
             outcome: failed(FailureCause::Invalid, "the runner has a fault, see its log".into()),
             isolation: Isolation::None,
@@ -150,7 +151,8 @@ fn work(shared: &Arc<Shared>, first: Leased) {
     }
 }
 
-/// Tells how it ended until the server has heard it, and answers what comes next; nothing does without a `control`.
+/// Tells how it ended until the server has heard it, and answers what comes next, with what could be prepared of it;
+/// nothing does without a `control`.
 fn report(
     shared: &Arc<Shared>,
     assignment: &Assignment,
@@ -158,7 +160,7 @@ fn report(
     outcome: Outcome,
     isolation: Isolation,
     log_bytes: u64,
-) -> Option<Leased> {
+) -> Option<(Leased, Option<Ahead>)> {
     let is_stale = || control.is_some_and(Control::is_stale);
     // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
     // grants it may have got lost, and nobody else would execute it.
@@ -177,12 +179,14 @@ fn report(
     // perhaps what comes next. Only the answer itself tells.
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
-        let sent = boot_time();
-        match shared.link.report(&report) {
+        let (sent, mut ahead) = (boot_time(), None);
+        match shared.link.report(&report, &mut |next| ahead = Ahead::prepare(shared, next)) {
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;
-                tracing::info!(step = %assignment.attempt.step_id, is_kept, "step reported");
-                return answer.next.map(|next| Leased::new(next, sent));
+                tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
+                let next = answer.next?;
+                let ahead = ahead.filter(|it| it.is_for(&next.attempt));
+                return Some((Leased::new(next, sent), ahead));
             }
             Err(LinkError::Refused(text)) => {
                 tracing::error!(step = %assignment.attempt.step_id, "the report is refused: {text}");

@@ -21,8 +21,6 @@ pub const STEP_LOG_PATIENCE: Duration = Duration::from_secs(30);
 /// How much of a step's log a runner on another machine keeps on its disk while the server is away.
 pub const STEP_LOG_SPILL_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
-/// The kernel takes no longer argument; a script is one.
-pub const SCRIPT_BYTES_MAX: usize = 128 * 1024 - 1;
 
 /// How far steps are kept apart from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,8 @@ use crate::settings::Settings;
 const WAITING_MAX: usize = 64;
 /// Places made ahead.
 const READY_MAX: usize = 2;
+/// What steps and the server do comes first.
+const NICENESS: i32 = 10;
 
 pub(crate) struct Tidy {
     /// Nothing once the runner ends.
@@ -19,8 +21,9 @@ pub(crate) struct Tidy {
 }
 
 pub(crate) enum Chore {
+    /// And make one for the next: while a step runs there is more time than between two.
     Remove(PathBuf),
-    /// Somebody has taken a place.
+    /// There was none.
     Make,
 }
 
@@ -33,10 +36,12 @@ impl Tidy {
     /// A fresh place, made ahead if there is one.
     pub(crate) fn place(&self, settings: &Settings) -> std::io::Result<Place> {
         let made = self.ready().pop();
-        self.ask(Chore::Make);
         match made.and_then(|made| Place::take(settings, made).ok()) {
             Some(place) => Ok(place),
-            None => Place::create(settings),
+            None => {
+                self.ask(Chore::Make);
+                Place::create(settings)
+            }
         }
     }
 
@@ -54,9 +59,16 @@ impl Tidy {
 
     /// Until the end, and then until nothing is left of it.
     pub(crate) fn run(&self, chores: &Receiver<Chore>, work_dir: &Path) {
+        // On Linux it is the thread's own.
+        if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
+            tracing::debug!("directories are made and removed as if that were urgent: {error}");
+        }
         while let Ok(chore) = chores.recv() {
             match chore {
-                Chore::Remove(dir) => remove_attempt(&dir),
+                Chore::Remove(dir) => {
+                    self.make(work_dir);
+                    remove_attempt(&dir);
+                }
                 // Without one, the next attempt makes its own, and tells if it cannot.
                 Chore::Make => self.make(work_dir),
             }

@@ -175,9 +175,10 @@ pub(crate) fn terms(kind: &str, actor: &Actor, subjects: &[Subject]) -> Vec<Stri
     terms
 }
 
-pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
+/// An event that has no place in the history yet.
+pub(crate) fn draft(tx: &Tx<'_>, event: NewEvent) -> Result<Event, StoreError> {
     let NewEvent { kind, by, subjects, data } = event;
-    let mut event = Event {
+    Ok(Event {
         id: EventId::from_parts(tx.now(), tx.entropy()?),
         org: tx.org()?,
         sequence: 0,
@@ -189,7 +190,10 @@ pub(crate) fn append(tx: &mut Tx<'_>, event: NewEvent) -> Result<Event, StoreErr
         data,
         previous_hash: String::new(),
         hash: String::new(),
-    };
+    })
+}
+
+pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreError> {
     let org = event.org;
     let before = match tx.heads().of(org) {
         Some(head) => head,

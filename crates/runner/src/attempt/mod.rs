@@ -1,5 +1,6 @@
 //! One attempt from its assignment to its outcome.
 
+pub(crate) mod ahead;
 pub(crate) mod artifacts;
 pub(crate) mod environment;
 pub(crate) mod exit;
@@ -25,10 +26,12 @@ use crate::backoff::Backoff;
 use crate::builtin;
 use crate::control::{Control, Why};
 use crate::log::Log;
+use crate::process::Held;
 use crate::registry;
 use crate::remote::{Begins, Holder};
 use crate::runner::Shared;
 use crate::settings::Settings;
+use ahead::Ahead;
 use place::Place;
 
 /// Outputs by name; or how it ended instead.
@@ -49,6 +52,8 @@ pub(crate) struct Attempt<'a> {
     refused: Cell<Option<Fence>>,
     leased: Duration,
     place: OnceCell<Place>,
+    /// Its shell, when it was started ahead.
+    pub(crate) held: Cell<Option<Held>>,
 }
 
 /// What there is to report.
@@ -66,6 +71,7 @@ pub(crate) fn execute(
     assignment: &Assignment,
     control: &Arc<Control>,
     leased: Duration,
+    ahead: Option<Ahead>,
 ) -> Finished {
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
     let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
@@ -79,6 +85,7 @@ pub(crate) fn execute(
         shared.give_up(),
         assignment.custom.as_ref().map_or(0, |call| call.log_bytes),
     );
+    let (place, held) = ahead.and_then(Ahead::take).unzip();
     let attempt = Attempt {
         assignment,
         shared,
@@ -90,7 +97,8 @@ pub(crate) fn execute(
         isolation: Cell::new(Isolation::None),
         refused: Cell::default(),
         leased,
-        place: OnceCell::new(),
+        place: place.map_or_else(OnceCell::new, OnceCell::from),
+        held: Cell::new(held),
     };
     let outcome = match attempt.run() {
         Ok((outputs, artifacts)) => Outcome::Succeeded { outputs, artifacts },

@@ -4,15 +4,15 @@
 //! that succeeds. Unset variables are empty, as everywhere in shells: a script that wants more says `set -u`.
 
 use std::io::ErrorKind;
-use std::process::Command;
 use std::time::Instant;
 
-use berth_api::runner::Outcome;
+use berth_api::runner::{Assignment, Outcome};
 
 use super::StepKind;
+use crate::attempt::place::Place;
 use crate::attempt::{Attempt, Done, environment, exit, invalid, outputs};
-use crate::process::{self, Ended, Halt, Nothing};
-use crate::settings::SCRIPT_BYTES_MAX;
+use crate::process::{Ended, Halt, Held, SCRIPT_BYTES_MAX};
+use crate::runner::Shared;
 
 pub(super) struct Script;
 
@@ -37,8 +37,53 @@ impl StepKind for Script {
     }
 }
 
+/// What a `script` would run.
+pub(crate) fn text_of(assignment: &Assignment) -> Option<&str> {
+    assignment.params.get("run").filter(|_| assignment.kind == Script.name())?.as_str()
+}
+
 /// Runs shell text to its end, `by` at the latest.
 pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<Ended, Outcome> {
+    check(text)?;
+    let place = attempt.place()?;
+    let held = match attempt.held.take() {
+        Some(held) => Ok(held),
+        None => hold(attempt.shared, attempt.assignment, place, text),
+    };
+    // Preparing may have taken long.
+    if let Some(why) = attempt.asked() {
+        return Err(attempt.halted(&why));
+    }
+    let cage = attempt.shared.cage(place);
+    attempt.isolation.set(cage.isolation());
+    let ended = held.and_then(|held| held.run(attempt, &cage, by).map_err(|error| unstarted(&error)));
+    ended.map_err(|outcome| match outcome {
+        // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
+        Outcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
+            attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {detail}"));
+            Outcome::Interrupted
+        }
+        other => other,
+    })
+}
+
+/// The shell with its text, of which nothing runs yet.
+pub(crate) fn hold(
+    shared: &Shared,
+    assignment: &Assignment,
+    place: &Place,
+    text: &str,
+) -> Result<Held, Outcome> {
+    check(text)?;
+    let cage = shared.cage(place);
+    let mut command = cage.command("/bin/sh");
+    command.current_dir(&place.workspace);
+    environment::apply(&mut command, assignment, place)?;
+    let held = Held::start(&cage, command, text, shared.settings.step_memory_bytes_max);
+    held.map_err(|error| unstarted(&error))
+}
+
+fn check(text: &str) -> Result<(), Outcome> {
     if text.len() > SCRIPT_BYTES_MAX {
         return Err(invalid(format!(
             "`run` is longer than {SCRIPT_BYTES_MAX} bytes: put it into a file of the repository and call that"
@@ -47,30 +92,15 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
     if text.contains('\0') {
         return Err(invalid("`run` holds a NUL byte, which no shell can read".into()));
     }
-    let place = attempt.place()?;
-    let cage = attempt.shared.cage(place);
-    let mut command: Command = cage.command("/bin/sh");
-    command.args(["-e", "-c", text]).current_dir(&place.workspace);
-    environment::apply(&mut command, attempt.assignment, place)?;
-    // Preparing may have taken long.
-    if let Some(why) = attempt.asked() {
-        return Err(attempt.halted(&why));
+    Ok(())
+}
+
+fn unstarted(error: &std::io::Error) -> Outcome {
+    let detail = format!("cannot start /bin/sh: {error}");
+    match error.kind() {
+        ErrorKind::ArgumentListTooLong => invalid(format!("{detail}; `run` and `env` together are too long")),
+        _ => Outcome::never_started(detail),
     }
-    attempt.isolation.set(cage.isolation());
-    process::run(attempt, &cage, command, by, &mut Nothing).map_err(|error| {
-        // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
-        if attempt.has_run.get() {
-            attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {error}"));
-            return Outcome::Interrupted;
-        }
-        let detail = format!("cannot start /bin/sh: {error}");
-        match error.kind() {
-            ErrorKind::ArgumentListTooLong => {
-                invalid(format!("{detail}; `run` and `env` together are too long"))
-            }
-            _ => Outcome::never_started(detail),
-        }
-    })
 }
 
 /// The outputs a finished step has written.

@@ -3,6 +3,7 @@
 //! One thread waits on everything at once: output, the end of the main process (its pidfd), being told to stop, and
 //! what is looked at beside. It is over when its main process is; what that left in the background is ended then.
 
+mod held;
 mod host;
 pub(crate) mod proc;
 pub(crate) mod tree;
@@ -18,6 +19,8 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_gr
 
 use crate::control::{Why, timespec};
 use crate::sandbox::Cage;
+pub(crate) use held::Held;
+pub use held::SCRIPT_BYTES_MAX;
 pub(crate) use host::{Beside, Host, Nothing};
 use proc::Seen;
 use tree::Tree;
@@ -65,32 +68,60 @@ pub(crate) fn run(
     by: Instant,
     beside: &mut dyn Beside,
 ) -> std::io::Result<Ended> {
-    let (reader, writer) = std::io::pipe()?;
-    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    command.stdin(Stdio::null());
     host.begins()?;
-    let (tree, child) = Tree::start(cage.mark(), || cage.spawn(&mut command))?;
+    let started = Started::new(cage, command, host.memory_bytes_max())?;
     host.begun();
-    // The command keeps our ends of the pipe open; without them its end can be seen.
-    drop(command);
-    limit_memory(host, tree.pid());
-    let handle = pidfd_open(tree.pid(), PidfdFlags::empty())?;
-    rustix::io::ioctl_fionbio(&reader, true)?;
-    let watch = Watch {
-        host,
-        cage,
-        tree,
-        child,
-        handle,
-        reader: Some(reader),
-        buffer: vec![0; READ_BYTES],
-        beside,
-        enough_by: None,
-    };
-    watch.run(by)
+    started.watch(host, cage, by, beside)
 }
 
-fn limit_memory(host: &dyn Host, pid: Pid) {
-    let Some(bytes) = host.memory_bytes_max() else { return };
+/// A process, with what it prints. Without an owner it is ended.
+struct Started {
+    tree: Tree,
+    child: Child,
+    handle: OwnedFd,
+    reader: PipeReader,
+}
+
+impl Started {
+    fn new(cage: &Cage<'_>, mut command: Command, memory_bytes_max: Option<u64>) -> std::io::Result<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
+        let (tree, child) = Tree::start(cage.mark(), || cage.spawn(&mut command))?;
+        // The command keeps our ends of the pipe open; without them its end can be seen.
+        drop(command);
+        if let Some(bytes) = memory_bytes_max {
+            limit_memory(tree.pid(), bytes);
+        }
+        let handle = pidfd_open(tree.pid(), PidfdFlags::empty())?;
+        rustix::io::ioctl_fionbio(&reader, true)?;
+        Ok(Self { tree, child, handle, reader })
+    }
+
+    fn watch(
+        self,
+        host: &dyn Host,
+        cage: &Cage<'_>,
+        by: Instant,
+        beside: &mut dyn Beside,
+    ) -> std::io::Result<Ended> {
+        let Self { tree, child, handle, reader } = self;
+        let watch = Watch {
+            host,
+            cage,
+            tree,
+            child,
+            handle,
+            reader: Some(reader),
+            buffer: vec![0; READ_BYTES],
+            beside,
+            enough_by: None,
+        };
+        watch.run(by)
+    }
+}
+
+fn limit_memory(pid: Pid, bytes: u64) {
     let limit = Rlimit { current: Some(bytes), maximum: Some(bytes) };
     if let Err(error) = prlimit(Some(pid), Resource::As, limit) {
         tracing::warn!("the memory of a step is not limited: {error}");

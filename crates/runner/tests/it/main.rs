@@ -1,5 +1,6 @@
 //! The runner through its public face, against an in-memory server.
 
+mod ahead;
 mod builtin;
 mod fixture;
 mod left_over;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::runner::{FailureCause, Isolation, Outcome, SecretText};
+use berth_runner::SCRIPT_BYTES_MAX;
 
 use crate::fixture::{Fixture, failed, script, succeeded};
 
@@ -61,6 +62,22 @@ fn sb02_reserved_variables_are_refused() {
         assert_eq!(cause, FailureCause::Invalid);
         assert!(detail.contains(name) && detail.contains("reserved"), "{detail}");
     }
+}
+
+#[test]
+fn a_script_is_run_as_it_was_written() {
+    let fixture = Fixture::new();
+    let outcome = fixture.run(script("a", "#!/bin/sh\necho $0 $#\nno-such-command"));
+    assert!(failed(&outcome).1.contains("127"), "{outcome:?}");
+    let log = fixture.link.text_of("a");
+    assert!(log.starts_with("/bin/sh 0\n") && log.contains("3: no-such-command"), "{log}");
+    for empty in ["", "\n", "# nothing"] {
+        succeeded(&fixture.run(script(&format!("empty {empty}"), empty)));
+    }
+    let longest = format!("true #{}", "x".repeat(SCRIPT_BYTES_MAX - 6));
+    succeeded(&fixture.run(script("longest", &longest)));
+    let outcome = fixture.run(script("longer", &format!("{longest}x")));
+    assert!(failed(&outcome).1.contains("longer than"), "{outcome:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::{
-    Assignment, AttemptRef, FailureCause, Isolation, LinkError, Order, Outcome, Report, Reported, Told,
+    Ahead, Assignment, AttemptRef, FailureCause, Isolation, LinkError, Order, Outcome, Report, Reported, Told,
 };
 use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
@@ -78,7 +78,7 @@ pub(super) fn assigned(app: &App, granted: &Granted) -> Result<Option<Assignment
                 log_bytes: 0,
                 next: None,
             };
-            store_report(app, said).map(|_| None)
+            store_report(app, said, |_| {}).map(|_| None)
         }
     }
 }
@@ -131,6 +131,7 @@ pub(super) fn report(
     attempt: Named,
     report: &Report,
     next: Option<Next>,
+    ahead: Ahead<'_>,
 ) -> Result<(Reported, Option<Fence>), LinkError> {
     let log = key(&attempt);
     // What was printed is on the disk before its end is.
@@ -146,14 +147,22 @@ pub(super) fn report(
         log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
         next: next.filter(|_| !app.shutdown.is_cancelled()),
     };
-    let Stored { order, granted, goes_on, lost_fence } = store_report(app, said).map_err(unavailable)?;
+    let mut granted = None;
+    let stored = store_report(app, said, |next| {
+        // Where more has to be asked, or nothing can begin, there is nothing to tell yet.
+        let assignment = assign(&next).ok().filter(|it| it.custom.is_none());
+        assignment.iter().for_each(ahead);
+        granted = Some((next, assignment));
+    });
+    let Stored { order, goes_on, lost_fence } = stored.map_err(unavailable)?;
     // The next call goes on with it. A step that printed nothing has none, unless somebody follows it.
     if !goes_on && (report.log_bytes > 0 || app.logs.is_open(&log)) {
         app.logs.seal_later(&log);
     }
     app.engine.late.forget(app, &log);
-    let next = match &granted {
-        Some(granted) => assigned(app, granted).map_err(unavailable)?,
+    let next = match granted {
+        Some((_, Some(assignment))) => Some(assignment),
+        Some((granted, None)) => assigned(app, &granted).map_err(unavailable)?,
         None => None,
     };
     Ok((Reported { order: ordered(order), next }, lost_fence))

@@ -11,6 +11,7 @@ use berth_core::run::{Outcome, Parking, Run, park, report};
 use berth_store::query::runs::Live;
 use berth_store::records::run;
 use berth_store::{Context, Read, Tx};
+use tokio::sync::oneshot;
 
 use super::grant::{Asking, Granted, grant_in};
 use super::plans::Plans;
@@ -54,7 +55,6 @@ pub(super) enum Ending {
 /// What a report has led to.
 pub(super) struct Stored {
     pub(super) order: Order,
-    pub(super) granted: Option<Granted>,
     /// The attempt is not over.
     pub(super) goes_on: bool,
     /// Its runner knows this fence of the environment, and nobody here does.
@@ -68,15 +68,22 @@ pub(super) struct Next {
     pub(super) labels: Vec<String>,
 }
 
-pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
+/// What is granted next is handed to `meanwhile` while it is being written, and counts only when this answers.
+pub(super) fn store_report(
+    app: &App,
+    said: Said,
+    meanwhile: impl FnOnce(Granted),
+) -> Result<Stored, AppError> {
     let (plans, vault) = (app.engine.plans().clone(), app.vault.clone());
     let context = Context::system(Some(said.attempt.org));
-    let told = app.store.transact_blocking(context, move |tx| {
+    let (tell, told_early) = oneshot::channel();
+    let work = move |tx: &mut Tx<'_>| {
         let it = &said.attempt;
         let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
             return Ok(None);
         };
         whole.hold();
+        tx.record_at_the_end();
         let is_its = whole.order(it.step, &it.nonce) != Order::Stale;
         let known_fence = match &said.ending {
             Ending::Over(Outcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
@@ -91,30 +98,31 @@ pub(super) fn store_report(app: &App, said: Said) -> Result<Stored, AppError> {
             None => None,
         };
         let goes_on = whole.run.goes_on_with(it.step, it.number);
+        if let Some(next) = said.next {
+            let nonces = [next.nonce];
+            let asking = Asking {
+                runner: &next.runner,
+                lost_ms: next.lost_ms,
+                org: Some(it.org),
+                nonces: &nonces,
+                labels: &next.labels,
+                only_again: false,
+            };
+            // Whoever waits for it may have gone.
+            grant_in(tx, &mut whole, &vault, &asking)?.granted.pop().map(|granted| tell.send(granted).ok());
+        }
         // A late word about an earlier call says nothing about the next.
         if is_its {
             run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
         }
-        let granted = match said.next {
-            Some(next) => {
-                let nonces = [next.nonce];
-                let asking = Asking {
-                    runner: &next.runner,
-                    lost_ms: next.lost_ms,
-                    org: Some(it.org),
-                    nonces: &nonces,
-                    labels: &next.labels,
-                    only_again: false,
-                };
-                grant_in(tx, &mut whole, &vault, &asking)?.granted.pop()
-            }
-            None => None,
-        };
         whole.write(tx)?;
-        Ok::<_, AppError>(Some((Stored { order, granted, goes_on, lost_fence }, whole.run)))
+        Ok::<_, AppError>(Some((Stored { order, goes_on, lost_fence }, whole.run)))
+    };
+    let told = app.store.transact_beside(context, work, || {
+        told_early.blocking_recv().map(meanwhile).unwrap_or_default();
     })?;
     let Some((stored, run)) = told else {
-        return Ok(Stored { order: Order::Stale, granted: None, goes_on: false, lost_fence: None });
+        return Ok(Stored { order: Order::Stale, goes_on: false, lost_fence: None });
     };
     let look = Look::after(&run);
     app.engine.plans().committed(run);
