@@ -171,19 +171,20 @@ impl Service for &FakeLocks {
 
 /// One run with crashes: what the checks say.
 fn run(mistake: Mistake, seed: u64) -> Result<(), String> {
-    // An environment serves 200 operations, or fewer because of a crash.
-    let count = OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
+    // An environment serves 200 operations, or fewer because of a crash. A crash may come late: as many again.
+    let count = 2 * OPERATIONS / 200 + (CRASHES + 2) * (ENVIRONMENTS + 1);
     let states = (0..count).map(|_| Mutex::default()).collect();
     let fake = FakeLocks { mistake, states, is_down: AtomicBool::new(false) };
     let board = Board::new(ENVIRONMENTS);
     let mut random = Random::seeded(seed);
-    for crash in 0..=CRASHES {
-        let until = (crash + 1) * OPERATIONS / (CRASHES + 1);
+    for _ in 0..=CRASHES {
+        let most = OPERATIONS / (CRASHES + 1);
+        let until = board.answered() + most;
         std::thread::scope(|scope| {
             for _ in 0..CLIENTS {
                 let (mut random, mut fake, board) = (Random::seeded(random.next()), &fake, &board);
                 scope.spawn(move || {
-                    board.play(&mut fake, &mut random, |_| true);
+                    board.play(&mut fake, &mut random, |board| board.answered() < until + most / 2);
                 });
             }
             while board.answered() < until {
