@@ -123,6 +123,7 @@ fn work(shared: &Arc<Shared>, first: Leased) {
         let control = match Control::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
+                drop(ahead);
                 let outcome = Outcome::never_started(format!("cannot prepare the step: {error}"));
                 report(shared, &assignment, None, outcome, Isolation::None, 0);
                 return;
@@ -180,7 +181,10 @@ fn report(
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let (sent, mut ahead) = (boot_time(), None);
-        match shared.link.report(&report, &mut |next| ahead = Ahead::prepare(shared, next)) {
+        let mut prepare = |next: &Assignment| {
+            ahead = catch_unwind(AssertUnwindSafe(|| Ahead::prepare(shared, next))).ok().flatten();
+        };
+        match shared.link.report(&report, &mut prepare) {
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;
                 tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
@@ -194,6 +198,7 @@ fn report(
             }
             Err(LinkError::Unavailable(text)) => {
                 may_be_heard = true;
+                drop(ahead);
                 if shared.has_to_end() {
                     tracing::error!(step = %assignment.attempt.step_id, "the report did not arrive: {text}");
                     return None;

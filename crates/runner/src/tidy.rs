@@ -23,7 +23,6 @@ pub(crate) struct Tidy {
 pub(crate) enum Chore {
     /// And make one for the next: while a step runs there is more time than between two.
     Remove(PathBuf),
-    /// There was none.
     Make,
 }
 
@@ -49,6 +48,7 @@ impl Tidy {
     pub(crate) fn remove(&self, place: &Place) {
         if place.has_secrets() || !self.ask(Chore::Remove(place.dir.clone())) {
             place.remove();
+            self.ask(Chore::Make);
         }
     }
 

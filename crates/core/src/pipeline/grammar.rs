@@ -76,8 +76,10 @@ word!(
     "is not a label; use 1 to 63 letters, digits, ., _ and -, beginning with a letter or digit"
 );
 
-const RESERVED_PREFIXES: [&str; 3] = ["BERTH_", "LD_", "GIT_"];
-const RESERVED_NAMES: [&str; 3] = ["PATH", "NODE_OPTIONS", "BASH_ENV"];
+pub const RESERVED_PREFIXES: &[&str] = &["BERTH_", "LD_", "GIT_", "BASH_FUNC_"];
+/// With the last four a shell can run something, or give up, before the text of a script.
+pub const RESERVED_NAMES: &[&str] =
+    &["PATH", "NODE_OPTIONS", "BASH_ENV", "IFS", "ENV", "SHELLOPTS", "BASHOPTS", "PS4", "TMOUT"];
 
 /// Whether a variable could change what runs rather than what it works on, or is ours to set.
 pub fn is_reserved(text: &str) -> bool {
@@ -154,7 +156,9 @@ mod tests {
 
     #[test]
     fn reserved_variables_are_refused_by_name_and_by_prefix() {
-        for bad in ["PATH", "NODE_OPTIONS", "BASH_ENV", "BERTH_OUTPUT", "LD_PRELOAD", "GIT_SSH_COMMAND"] {
+        for bad in
+            ["PATH", "NODE_OPTIONS", "BASH_ENV", "PS4", "TMOUT", "BERTH_OUTPUT", "LD_PRELOAD", "GIT_DIR"]
+        {
             assert!(EnvVarName::parse(bad).is_err(), "{bad} was accepted");
         }
         for good in ["MY_PATH", "GITHUB", "LDAP_URL", "_x", "HOME_DIR"] {

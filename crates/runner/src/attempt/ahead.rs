@@ -18,10 +18,12 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     /// Nothing where the server would have to be asked for more, nor where it cannot be: the attempt itself will say why.
+    /// And nothing that knows a secret: that it was read is not on record yet.
     pub(crate) fn prepare(shared: &Arc<Shared>, assignment: &Assignment) -> Option<Self> {
         let needs_more = assignment.has_source
             || !assignment.needs_artifacts.is_empty()
             || !assignment.secret_files.is_empty()
+            || !assignment.masked.is_empty()
             || assignment.custom.is_some();
         let text = script::text_of(assignment).filter(|_| !needs_more)?;
         let place = shared.tidy.place(&shared.settings).ok()?;

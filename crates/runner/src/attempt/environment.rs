@@ -4,15 +4,12 @@ use std::ffi::OsString;
 use std::process::Command;
 
 use berth_api::runner::{Assignment, Outcome};
+use berth_core::pipeline::grammar::{RESERVED_NAMES, RESERVED_PREFIXES, is_reserved};
 
 use super::invalid;
 use super::place::Place;
 
 pub(crate) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-
-/// Names with which a value could change how our own programs, or every program, behaves.
-const RESERVED: &[&str] = &["PATH", "NODE_OPTIONS", "BASH_ENV", "IFS", "ENV"];
-const RESERVED_BEGINNINGS: &[&str] = &["BERTH_", "LD_", "GIT_"];
 
 /// Sets exactly these variables.
 pub(crate) fn apply(command: &mut Command, assignment: &Assignment, place: &Place) -> Result<(), Outcome> {
@@ -40,13 +37,11 @@ pub(crate) fn apply(command: &mut Command, assignment: &Assignment, place: &Plac
 }
 
 fn check_name(name: &str) -> Result<(), String> {
-    let is_reserved =
-        RESERVED.contains(&name) || RESERVED_BEGINNINGS.iter().any(|begin| name.starts_with(begin));
-    if is_reserved {
+    if is_reserved(name) {
         return Err(format!(
             "`env` may not set `{name}`: {} and names that begin with {} are reserved; use another name",
-            RESERVED.join(", "),
-            RESERVED_BEGINNINGS.join(", ")
+            RESERVED_NAMES.join(", "),
+            RESERVED_PREFIXES.join(", ")
         ));
     }
     if name.is_empty() || name.contains(['=', '\0']) {
@@ -61,7 +56,8 @@ mod tests {
 
     #[test]
     fn sb02_reserved_names_are_refused() {
-        for name in ["BERTH_X", "LD_PRELOAD", "PATH", "NODE_OPTIONS", "BASH_ENV", "GIT_SSH", "IFS", "ENV"] {
+        let beginnings = ["BERTH_X", "LD_PRELOAD", "GIT_SSH", "BASH_FUNC_read%%"];
+        for name in beginnings.iter().chain(RESERVED_NAMES) {
             assert!(check_name(name).expect_err(name).contains("reserved"), "{name}");
         }
         for name in ["", "a=b", "a\0b"] {

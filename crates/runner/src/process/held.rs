@@ -5,6 +5,7 @@
 //! instead and ends too.
 
 use std::io::{PipeWriter, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::Instant;
 
@@ -13,6 +14,8 @@ use crate::sandbox::Cage;
 
 /// On one line with the beginning of the text, so that the shell counts the lines of the text alone.
 const GATE: &str = "read -r _ && exec </dev/null || exit 125; ";
+/// How it ends when nothing comes.
+const GAVE_UP: i32 = 125;
 /// The kernel takes no longer argument, the byte at its end included.
 const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
 pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
@@ -37,11 +40,16 @@ impl Held {
     }
 
     /// Lets it go and sees it to its end, `by` at the latest.
-    pub(crate) fn run(self, host: &dyn Host, cage: &Cage<'_>, by: Instant) -> std::io::Result<Ended> {
-        let Self { mut gate, started } = self;
+    pub(crate) fn run(mut self, host: &dyn Host, cage: &Cage<'_>, by: Instant) -> std::io::Result<Ended> {
         host.begins()?;
+        // One that could not read its text has ended too, and its status tells.
+        if let Some(status) = self.started.child.try_wait()?
+            && (status.signal().is_some() || status.code() == Some(GAVE_UP))
+        {
+            return Err(std::io::Error::other("it was ended before it was let go"));
+        }
+        let Self { mut gate, started } = self;
         host.begun();
-        // A shell that could not read its text has ended already; its status tells.
         gate.write_all(b"\n").ok();
         drop(gate);
         started.watch(host, cage, by, &mut Nothing)

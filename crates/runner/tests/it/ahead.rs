@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use berth_api::runner::{Outcome, SecretText};
+
 use crate::fixture::{Fixture, eventually, script, succeeded};
 
 /// A file that a step writes, and the shells that have it in their text.
@@ -66,6 +68,60 @@ fn what_is_never_granted_never_runs() {
     effect.wait_for_shell();
     fixture.link.hold_answers(false);
     effect.wait_for_no_shell();
+    assert_eq!(effect.text(), "");
+}
+
+#[test]
+fn another_step_than_the_one_that_was_told_begins_as_if_nothing_had_been() {
+    let fixture = Fixture::new();
+    let effect = Effect::of(&fixture);
+    let ghost = script("ghost", &format!("echo ghost >> {}", effect.0.display()));
+    fixture.link.tell_ahead(Some(ghost));
+    fixture.link.give_chain("a", vec![script("b", &format!("echo b >> {}", effect.0.display()))]);
+    succeeded(&fixture.run(script("a", "true")));
+    succeeded(&fixture.link.report_of("b").outcome);
+    effect.wait_for_no_shell();
+    assert_eq!(effect.text(), "b\n");
+}
+
+#[test]
+fn who_knows_a_secret_is_not_prepared() {
+    let fixture = Fixture::new();
+    let effect = Effect::of(&fixture);
+    let mut knows = script("b", &format!("echo $TOKEN; echo b >> {}", effect.0.display()));
+    knows.env.insert("TOKEN".into(), "hunter22".into());
+    knows.masked = vec![SecretText::new("hunter22".into())];
+    fixture.link.tell_ahead(None);
+    fixture.link.hold_answers(true);
+    fixture.link.give_chain("a", vec![knows]);
+    succeeded(&fixture.run(script("a", "true")));
+    fixture.link.wait_for_told_ahead(1);
+    assert_eq!(effect.shells(), Vec::<char>::new());
+    fixture.link.hold_answers(false);
+    succeeded(&fixture.link.report_of("b").outcome);
+    assert_eq!((effect.text().as_str(), fixture.link.text_of("b").as_str()), ("b\n", "***\n"));
+}
+
+#[test]
+fn a_shell_that_is_ended_while_it_waits_has_never_started() {
+    let fixture = Fixture::new();
+    let effect = Effect::of(&fixture);
+    fixture.link.tell_ahead(None);
+    fixture.link.hold_answers(true);
+    fixture.link.give_chain("a", vec![script("b", &format!("echo b >> {}", effect.0.display()))]);
+    succeeded(&fixture.run(script("a", "true")));
+    fixture.link.wait_for_told_ahead(1);
+    effect.wait_for_shell();
+    let killed =
+        std::process::Command::new("pkill").args(["-KILL", "-f", &effect.0.to_string_lossy()]).status();
+    assert!(killed.expect("pkill").success());
+    eventually("it has ended", || effect.shells().iter().all(|state| *state == 'Z'));
+    fixture.link.hold_answers(false);
+    let outcome = fixture.link.report_of("b").outcome;
+    assert!(
+        matches!(&outcome, Outcome::NeverStarted { detail, .. } if detail.contains("let go")),
+        "{outcome:?}"
+    );
     assert_eq!(effect.text(), "");
 }
 

@@ -61,7 +61,7 @@ struct State {
     away_at_log_bytes: Option<usize>,
     /// What comes next is told before the report is answered.
     tells_ahead: bool,
-    /// Told when nothing comes next.
+    /// Told instead of what comes next.
     ghost: Option<Assignment>,
     told_ahead: usize,
     /// No report is answered after something was told ahead.
@@ -364,7 +364,7 @@ impl Link for TestLink {
                 Some(state.grant(nonce, next))
             }
         });
-        if let Some(told) = next.clone().or_else(|| state.ghost.take()).filter(|_| state.tells_ahead) {
+        if let Some(told) = state.ghost.take().or_else(|| next.clone()).filter(|_| state.tells_ahead) {
             drop(state);
             ahead(&told);
             self.change(|state| state.told_ahead += 1);
