@@ -182,7 +182,7 @@ fn report(
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
         let (sent, mut ahead) = (boot_time(), None);
         let mut prepare = |next: &Assignment| {
-            ahead = catch_unwind(AssertUnwindSafe(|| Ahead::prepare(shared, next))).ok().flatten();
+            ahead = catch_unwind(AssertUnwindSafe(|| Ahead::of_grant(shared, next))).ok().flatten();
         };
         match shared.link.report(&report, &mut prepare) {
             Ok(answer) => {

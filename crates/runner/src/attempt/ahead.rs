@@ -1,4 +1,4 @@
-//! What can be prepared of a script before it is granted for good: its directories, and its shell, which waits.
+//! What can be prepared of a script before all is ready for it: its directories, and its shell, which waits.
 
 use std::sync::Arc;
 
@@ -17,13 +17,17 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
+    /// Before it is granted for good. Nothing that knows a secret: that it was read is not on record yet.
+    pub(crate) fn of_grant(shared: &Arc<Shared>, assignment: &Assignment) -> Option<Self> {
+        let knows_secrets = !assignment.masked.is_empty();
+        if knows_secrets { None } else { Self::prepare(shared, assignment) }
+    }
+
     /// Nothing where the server would have to be asked for more, nor where it cannot be: the attempt itself will say why.
-    /// And nothing that knows a secret: that it was read is not on record yet.
     pub(crate) fn prepare(shared: &Arc<Shared>, assignment: &Assignment) -> Option<Self> {
         let needs_more = assignment.has_source
             || !assignment.needs_artifacts.is_empty()
             || !assignment.secret_files.is_empty()
-            || !assignment.masked.is_empty()
             || assignment.custom.is_some();
         let text = script::text_of(assignment).filter(|_| !needs_more)?;
         let place = shared.tidy.place(&shared.settings).ok()?;

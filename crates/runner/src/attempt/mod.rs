@@ -73,6 +73,8 @@ pub(crate) fn execute(
     leased: Duration,
     ahead: Option<Ahead>,
 ) -> Finished {
+    // Its shell starts while the rest is made ready.
+    let ahead = ahead.or_else(|| Ahead::prepare(shared, assignment));
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
     let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
     let masker = Masker::new(&values);
