@@ -25,8 +25,9 @@ use crate::trail;
 
 /// Jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
-/// The writer touches many pages in one commit, and they should not have to be read again.
-const CACHE_KIB: i64 = 64 * 1024;
+/// The pages of one commit and those around them. Not more: after each commit that moved pages of a tree SQLite walks through
+/// all it has in memory, and what is not there is in the operating system's.
+const CACHE_KIB: i64 = 8 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
 /// Pages in the write-ahead log before it is copied into the database.
