@@ -14,7 +14,8 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::{Ahead, Clock, SqliteConn, connect};
+use super::{Ahead, Clock, SqliteConn, connect, now};
+use crate::access::Changes;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
@@ -37,6 +38,8 @@ pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     broken: watch::Receiver<Option<StoreError>>,
     commits: Arc<Commits>,
+    access: Arc<Changes>,
+    ahead: Ahead,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -58,12 +61,13 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
-        let measured = commits.clone();
+        let (access, clock) = (Arc::new(Changes::default()), Clock::new(ahead.clone()));
+        let outward = Outward { publisher, broke, commits: commits.clone(), access: access.clone() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&db, Clock::new(ahead), queue, &publisher, &pages, &broke, &measured))
+            .spawn(move || run(&db, clock, queue, &pages, &outward))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
-        Ok(Self { jobs: Some(jobs), broken, commits, thread: Some(thread) })
+        Ok(Self { jobs: Some(jobs), broken, commits, access, ahead, thread: Some(thread) })
     }
 
     pub(crate) async fn send(&self, job: Job) -> Result<(), StoreError> {
@@ -79,6 +83,11 @@ impl Writer {
     pub(crate) fn commits(&self) -> Counted {
         let waiting = self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity());
         self.commits.counted(waiting)
+    }
+
+    /// See [`crate::Store::access`].
+    pub(crate) fn access(&self) -> Option<(u64, Timestamp)> {
+        self.access.mark().map(|mark| (mark, now(&self.ahead)))
     }
 
     /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
@@ -101,26 +110,32 @@ fn closed() -> StoreError {
     StoreError::Unavailable("shutting down".into())
 }
 
+/// What others see of the writer.
+struct Outward {
+    publisher: Publisher,
+    broke: watch::Sender<Option<StoreError>>,
+    commits: Arc<Commits>,
+    access: Arc<Changes>,
+}
+
 fn run(
     db: &Connection,
     mut clock: Clock,
     mut queue: mpsc::Receiver<Job>,
-    publisher: &Publisher,
     pages: &AtomicI32,
-    broke: &watch::Sender<Option<StoreError>>,
-    commits: &Commits,
+    outward: &Outward,
 ) {
     let mut conn = SqliteConn::on(db);
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
-        let committed = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..), &mut fail);
-        commits.note(began.elapsed(), jobs);
+        let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..), &mut fail);
+        outward.commits.note(began.elapsed(), jobs);
         if let Err(error) = committed {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
-            let _ = broke.send(Some(error));
+            let _ = outward.broke.send(Some(error));
             return;
         }
         if pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
@@ -135,7 +150,7 @@ fn run(
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
     clock: &mut Clock,
-    publisher: &Publisher,
+    outward: &Outward,
     jobs: impl ExactSizeIterator<Item = Job>,
     fail: &mut FailPoint,
 ) -> Result<(), StoreError> {
@@ -164,6 +179,10 @@ fn commit_batch(
         }
     }
     failure = failure.or_else(|| trail::write_heads(conn).err());
+    let changes_access = std::mem::take(&mut conn.changes_access);
+    if changes_access {
+        outward.access.step();
+    }
     if failure.is_none() {
         fail.pass(Side::Before);
         failure = conn.batch("COMMIT").err();
@@ -178,11 +197,14 @@ fn commit_batch(
             let _ = conn.batch("ROLLBACK");
         }
     }
+    if changes_access {
+        outward.access.step();
+    }
     for answer in answers {
         answer(failure.clone());
     }
     if failure.is_none() {
-        publisher.publish(events);
+        outward.publisher.publish(events);
     }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
