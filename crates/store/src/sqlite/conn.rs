@@ -21,6 +21,19 @@ pub(crate) struct SqliteConn<'db> {
     pub(super) heads: Heads,
     /// Something was written that decides who may do what; the writer looks here before it commits.
     pub(super) changes_access: bool,
+    pub(super) undo: Undo,
+    /// No change has failed yet that was said to fail never.
+    pub(super) trusts: bool,
+}
+
+/// How what the running job has written is undone, should it fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// With the whole transaction.
+    Whole,
+    /// It has written nothing; before it does, a savepoint is made.
+    Nothing,
+    Savepoint,
 }
 
 struct Prepared<'db> {
@@ -30,7 +43,15 @@ struct Prepared<'db> {
 
 impl<'db> SqliteConn<'db> {
     pub(crate) fn on(db: &'db Connection) -> Self {
-        Self { db, broken: None, prepared: HashMap::new(), heads: Heads::default(), changes_access: false }
+        Self {
+            db,
+            broken: None,
+            prepared: HashMap::new(),
+            heads: Heads::default(),
+            changes_access: false,
+            undo: Undo::Whole,
+            trusts: true,
+        }
     }
 
     /// A word about the transaction itself.
@@ -87,11 +108,21 @@ impl Conn for SqliteConn<'_> {
         &mut self.heads
     }
 
+    fn stand_or_fall(&mut self) {
+        if self.undo == Undo::Nothing && self.trusts {
+            self.undo = Undo::Whole;
+        }
+    }
+
     fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement, error))
     }
 
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
+        if self.undo == Undo::Nothing {
+            self.batch("SAVEPOINT job")?;
+            self.undo = Undo::Savepoint;
+        }
         let mut changes_access = false;
         let changed = self.prepared(statement).and_then(|prepared| {
             changes_access = prepared.changes_access;

@@ -1,6 +1,6 @@
 //! The writer: one thread that owns the write connection.
 //!
-//! It takes whatever waits, runs each job in a savepoint, commits once for all of them, and only then answers. The
+//! It takes whatever waits, runs each job so that it can be undone, commits once for all of them, and only then answers. The
 //! flush of one batch is the time in which the next one gathers: a client alone is not slowed, many share a flush.
 
 use std::path::Path;
@@ -14,6 +14,7 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
+use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, now};
 use crate::access::Changes;
 use crate::commits::{Commits, Counted};
@@ -220,11 +221,10 @@ fn run_job(
     job: Job,
     is_alone: bool,
 ) -> Result<(Answer, Vec<Event>), StoreError> {
-    if !is_alone {
-        conn.batch("SAVEPOINT job")?;
-    }
+    conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
     conn.heads.begin_job();
     let ran = job(Ok((conn, now)));
+    let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
         return Err(broken);
@@ -236,11 +236,25 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
-        for text in if is_alone { ["ROLLBACK", "BEGIN IMMEDIATE"].as_slice() } else { &["ROLLBACK TO job"] } {
-            conn.batch(text)?;
+        match undo {
+            Undo::Nothing => {}
+            Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
+            Undo::Whole if is_alone => {
+                conn.batch("ROLLBACK")?;
+                conn.batch("BEGIN IMMEDIATE")?;
+            }
+            Undo::Whole => {
+                tracing::error!(
+                    "a change failed that was decided; those beside it have to be asked for again"
+                );
+                // Where there was one fault there may be more: from here on each is undone alone.
+                conn.trusts = false;
+                (ran.answer)(None);
+                return Err(StoreError::Unavailable("a change beside this one failed".into()));
+            }
         }
     }
-    if !is_alone {
+    if undo == Undo::Savepoint {
         conn.batch("RELEASE job")?;
     }
     Ok((ran.answer, ran.events))
