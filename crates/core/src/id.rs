@@ -14,6 +14,15 @@ use crate::time::Timestamp;
 pub type Entropy = [u8; 10];
 
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+/// The other way round: what each byte stands for.
+const DIGITS: [Option<u8>; 256] = {
+    let (mut digits, mut digit) = ([None; 256], 0u8);
+    while digit < 32 {
+        digits[ALPHABET[digit as usize] as usize] = Some(digit);
+        digit += 1;
+    }
+    digits
+};
 const ENCODED_CHARS: usize = 26;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -135,10 +144,7 @@ fn decode(text: &str) -> Option<u128> {
     if text.len() != ENCODED_CHARS || text.as_bytes()[0] > b'7' {
         return None;
     }
-    text.bytes().try_fold(0u128, |bits, byte| {
-        let digit = ALPHABET.iter().position(|known| *known == byte)?;
-        Some(bits << 5 | u128::try_from(digit).ok()?)
-    })
+    text.bytes().try_fold(0u128, |bits, byte| Some(bits << 5 | u128::from(DIGITS[usize::from(byte)]?)))
 }
 
 #[cfg(test)]

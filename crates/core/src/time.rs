@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use jiff::fmt::temporal::DateTimePrinter;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,11 +44,13 @@ impl Timestamp {
     }
 }
 
+const WIRE_FORM: DateTimePrinter = DateTimePrinter::new().precision(Some(3));
+
 /// RFC 3339 in UTC with milliseconds, as on the wire.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = jiff::Timestamp::from_microsecond(self.0).unwrap_or(jiff::Timestamp::MAX);
-        write!(f, "{}", time.strftime("%Y-%m-%dT%H:%M:%S.%3fZ"))
+        WIRE_FORM.print_timestamp(&time, jiff::fmt::StdFmtWrite(f)).map_err(|_| fmt::Error)
     }
 }
 

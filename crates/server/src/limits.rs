@@ -90,6 +90,8 @@ pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 
 /// A last-used time is written at most so often.
 pub const LAST_USED_EVERY_S: i64 = 60;
+/// Tokens whose callers are remembered; with one more, all are looked up again.
+pub const CALLERS_KNOWN_MAX: usize = 1_024;
 
 /// Fix pull requests made at once.
 pub const FIXES_AT_ONCE: usize = 2;

@@ -3,6 +3,7 @@
 //! Async code hands in a closure and awaits its answer; the closure runs on a thread that owns a connection. So no
 //! lock is held across an `.await`, and a dropped request cannot cancel a commit.
 
+mod access;
 pub mod backup;
 pub mod chain;
 pub mod commits;
@@ -34,6 +35,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use berth_core::environment::limits::RUNNER_LOST_S;
 use berth_core::id::OrgId;
+use berth_core::time::Timestamp;
 use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
@@ -254,6 +256,15 @@ impl Store {
         match &self.driver {
             Driver::Sqlite { .. } => None,
             Driver::Postgres(database) => Some(database.nudged()),
+        }
+    }
+
+    /// A mark that changes with whatever decides who may do what, and the store's time. What was read after one look is right
+    /// for as long as another one gives the same mark. `None`: it has to be read again; always so where others write too.
+    pub fn access(&self) -> Option<(u64, Timestamp)> {
+        match &self.driver {
+            Driver::Sqlite { writer, .. } => writer.access(),
+            Driver::Postgres(_) => None,
         }
     }
 

@@ -191,6 +191,12 @@ impl<'c> Tx<'c> {
         outbox::enqueue(self, effect)
     }
 
+    /// All has been decided, and only a fault of ours can undo what is written from here on. It may then take along what
+    /// would have been committed with it: to be able to undo one change alone costs more than most of them do.
+    pub fn stand_or_fall(&mut self) {
+        self.conn.stand_or_fall();
+    }
+
     /// Writes everything a rule decided, and hands out its answer.
     pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         for change in decision.changes {

@@ -76,6 +76,7 @@ use crate::access::{self, Authorized, Standing};
 use crate::analysis::Analyses;
 use crate::artifacts::Artifacts;
 use crate::config::Config;
+use crate::credential::callers::Callers;
 use crate::credential::password::Passwords;
 use crate::egress::{self, Egress, Policy};
 use crate::engine::Engine;
@@ -103,6 +104,8 @@ pub struct App {
     pub(crate) config: Config,
     pub(crate) rates: Rates,
     pub(crate) passwords: Passwords,
+    /// Whom tokens speak for.
+    pub(crate) callers: Callers,
     /// Where definitions are parsed.
     pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
@@ -160,6 +163,7 @@ impl App {
             config,
             rates,
             passwords,
+            callers: Callers::default(),
             parsing,
             streams,
             logs,

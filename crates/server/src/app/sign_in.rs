@@ -8,6 +8,7 @@ use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
 use berth_store::idempotency::OnceKey;
+use berth_store::records::token::TokenCaller;
 use berth_store::records::user::{self, Account, User};
 use berth_store::records::{member, sign_in, token};
 use berth_store::{Context, Tx};
@@ -184,17 +185,20 @@ impl App {
             return Ok(None);
         }
         let hashed = hash(text);
-        let found = self.store.read(None, move |db| {
-            let now = db.now();
-            Ok::<_, AppError>(token::caller(db, &hashed, now)?.map(|caller| (caller, now)))
-        });
-        let Some((caller, now)) = found.await? else { return Ok(None) };
-        if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
-            let id = caller.token;
-            let context = Context::system(Some(caller.org));
-            let used = self.store.transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?)).await;
-            bookkept(used);
-        }
+        let access = self.store.access();
+        let known = access.and_then(|access| self.callers.find(access, &hashed));
+        let caller = match known {
+            Some(caller) => caller,
+            None => match self.look_up_caller(hashed.clone()).await? {
+                None => return Ok(None),
+                Some(caller) => {
+                    if let Some((mark, _)) = access {
+                        self.callers.keep(mark, hashed, caller.clone());
+                    }
+                    caller
+                }
+            },
+        };
         let membership = Membership { org: caller.org, org_slug: caller.org_slug, role: caller.role };
         Ok(Some(Principal {
             user: caller.user,
@@ -203,6 +207,22 @@ impl App {
             via: Via::Token { id: caller.token, membership },
             request_id,
         }))
+    }
+
+    async fn look_up_caller(&self, hashed: Vec<u8>) -> Result<Option<TokenCaller>, AppError> {
+        let found = self.store.read(None, move |db| {
+            let now = db.now();
+            Ok::<_, AppError>(token::caller(db, &hashed, now)?.map(|caller| (caller, now)))
+        });
+        let Some((mut caller, now)) = found.await? else { return Ok(None) };
+        if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
+            let id = caller.token;
+            let context = Context::system(Some(caller.org));
+            let used = self.store.transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?)).await;
+            bookkept(used);
+            caller.last_used_at = Some(now);
+        }
+        Ok(Some(caller))
     }
 
     /// Whom a browser's cookie speaks for, as of now.

@@ -1,5 +1,6 @@
 //! Credentials: API tokens, browser cookies, passwords.
 
+pub(crate) mod callers;
 pub mod password;
 pub mod token;
 

@@ -12,7 +12,8 @@ use crate::value::{Row, text};
 
 statements! {
     // One look-up answers who it is, where, and as what, as of now: a token has no rights of its own.
-    Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name, u.kind, m.role, t.last_used_at
+    Instance Read CALLER_BY_HASH = "SELECT t.id, t.org_id, o.slug, u.id, u.name, u.kind, m.role, t.last_used_at,
+          t.expires_at
         FROM api_tokens t JOIN organizations o ON o.id = t.org_id JOIN users u ON u.id = t.user_id
         JOIN memberships m ON m.user_id = t.user_id AND m.org_id = t.org_id
         WHERE t.hash = $1 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $2)";
@@ -58,6 +59,7 @@ pub struct TokenCaller {
     pub is_service: bool,
     pub role: Role,
     pub last_used_at: Option<Timestamp>,
+    pub expires_at: Option<Timestamp>,
 }
 
 pub(crate) fn read(row: &Row) -> Result<Token, StoreError> {
@@ -84,6 +86,7 @@ pub fn caller(db: &mut impl Read, hash: &[u8], now: Timestamp) -> Result<Option<
         is_service: row.text(5)? == "service",
         role: row.parse(6)?,
         last_used_at: row.maybe(7, Row::time)?,
+        expires_at: row.maybe(8, Row::time)?,
     }))
 }
 

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, params_from_iter};
 
+use crate::access;
 use crate::error::StoreError;
 use crate::sql::{self, Conn, Engine, Statement};
 use crate::trail::Heads;
@@ -16,22 +17,53 @@ pub(crate) struct SqliteConn<'db> {
     /// The disk failed under a statement; the writer looks here after every job.
     pub(super) broken: Option<StoreError>,
     /// By name. Looking them up by their text would cost as much as running them.
-    prepared: HashMap<&'static str, rusqlite::Statement<'db>>,
+    prepared: HashMap<&'static str, Prepared<'db>>,
     pub(super) heads: Heads,
+    /// Something was written that decides who may do what; the writer looks here before it commits.
+    pub(super) changes_access: bool,
+    pub(super) undo: Undo,
+    /// No change has failed yet that was said to fail never.
+    pub(super) trusts: bool,
+}
+
+/// How what the running job has written is undone, should it fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// With the whole transaction.
+    Whole,
+    /// It has written nothing; before it does, a savepoint is made.
+    Nothing,
+    Savepoint,
+}
+
+struct Prepared<'db> {
+    statement: rusqlite::Statement<'db>,
+    changes_access: bool,
 }
 
 impl<'db> SqliteConn<'db> {
     pub(crate) fn on(db: &'db Connection) -> Self {
-        Self { db, broken: None, prepared: HashMap::new(), heads: Heads::default() }
+        Self {
+            db,
+            broken: None,
+            prepared: HashMap::new(),
+            heads: Heads::default(),
+            changes_access: false,
+            undo: Undo::Whole,
+            trusts: true,
+        }
     }
 
     /// A word about the transaction itself.
     pub(crate) fn batch(&mut self, text: &'static str) -> Result<(), StoreError> {
         let prepared = match self.prepared.entry(text) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => free.insert(self.db.prepare(text).map_err(StoreError::from)?),
+            Entry::Vacant(free) => {
+                let statement = self.db.prepare(text).map_err(StoreError::from)?;
+                free.insert(Prepared { statement, changes_access: false })
+            }
         };
-        prepared.raw_execute().map_err(StoreError::from).map(drop)
+        prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
     }
 
     fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
@@ -45,7 +77,7 @@ impl<'db> SqliteConn<'db> {
         }
     }
 
-    fn prepared(&mut self, statement: &Statement) -> rusqlite::Result<&mut rusqlite::Statement<'db>> {
+    fn prepared(&mut self, statement: &Statement) -> rusqlite::Result<&mut Prepared<'db>> {
         match self.prepared.entry(statement.name) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(free) => {
@@ -54,13 +86,15 @@ impl<'db> SqliteConn<'db> {
                     "{} is missing in sql::all()",
                     statement.name
                 );
-                Ok(free.insert(self.db.prepare(&sql::render(statement.text, Engine::Sqlite))?))
+                let changes_access = access::is_changed_by(statement.text);
+                let statement = self.db.prepare(&sql::render(statement.text, Engine::Sqlite))?;
+                Ok(free.insert(Prepared { statement, changes_access }))
             }
         }
     }
 
     fn run_query(&mut self, statement: &Statement, params: &[&Value]) -> rusqlite::Result<Vec<Row>> {
-        let prepared = self.prepared(statement)?;
+        let prepared = &mut self.prepared(statement)?.statement;
         let columns = prepared.column_count();
         let read = |row: &rusqlite::Row<'_>| {
             (0..columns).map(|column| row.get_ref(column).map(owned)).collect::<Result<_, _>>().map(Row)
@@ -74,13 +108,27 @@ impl Conn for SqliteConn<'_> {
         &mut self.heads
     }
 
+    fn stand_or_fall(&mut self) {
+        if self.undo == Undo::Nothing && self.trusts {
+            self.undo = Undo::Whole;
+        }
+    }
+
     fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement, error))
     }
 
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
-        let changed =
-            self.prepared(statement).and_then(|prepared| prepared.execute(params_from_iter(params)));
+        if self.undo == Undo::Nothing {
+            self.batch("SAVEPOINT job")?;
+            self.undo = Undo::Savepoint;
+        }
+        let mut changes_access = false;
+        let changed = self.prepared(statement).and_then(|prepared| {
+            changes_access = prepared.changes_access;
+            prepared.statement.execute(params_from_iter(params))
+        });
+        self.changes_access |= changes_access;
         changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
     }
 }

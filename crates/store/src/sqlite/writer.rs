@@ -1,6 +1,6 @@
 //! The writer: one thread that owns the write connection.
 //!
-//! It takes whatever waits, runs each job in a savepoint, commits once for all of them, and only then answers. The
+//! It takes whatever waits, runs each job so that it can be undone, commits once for all of them, and only then answers. The
 //! flush of one batch is the time in which the next one gathers: a client alone is not slowed, many share a flush.
 
 use std::path::Path;
@@ -14,7 +14,9 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::{Ahead, Clock, SqliteConn, connect};
+use super::conn::Undo;
+use super::{Ahead, Clock, SqliteConn, connect, now};
+use crate::access::Changes;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
@@ -25,8 +27,9 @@ use crate::trail;
 
 /// Jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
-/// The writer touches many pages in one commit, and they should not have to be read again.
-const CACHE_KIB: i64 = 64 * 1024;
+/// The pages of one commit and those around them. Not more: after each commit that moved pages of a tree SQLite walks through
+/// all it has in memory, and what is not there is in the operating system's.
+const CACHE_KIB: i64 = 8 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
 /// Pages in the write-ahead log before it is copied into the database.
@@ -36,6 +39,8 @@ pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     broken: watch::Receiver<Option<StoreError>>,
     commits: Arc<Commits>,
+    access: Arc<Changes>,
+    ahead: Ahead,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -57,12 +62,13 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
-        let measured = commits.clone();
+        let (access, clock) = (Arc::new(Changes::default()), Clock::new(ahead.clone()));
+        let outward = Outward { publisher, broke, commits: commits.clone(), access: access.clone() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&db, Clock::new(ahead), queue, &publisher, &pages, &broke, &measured))
+            .spawn(move || run(&db, clock, queue, &pages, &outward))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
-        Ok(Self { jobs: Some(jobs), broken, commits, thread: Some(thread) })
+        Ok(Self { jobs: Some(jobs), broken, commits, access, ahead, thread: Some(thread) })
     }
 
     pub(crate) async fn send(&self, job: Job) -> Result<(), StoreError> {
@@ -78,6 +84,11 @@ impl Writer {
     pub(crate) fn commits(&self) -> Counted {
         let waiting = self.jobs.as_ref().map_or(0, |jobs| jobs.max_capacity() - jobs.capacity());
         self.commits.counted(waiting)
+    }
+
+    /// See [`crate::Store::access`].
+    pub(crate) fn access(&self) -> Option<(u64, Timestamp)> {
+        self.access.mark().map(|mark| (mark, now(&self.ahead)))
     }
 
     /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
@@ -100,26 +111,32 @@ fn closed() -> StoreError {
     StoreError::Unavailable("shutting down".into())
 }
 
+/// What others see of the writer.
+struct Outward {
+    publisher: Publisher,
+    broke: watch::Sender<Option<StoreError>>,
+    commits: Arc<Commits>,
+    access: Arc<Changes>,
+}
+
 fn run(
     db: &Connection,
     mut clock: Clock,
     mut queue: mpsc::Receiver<Job>,
-    publisher: &Publisher,
     pages: &AtomicI32,
-    broke: &watch::Sender<Option<StoreError>>,
-    commits: &Commits,
+    outward: &Outward,
 ) {
     let mut conn = SqliteConn::on(db);
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
-        let committed = commit_batch(&mut conn, &mut clock, publisher, batch.drain(..), &mut fail);
-        commits.note(began.elapsed(), jobs);
+        let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..), &mut fail);
+        outward.commits.note(began.elapsed(), jobs);
         if let Err(error) = committed {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
-            let _ = broke.send(Some(error));
+            let _ = outward.broke.send(Some(error));
             return;
         }
         if pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
@@ -134,7 +151,7 @@ fn run(
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
     clock: &mut Clock,
-    publisher: &Publisher,
+    outward: &Outward,
     jobs: impl ExactSizeIterator<Item = Job>,
     fail: &mut FailPoint,
 ) -> Result<(), StoreError> {
@@ -163,6 +180,10 @@ fn commit_batch(
         }
     }
     failure = failure.or_else(|| trail::write_heads(conn).err());
+    let changes_access = std::mem::take(&mut conn.changes_access);
+    if changes_access {
+        outward.access.step();
+    }
     if failure.is_none() {
         fail.pass(Side::Before);
         failure = conn.batch("COMMIT").err();
@@ -177,11 +198,14 @@ fn commit_batch(
             let _ = conn.batch("ROLLBACK");
         }
     }
+    if changes_access {
+        outward.access.step();
+    }
     for answer in answers {
         answer(failure.clone());
     }
     if failure.is_none() {
-        publisher.publish(events);
+        outward.publisher.publish(events);
     }
     match failure {
         Some(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
@@ -197,11 +221,10 @@ fn run_job(
     job: Job,
     is_alone: bool,
 ) -> Result<(Answer, Vec<Event>), StoreError> {
-    if !is_alone {
-        conn.batch("SAVEPOINT job")?;
-    }
+    conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
     conn.heads.begin_job();
     let ran = job(Ok((conn, now)));
+    let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
         return Err(broken);
@@ -213,11 +236,25 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
-        for text in if is_alone { ["ROLLBACK", "BEGIN IMMEDIATE"].as_slice() } else { &["ROLLBACK TO job"] } {
-            conn.batch(text)?;
+        match undo {
+            Undo::Nothing => {}
+            Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
+            Undo::Whole if is_alone => {
+                conn.batch("ROLLBACK")?;
+                conn.batch("BEGIN IMMEDIATE")?;
+            }
+            Undo::Whole => {
+                tracing::error!(
+                    "a change failed that was decided; those beside it have to be asked for again"
+                );
+                // Where there was one fault there may be more: from here on each is undone alone.
+                conn.trusts = false;
+                (ran.answer)(None);
+                return Err(StoreError::Unavailable("a change beside this one failed".into()));
+            }
         }
     }
-    if !is_alone {
+    if undo == Undo::Savepoint {
         conn.batch("RELEASE job")?;
     }
     Ok((ran.answer, ran.events))

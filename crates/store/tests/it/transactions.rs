@@ -5,7 +5,7 @@ use berth_core::name::Slug;
 use berth_core::pipeline::state;
 use berth_store::query::{From, events};
 use berth_store::records::pipeline;
-use berth_store::{Context, StoreError};
+use berth_store::{Context, StoreError, Tx};
 
 use super::{Ground, Place, create, new_organization};
 
@@ -144,6 +144,87 @@ fn many_writers_share_commits_and_every_event_has_the_next_number() {
     let sequences: Vec<_> = seen.items.iter().map(|event| event.sequence).collect();
     assert_eq!(sequences, (1..=401).rev().collect::<Vec<_>>());
     assert_eq!(seen.total, Some(401));
+}
+
+/// What is asked for while the writer is held is one commit, in this order.
+fn together(ground: &Ground, works: Vec<Work>) -> Vec<Result<(), StoreError>> {
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let (begun, begins) = std::sync::mpsc::channel();
+        let holder = scope.spawn(move || {
+            ground.transact(move |_| {
+                begun.send(()).unwrap();
+                held.recv().unwrap();
+                Ok(())
+            })
+        });
+        begins.recv().unwrap();
+        let mut asked = Vec::new();
+        for work in works {
+            asked.push(scope.spawn(move || ground.transact(work)));
+            while ground.store.commits().waiting < asked.len() as u64 {
+                std::thread::yield_now();
+            }
+        }
+        release.send(()).unwrap();
+        holder.join().unwrap().unwrap();
+        asked.into_iter().map(|work| work.join().unwrap()).collect()
+    })
+}
+
+type Work = Box<dyn FnOnce(&mut Tx<'_>) -> Result<(), StoreError> + Send>;
+
+fn creates(slug: &'static str) -> Work {
+    Box::new(move |tx| create(tx, slug, tx.now()).map(drop))
+}
+
+/// Writes, and fails; with `decided` that it would not.
+fn fails(slug: &'static str, decided: bool) -> Work {
+    Box::new(move |tx| {
+        if decided {
+            tx.stand_or_fall();
+        }
+        create(tx, slug, tx.now())?;
+        Err(StoreError::Bug("on purpose".into()))
+    })
+}
+
+#[test]
+fn a_change_that_fails_is_undone_alone() {
+    let ground = Ground::in_a_file();
+    let refuses: Work = Box::new(|_| Err(StoreError::Bug("on purpose".into())));
+    let answers = together(&ground, vec![creates("one"), fails("two", false), refuses, creates("three")]);
+    let kept: Vec<_> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(kept, [true, false, false, true]);
+    assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
+}
+
+#[test]
+fn a_fault_after_the_decision_takes_its_commit_along_and_later_ones_nobody() {
+    let ground = Ground::in_a_file();
+    let works = || vec![creates("one"), fails("two", true), creates("three")];
+    let answers = together(&ground, works());
+    assert!(matches!(answers[0], Err(StoreError::Unavailable(_))), "{answers:?}");
+    assert!(matches!(&answers[1], Err(StoreError::Bug(text)) if text == "on purpose"), "{answers:?}");
+    assert!(matches!(answers[2], Err(StoreError::Unavailable(_))), "{answers:?}");
+    assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [false; 3]);
+
+    let kept: Vec<_> = together(&ground, works()).iter().map(Result::is_ok).collect();
+    assert_eq!(kept, [true, false, true]);
+    assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
+    let head = ground.transact(|tx| events::head(tx)).unwrap();
+    assert_eq!(head.sequence, 3, "the organization and the two that were kept");
+}
+
+#[test]
+fn the_mark_of_access_changes_with_access_alone() {
+    let ground = Ground::in_a_file();
+    let mark = |ground: &Ground| ground.store.access().unwrap().0;
+    let before = mark(&ground);
+    ground.transact(|tx| create(tx, "shop", tx.now())).unwrap();
+    assert_eq!(mark(&ground), before);
+    new_organization(&ground.store, "globex");
+    assert_ne!(mark(&ground), before);
 }
 
 #[test]
