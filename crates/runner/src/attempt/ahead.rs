@@ -32,14 +32,9 @@ impl Ahead {
         let text = script::text_of(assignment).filter(|_| !needs_more)?;
         let place = shared.tidy.place(&shared.settings).ok()?;
         let held = script::hold(shared, assignment, &place, text);
-        let parts = match held {
-            Ok(held) => Some((place, held)),
-            Err(_) => {
-                shared.tidy.remove(&place);
-                None
-            }
-        };
-        Some(Self { shared: shared.clone(), nonce: assignment.attempt.nonce.clone(), parts })
+        let held = held.inspect_err(|_| shared.tidy.remove(&place)).ok()?;
+        let nonce = assignment.attempt.nonce.clone();
+        Some(Self { shared: shared.clone(), nonce, parts: Some((place, held)) })
     }
 
     pub(crate) fn is_for(&self, attempt: &AttemptRef) -> bool {

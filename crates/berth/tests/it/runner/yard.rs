@@ -104,11 +104,11 @@ impl Yard {
         self.api().get(&format!("{ORG}/deployments/{id}/steps/{step}/logs?raw=true")).text()
     }
 
-    /// A step that tells its process id and then goes on until somebody stops it.
+    /// A step that tells its process id and then goes on until somebody stops it, or the test is over.
     pub(super) fn endless(&self, more: &str) -> String {
         let file = self.path("pid");
         format!(
-            "    - {{ name: Long, type: script{more}, params: {{ run: \"trap '' TERM; echo begins; echo $$ > {0}.new; mv {0}.new {0}; while :; do sleep 0.05; done\" }} }}\n",
+            "    - {{ name: Long, type: script{more}, params: {{ run: \"trap '' TERM; echo begins; echo $$ > {0}.new; mv {0}.new {0}; while test -e {0}; do sleep 0.05; done\" }} }}\n",
             file.display()
         )
     }
