@@ -81,10 +81,21 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
 
 /// Attempts that nobody spoke of any more until they were called lost.
 pub(super) fn silent(url: &str) -> Result<i64, String> {
+    attempts(url, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
+}
+
+/// Attempts that have begun just now, and will not end by themselves for some time.
+pub(super) fn begun(url: &str) -> Result<i64, String> {
+    attempts(
+        url,
+        "ended_at IS NULL AND granted_at > extract(epoch FROM clock_timestamp()) * 1000000 - 300000",
+    )
+}
+
+fn attempts(url: &str, which: &str) -> Result<i64, String> {
     let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
-    let lost = "SELECT COUNT(*) FROM attempts
-        WHERE outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000";
-    client.query_one(lost, &[]).map(|row| row.get(0)).map_err(|error| error.to_string())
+    let count = format!("SELECT COUNT(*) FROM attempts WHERE {which}");
+    client.query_one(&count, &[]).map(|row| row.get(0)).map_err(|error| error.to_string())
 }
 
 fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
 use std::time::Duration;
 
 use super::SERVERS;
@@ -56,7 +56,12 @@ impl Front {
         Self { address, open }
     }
 
-    /// For so long not a byte gets through, and no connection ends. What was on its way arrives late.
+    /// Until this is let go not a byte gets through, and no connection ends. What was on its way arrives late.
+    pub(super) fn shut(&self) -> RwLockWriteGuard<'_, ()> {
+        self.open.write().expect("unpoisoned")
+    }
+
+    /// The same for so long.
     pub(super) fn cut_off(&self, ms: u64) {
         let open = self.open.clone();
         std::thread::spawn(move || {

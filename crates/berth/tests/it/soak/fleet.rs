@@ -10,9 +10,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::doors::{Doors, Front};
-use super::{RUNNERS, SERVERS};
+use super::{RUNNERS, SERVERS, audit};
 use crate::client::Api;
-use crate::harness::{Home, Process, Server, berth};
+use crate::harness::{Home, Process, Server, berth, until};
 use crate::random::Random;
 
 /// A runner stops its steps after three seconds of silence, and is lost after six.
@@ -20,8 +20,8 @@ const LOST_MS: u64 = 6_000;
 const GRACE_MS: u64 = 1_000;
 /// Long enough to stop its steps by itself. Whoever begins to lead meanwhile begins to count anew.
 const CUT_OFF_MS: std::ops::Range<u64> = 4_000..9_000;
-/// Long enough to be lost, where nobody else fails.
-const LOST_FOR_MS: std::ops::Range<u64> = 8_000..9_000;
+/// Nobody else fails meanwhile.
+const LOST_WITHIN: Duration = Duration::from_secs(30);
 const PAUSE_MS: std::ops::Range<u64> = 100..3_000;
 /// Its steps go on meanwhile. They must have time to be stopped before it is called lost.
 const RUNNER_PAUSE_MS: std::ops::Range<u64> = 100..1_200;
@@ -121,10 +121,18 @@ impl Fleet {
             // Meanwhile others suffer, too.
             Fault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
             Fault::RunnerLost => {
-                let ms = random.within(LOST_FOR_MS);
+                let (url, before) = (self.database(), audit::silent(&self.database()).expect("a count"));
+                let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
+                // Those that are cut off have to be back.
+                self.fronts.iter().for_each(|it| drop(it.shut()));
+                until(LOST_WITHIN, "step that has begun", || {
+                    is_at_least(audit::begun(&url), 1).then_some(())
+                });
                 // All of them: whoever has work just now is among them.
-                self.fronts.iter().for_each(|it| it.cut_off(ms));
-                std::thread::sleep(Duration::from_millis(ms));
+                let _shut: Vec<_> = self.fronts.iter().map(Front::shut).collect();
+                until(LOST_WITHIN, "lost step", || {
+                    is_at_least(audit::silent(&url), before + 1).then_some(())
+                });
             }
             Fault::DatabaseKilled => {
                 self.database.kill();
