@@ -21,7 +21,6 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
     let mut ask = |text: &str| client.query(text, &[]).map_err(|error| format!("{text}: {error}"));
     let rows = ask("SELECT environment_id, id, fence, number, claimed_at, ended_at FROM sessions
         ORDER BY environment_id, fence")?;
-    let mut sessions = HashMap::new();
     let mut before: Option<Row> = None;
     for row in &rows {
         let fence: i64 = row.get(2);
@@ -35,17 +34,9 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
         let id: String = row.get(1);
         follows(before.as_ref().filter(|it| it.environment == now.environment), &now)
             .map_err(|why| format!("{id}, fence {}: {why}", now.fence))?;
-        sessions.insert(id, now.fence);
         before = Some(now);
     }
-    for (session, fence) in acknowledged {
-        if sessions.get(session) != Some(fence) {
-            return Err(format!(
-                "{session} with fence {fence} was acknowledged, and is {:?}",
-                sessions.get(session)
-            ));
-        }
-    }
+    check_acknowledged(url, acknowledged)?;
     let deployments: HashSet<String> =
         ask("SELECT id FROM deployments")?.iter().map(|row| row.get(0)).collect();
     if let Some(lost) = taken.iter().find(|it| !deployments.contains(&it.deployment)) {
@@ -74,6 +65,20 @@ pub(super) fn check(url: &str, acknowledged: &HashMap<String, u64>, taken: &[Tak
     ] {
         if let Some(row) = ask(text)?.first() {
             return Err(format!("{what}: {}", row.get::<_, String>(0)));
+        }
+    }
+    Ok(())
+}
+
+/// Every session that somebody was told of is there, with its fence.
+pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>) -> Result<(), String> {
+    let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
+    let rows = client.query("SELECT id, fence FROM sessions", &[]).map_err(|error| error.to_string())?;
+    let sessions: HashMap<String, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    for (session, fence) in acknowledged {
+        let found = sessions.get(session);
+        if found.and_then(|fence| u64::try_from(*fence).ok()) != Some(*fence) {
+            return Err(format!("{session} with fence {fence} was acknowledged, and is {found:?}"));
         }
     }
     Ok(())
