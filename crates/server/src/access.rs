@@ -1,6 +1,7 @@
 //! Authorization, in one place: [`authorize`] alone makes an [`Authorized`], and every use case asks for one.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use berth_core::access::{Action, Permit, Role};
 use berth_core::event::{Actor, ActorKind};
@@ -40,19 +41,16 @@ pub struct Membership {
 
 impl Principal {
     pub fn actor(&self) -> Actor {
-        let (kind, token) = (
-            if self.is_service { ActorKind::Service } else { ActorKind::User },
-            match &self.via {
-                Via::Token { id, .. } => Some(*id),
-                Via::SignIn { .. } => None,
-            },
-        );
-        Actor { kind, id: Some(self.user), name: self.name.to_string(), token }
+        let kind = if self.is_service { ActorKind::Service } else { ActorKind::User };
+        Actor { kind, id: Some(self.user), name: self.name.to_string(), token: self.token() }
     }
 
     /// The API token it came with, if it was one.
     pub fn token(&self) -> Option<TokenId> {
-        self.actor().token
+        match &self.via {
+            Via::Token { id, .. } => Some(*id),
+            Via::SignIn { .. } => None,
+        }
     }
 
     /// Whose idempotency keys these are: the token's, or the user's behind a cookie.
@@ -73,7 +71,7 @@ pub enum Resource<'a> {
 /// The proof that a principal may do `P`, and the organization it was proven for.
 #[derive(Debug, Clone)]
 pub struct Authorized<P> {
-    principal: Principal,
+    principal: Arc<Principal>,
     membership: Membership,
     permit: PhantomData<P>,
 }
@@ -81,13 +79,17 @@ pub struct Authorized<P> {
 /// The same decision before its type is known: made when the request comes in, turned into a typed one by the handler.
 #[derive(Debug, Clone)]
 pub struct Grant {
-    principal: Principal,
+    principal: Arc<Principal>,
     membership: Membership,
     action: Action,
 }
 
 /// May this principal do this to that?
-pub fn authorize(principal: &Principal, action: Action, resource: Resource<'_>) -> Result<Grant, AppError> {
+pub fn authorize(
+    principal: &Arc<Principal>,
+    action: Action,
+    resource: Resource<'_>,
+) -> Result<Grant, AppError> {
     let Resource::Organization(membership) = resource;
     if !membership.role.may(action) {
         return Err(AppError::forbidden(action));
@@ -133,7 +135,7 @@ impl Grant {
 }
 
 impl<P> Authorized<P> {
-    pub fn principal(&self) -> &Principal {
+    pub fn principal(&self) -> &Arc<Principal> {
         &self.principal
     }
 

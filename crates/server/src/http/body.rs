@@ -41,7 +41,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
 
     async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, AppError> {
         let key = idempotency_key(&request)?;
-        let caller = request.extensions().get::<Principal>().map(Principal::key_scope);
+        let caller = request.extensions().get::<Arc<Principal>>().map(|who| who.key_scope());
         let operation = format!("{} {}", request.method(), request.uri().path());
         let bytes = read(request).await?;
         let body = parse(&bytes)?;

@@ -6,18 +6,19 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use axum::{Router, middleware};
 use berth_api::problem::{Code, Problem};
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
-use tower::ServiceExt;
+use tower::Service as _;
 use tracing::Instrument as _;
 
 use super::dashboard::AnyPath;
+use super::guard::{self, Doors, Matched};
 use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use super::routes::runner::TRANSFERS;
@@ -26,32 +27,33 @@ use crate::credential::random_base62;
 use crate::credential::token::looks_like_token;
 use crate::error::AppError;
 use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, TRANSFER_MAX, URI_BYTES_MAX};
-use crate::metrics::Matched;
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
     font-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 
-/// The id of a request, in its log line, its events and its problem.
+/// What is known of every request.
 #[derive(Debug, Clone)]
-pub(crate) struct RequestId(pub(crate) String);
-
-/// Where a request came from, behind trusted proxies.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ClientAddress(pub(crate) IpAddr);
+pub(crate) struct Origin {
+    /// In its log line, its events and its problem.
+    pub(crate) request_id: String,
+    /// Where it came from, behind trusted proxies.
+    pub(crate) address: IpAddr,
+}
 
 /// The whole HTTP side of the server, ready to answer.
 pub struct Edge {
     app: Arc<App>,
     router: Router,
+    doors: Doors,
     table: Vec<RouteInfo>,
 }
 
 impl Edge {
     pub fn new(app: Arc<App>) -> Self {
         let (router, table, _) = router::build(&app);
-        let router = router.layer(middleware::from_fn(Matched::note));
-        Self { app, router, table }
+        let doors = Doors::new(&table);
+        Self { app, router, doors, table }
     }
 
     /// Every route with what it takes to call it.
@@ -69,19 +71,20 @@ impl Edge {
             problem_as_json: accepts_only_json(request.headers()),
         };
         let address = self.client_address(peer, request.headers());
-        request.extensions_mut().insert(RequestId(id.clone()));
-        request.extensions_mut().insert(ClientAddress(address));
+        request.extensions_mut().insert(Origin { request_id: id.clone(), address });
 
+        let mut route = None;
         let response = match check_host(&request).and_then(|()| canonical_uri(request.uri())) {
             Err(refused) => refused.into_response(),
             Ok(uri) => {
-                *request.uri_mut() = uri;
-                self.route(request).instrument(tracing::info_span!("request", id)).await
+                *request.uri_mut() = uri.clone();
+                let matched = self.doors.find(&asked.method, uri.path());
+                route = matched.as_ref().map(|matched| matched.route.clone());
+                self.route(request, matched).instrument(tracing::info_span!("request", id)).await
             }
         };
-        let route = response.extensions().get::<Matched>().cloned();
         let response = self.finish(response, &asked, &id);
-        self.app.requests.note(&asked.method, route.as_ref(), response.status(), started.elapsed());
+        self.app.requests.note(&asked.method, route, response.status(), started.elapsed());
         let (status, ms) =
             (response.status().as_u16(), u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
         // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
@@ -96,13 +99,13 @@ impl Edge {
         response
     }
 
-    async fn route(&self, request: Request<Body>) -> Response {
+    async fn route(&self, request: Request<Body>, matched: Option<Matched<'_>>) -> Response {
         // What a runner fetches or leaves may be large; pauses in it have a limit of their own.
         let limit = if TRANSFERS.contains(&request.uri().path()) { TRANSFER_MAX } else { REQUEST_MAX };
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-        let routed = AssertUnwindSafe(self.router.clone().oneshot(request)).catch_unwind();
-        match tokio::time::timeout(limit, routed).await {
-            Ok(Ok(Ok(response))) => response,
+        let passed = AssertUnwindSafe(self.pass(request, matched)).catch_unwind();
+        match tokio::time::timeout(limit, passed).await {
+            Ok(Ok(response)) => response,
             Ok(Err(_)) => AppError::bug("a handler panicked").into_response(),
             Err(_) if reads => {
                 let text = format!("the request took longer than {} s", limit.as_secs());
@@ -118,6 +121,18 @@ impl Edge {
                 AppError::new(Code::Unavailable, text).into_response()
             }
         }
+    }
+
+    /// Through the door, and on to the handler.
+    async fn pass(&self, request: Request<Body>, matched: Option<Matched<'_>>) -> Response {
+        let (mut parts, body) = request.into_parts();
+        if let Some(matched) = matched
+            && let Err(refused) = guard::check(&self.app, &matched, &mut parts).await
+        {
+            return refused.into_response();
+        }
+        let Ok(response) = self.router.clone().call(Request::from_parts(parts, body)).await;
+        response
     }
 
     fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {

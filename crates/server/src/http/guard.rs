@@ -1,53 +1,83 @@
-//! The door: who is it, and may they do this? Runs before the handler of every route that is not open.
+//! The door: who is it, and may they do this? Asked before the router, by the path and the method it will see.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, RawPathParams, Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::FromRequestParts;
 use berth_api::problem::{Code, Problem};
 use berth_core::access::Permit;
 use http::Method;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 
-use super::edge::{ClientAddress, RequestId};
-use super::router::Access;
+use super::edge::Origin;
+use super::path::decode;
+use super::router::{Access, RouteInfo};
 use crate::access::{Authorized, Grant, Principal, Resource, authorize};
 use crate::app::App;
 use crate::engine::{Far, RunnerCaller};
 use crate::error::{AppError, Denied};
 
-#[derive(Clone)]
-pub(super) struct Guard {
-    pub(super) app: Arc<App>,
-    pub(super) access: Access,
+/// Every route with what it takes to call it, found as the router finds them.
+pub(super) struct Doors(matchit::Router<Door>);
+
+struct Door {
+    route: Arc<str>,
+    by_method: Vec<(Method, Access)>,
 }
 
-pub(super) async fn check(
-    State(guard): State<Guard>,
-    params: RawPathParams,
-    request: Request,
-    next: Next,
-) -> Result<Response, AppError> {
-    let app = &guard.app;
-    let (mut request, body) = request.into_parts();
-    if matches!(guard.access, Access::Runner | Access::NewRunner) {
-        let caller = runner(app, &request, guard.access).await?;
-        if let Err(wait) = app.rates.caller(&caller.runner.id.to_string()) {
-            return Err(too_fast(wait));
+/// Where a path and a method lead.
+pub(super) struct Matched<'a> {
+    /// As the table names it, never as somebody sent it.
+    pub(super) route: Arc<str>,
+    /// `None`: not with this method, as the router will say.
+    access: Option<Access>,
+    org: &'a str,
+}
+
+impl Doors {
+    /// Two routes the router cannot tell apart are refused by it as well.
+    pub(super) fn new(table: &[RouteInfo]) -> Self {
+        let mut doors = BTreeMap::<&str, Vec<(Method, Access)>>::new();
+        for route in table {
+            let method = Method::from_bytes(route.method.as_bytes()).expect("a method of the table");
+            doors.entry(&route.path).or_default().push((method, route.access));
         }
-        request.extensions.insert(caller);
-        return Ok(next.run(Request::from_parts(request, body)).await);
+        let mut found = matchit::Router::new();
+        for (path, by_method) in doors {
+            found.insert(path, Door { route: path.into(), by_method }).expect("a path of the table");
+        }
+        Self(found)
     }
-    let principal = authenticate(app, &request).await?;
-    if let Err(wait) = app.rates.caller(&principal.key_scope()) {
-        return Err(too_fast(wait));
+
+    pub(super) fn find<'a>(&self, method: &Method, path: &'a str) -> Option<Matched<'a>> {
+        let found = self.0.at(path).ok()?;
+        // The router answers HEAD with what answers GET.
+        let method = if *method == Method::HEAD { &Method::GET } else { method };
+        let access = found.value.by_method.iter().find(|(of, _)| of == method).map(|(_, access)| *access);
+        let org = found.params.get("orgId").unwrap_or_default();
+        Some(Matched { route: found.value.route.clone(), access, org })
     }
-    request.extensions.insert(principal.clone());
-    if let Access::Permission(action) = guard.access {
-        let key = params.iter().find(|(name, _)| *name == "orgId").map_or("", |(_, value)| value);
-        let membership = app.membership(&principal, key).await?;
+}
+
+/// Lets a request pass, with the proof of it for the handler; or says why not.
+pub(super) async fn check(app: &App, matched: &Matched<'_>, request: &mut Parts) -> Result<(), AppError> {
+    let action = match matched.access {
+        None | Some(Access::Open) => return Ok(()),
+        Some(access @ (Access::Runner | Access::NewRunner)) => {
+            let caller = runner(app, request, access).await?;
+            app.rates.caller(&caller.runner.id.to_string()).map_err(too_fast)?;
+            request.extensions.insert(caller);
+            return Ok(());
+        }
+        Some(Access::Caller) => None,
+        Some(Access::Permission(action)) => Some(action),
+    };
+    let principal = Arc::new(authenticate(app, request).await?);
+    app.rates.caller(&principal.key_scope()).map_err(too_fast)?;
+    if let Some(action) = action {
+        let key = decode(matched.org).unwrap_or_default();
+        let membership = app.membership(&principal, &key).await?;
         let membership = membership.ok_or_else(|| AppError::not_found("organization"))?;
         match authorize(&principal, action, Resource::Organization(&membership)) {
             Ok(grant) => request.extensions.insert(grant),
@@ -57,27 +87,28 @@ pub(super) async fn check(
             }
         };
     }
-    Ok(next.run(Request::from_parts(request, body)).await)
+    request.extensions.insert(principal);
+    Ok(())
 }
 
 async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError> {
-    let (headers, address) = (&request.headers, client_address(&request.extensions)?);
-    let id = request_id(&request.extensions)?;
+    let headers = &request.headers;
+    let Origin { request_id: id, address } = origin(&request.extensions)?;
     let found = match credentials(app, headers)? {
         Credentials::None => Err(AppError::unauthenticated("send Authorization: Bearer <token>")),
-        Credentials::Token(token) => app.by_token(token, id).await?.ok_or_else(|| {
+        Credentials::Token(token) => app.by_token(token, id.clone()).await?.ok_or_else(|| {
             AppError::unauthenticated(
                 "the token is wrong, expired or revoked, or its user left the organization",
             )
         }),
         Credentials::Cookie(cookie) => {
-            let principal = app.by_cookie(cookie, id).await?;
+            let principal = app.by_cookie(cookie, id.clone()).await?;
             principal.ok_or_else(|| AppError::unauthenticated("your sign-in has ended; please sign in again"))
         }
     };
     let principal = match found {
         Ok(principal) => principal,
-        Err(refused) => return Err(app.rates.stranger(address).err().map_or(refused, too_fast)),
+        Err(refused) => return Err(app.rates.stranger(*address).err().map_or(refused, too_fast)),
     };
     if let crate::access::Via::SignIn { id } = &principal.via
         && !matches!(request.method, Method::GET | Method::HEAD)
@@ -101,7 +132,7 @@ async fn runner(app: &App, request: &Parts, access: Access) -> Result<RunnerCall
     };
     match found {
         Err(refused) => {
-            let address = client_address(&request.extensions)?;
+            let address = origin(&request.extensions)?.address;
             Err(app.rates.stranger(address).err().map_or(refused, too_fast))
         }
         found => found,
@@ -155,14 +186,8 @@ fn too_fast(wait: std::time::Duration) -> AppError {
     Problem::new(Code::RateLimited, text).with("retryAfterSeconds", seconds).into()
 }
 
-pub(super) fn request_id(extensions: &http::Extensions) -> Result<String, AppError> {
-    let id = extensions.get::<RequestId>().map(|id| id.0.clone());
-    id.ok_or_else(|| AppError::bug("a request without an id"))
-}
-
-pub(super) fn client_address(extensions: &http::Extensions) -> Result<std::net::IpAddr, AppError> {
-    let address = extensions.get::<ClientAddress>().map(|address| address.0);
-    address.ok_or_else(|| AppError::bug("a request from nowhere"))
+pub(super) fn origin(extensions: &http::Extensions) -> Result<&Origin, AppError> {
+    extensions.get::<Origin>().ok_or_else(|| AppError::bug("a request from nowhere"))
 }
 
 /// The proof the handler hands to its use case.
@@ -178,13 +203,13 @@ impl<P: Permit, S: Send + Sync> FromRequestParts<S> for Allowed<P> {
 }
 
 /// Who calls, on routes that need no permission.
-pub(super) struct Caller(pub(super) Principal);
+pub(super) struct Caller(pub(super) Arc<Principal>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AppError> {
-        let principal = parts.extensions.get::<Principal>().cloned();
+        let principal = parts.extensions.get::<Arc<Principal>>().cloned();
         principal.map(Self).ok_or_else(|| AppError::bug("a route without a guard"))
     }
 }

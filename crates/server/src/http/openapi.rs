@@ -1,6 +1,6 @@
 //! The OpenAPI document: generated from the handlers, finished with what the route table knows about all of them.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use axum::Extension;
 use axum::response::{IntoResponse, Response};
@@ -20,12 +20,13 @@ use crate::app::App;
 use crate::limits::IDEMPOTENCY_KEY_BYTES_MAX;
 
 /// The document as it is served.
-#[derive(Clone)]
-pub(super) struct Document(Arc<str>);
+#[derive(Clone, Default)]
+pub(super) struct Document(Arc<OnceLock<String>>);
 
 impl Document {
-    pub(super) fn new(document: &OpenApi) -> Self {
-        Self(document.to_json().unwrap_or_default().into())
+    /// Its own route is in it, so it is known only after that.
+    pub(super) fn is(&self, document: &OpenApi) {
+        self.0.get_or_init(|| document.to_json().unwrap_or_default());
     }
 }
 
@@ -33,7 +34,8 @@ impl Document {
 #[utoipa::path(get, path = "/api/v1/openapi.json", tag = "server",
     responses((status = 200, description = "the OpenAPI document", body = Object)))]
 pub(super) async fn openapi_json(Extension(document): Extension<Document>) -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], document.0.to_string()).into_response()
+    let text = document.0.get().cloned().unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 
 /// The document for the repository: pretty, with a newline at the end.

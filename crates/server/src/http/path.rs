@@ -47,7 +47,8 @@ fn check_segment(segment: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn decode(segment: &str) -> Option<String> {
+/// A segment with what it stands for; `None`: it cannot be read.
+pub(super) fn decode(segment: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(segment.len());
     let mut rest = segment.bytes();
     while let Some(byte) = rest.next() {

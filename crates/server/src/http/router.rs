@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::{Router, middleware};
+use axum::{Extension, Router};
 use berth_core::access::Action;
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
-use super::guard::{self, Guard};
 use super::{dashboard, openapi, pages, routes};
 use crate::app::App;
 
@@ -45,7 +44,6 @@ pub struct RouteInfo {
 }
 
 struct Routes {
-    app: Arc<App>,
     router: OpenApiRouter<Arc<App>>,
     table: Vec<RouteInfo>,
 }
@@ -67,17 +65,13 @@ impl Routes {
     }
 
     /// A route for everybody; it must stand in [`OPEN_ROUTES`].
-    fn open(mut self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
-        self.note(Access::Open, &routes);
-        Self { router: self.router.routes(routes), ..self }
+    fn open(self, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
+        self.guarded(Access::Open, routes)
     }
 
     fn guarded(mut self, access: Access, routes: UtoipaMethodRouter<Arc<App>>) -> Self {
         self.note(access, &routes);
-        let guard = Guard { app: self.app.clone(), access };
-        let (schemas, paths, methods) = routes;
-        let methods = methods.route_layer(middleware::from_fn_with_state(guard, guard::check));
-        Self { router: self.router.routes((schemas, paths, methods)), ..self }
+        Self { router: self.router.routes(routes), ..self }
     }
 
     fn note(&mut self, access: Access, routes: &UtoipaMethodRouter<Arc<App>>) {
@@ -99,10 +93,13 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         tokens, webhooks,
     };
 
-    let routes = Routes { app: app.clone(), router: OpenApiRouter::new(), table: Vec::new() }
+    let served = openapi::Document::default();
+    let (schemas, paths, methods) = routes!(openapi::openapi_json);
+    let openapi_json = (schemas, paths, methods.layer(Extension(served.clone())));
+    let routes = Routes { router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
-        .open(routes!(openapi::openapi_json))
+        .open(openapi_json)
         .open(routes!(pages::index))
         .open(routes!(pages::error_list))
         .open(routes!(pages::error_page))
@@ -223,9 +220,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
 
     let (router, document) = routes.router.split_for_parts();
     let document = openapi::finished(document, &routes.table);
-    let router = router
-        .fallback(dashboard::fallback)
-        .layer(axum::Extension(openapi::Document::new(&document)))
-        .with_state(app.clone());
+    served.is(&document);
+    let router = router.fallback(dashboard::fallback).with_state(app.clone());
     (router, routes.table, document)
 }

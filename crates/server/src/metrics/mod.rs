@@ -9,4 +9,4 @@ mod scrape;
 mod text;
 
 pub use listen::serve;
-pub(crate) use requests::{Matched, Requests};
+pub(crate) use requests::Requests;

@@ -1,12 +1,9 @@
 //! Requests, counted by route and status. The route is that of the table, never the path somebody sent.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request};
-use axum::middleware::Next;
-use axum::response::Response;
 use http::{Method, StatusCode};
 
 use super::text::Text;
@@ -29,24 +26,11 @@ const LOCK_OPERATIONS: [(&str, &str, &str); 8] = [
     ("DELETE", "/queue/{ticketId}", "leave"),
 ];
 
-/// The route of a request, on its answer.
-#[derive(Debug, Clone)]
-pub(crate) struct Matched(MatchedPath);
-
-impl Matched {
-    /// Around every route: the answer remembers where it came from.
-    pub(crate) async fn note(request: Request, next: Next) -> Response {
-        let route = request.extensions().get::<MatchedPath>().cloned();
-        let mut response = next.run(request).await;
-        if let Some(route) = route {
-            response.extensions_mut().insert(Self(route));
-        }
-        response
-    }
-}
+/// By route, method and status.
+type All = BTreeMap<(Arc<str>, &'static str, u16), Series>;
 
 #[derive(Debug, Default)]
-pub(crate) struct Requests(Mutex<BTreeMap<(String, &'static str, u16), Series>>);
+pub(crate) struct Requests(Mutex<All>);
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Series {
@@ -56,12 +40,12 @@ struct Series {
 }
 
 impl Requests {
-    pub(crate) fn note(&self, method: &Method, route: Option<&Matched>, status: StatusCode, took: Duration) {
-        let route = route.map_or(OTHER, |matched| matched.0.as_str());
+    pub(crate) fn note(&self, method: &Method, route: Option<Arc<str>>, status: StatusCode, took: Duration) {
+        let route = route.unwrap_or_else(|| OTHER.into());
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut key = (route.to_owned(), known(method), status.as_u16());
+        let mut key = (route, known(method), status.as_u16());
         if all.len() >= SERIES_MAX && !all.contains_key(&key) {
-            key.0 = OTHER.to_owned();
+            key.0 = OTHER.into();
         }
         let series = all.entry(key).or_default();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
@@ -78,7 +62,7 @@ impl Requests {
         text.about(total, "counter", "Requests that were answered, by route and status.");
         for ((route, method, status), series) in &all {
             let status = status.to_string();
-            let labels = [("route", route.as_str()), ("method", method), ("status", &status)];
+            let labels = [("route", &**route), ("method", method), ("status", &status)];
             text.sample(total, &labels, series.count);
         }
         let mut by_route: BTreeMap<(&str, &str), Series> = BTreeMap::new();
@@ -110,7 +94,7 @@ impl Series {
     }
 }
 
-fn write_locks(text: &mut Text, all: &BTreeMap<(String, &'static str, u16), Series>) {
+fn write_locks(text: &mut Text, all: &All) {
     let mut operations: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for ((route, method, status), series) in all {
         let found = LOCK_OPERATIONS.iter().find(|(of, end, _)| of == method && route.ends_with(end));

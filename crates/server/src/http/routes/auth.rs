@@ -16,6 +16,7 @@ use crate::app::{Answer, App, LoginAttempt, Outcome};
 use crate::credential::Redacted;
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
+use crate::http::edge::Origin;
 use crate::http::guard::{self, Caller};
 
 /// Sign in. Answers who you are and sets the cookie; send `csrfToken` as `X-Berth-CSRF` with every change.
@@ -28,8 +29,7 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
         AppError::new(Code::InvalidState, text)
     })?;
     guard::check_same_origin(&app, request.headers())?;
-    let request_id = guard::request_id(request.extensions())?;
-    let address = guard::client_address(request.extensions())?;
+    let Origin { request_id, address } = guard::origin(request.extensions())?.clone();
     let Sent(Login { email, password }) = Sent::from_request(request, &app).await?;
     let password = Redacted::new(password);
     let email =
