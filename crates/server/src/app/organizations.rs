@@ -72,10 +72,9 @@ impl App {
 
     /// The principal's place in the organization a path names, by id or slug; nothing if it has none there.
     pub async fn membership(&self, who: &Principal, key: &str) -> Result<Option<Membership>, AppError> {
-        let named = |org: &str, slug: &str| key == org || key == slug;
         match &who.via {
             Via::Token { membership, .. } => {
-                let here = named(&membership.org.to_string(), membership.org_slug.as_str());
+                let here = key == membership.org_slug.as_str() || key == membership.org.to_string();
                 Ok(here.then(|| membership.clone()))
             }
             Via::SignIn { .. } => {

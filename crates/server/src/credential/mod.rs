@@ -25,7 +25,7 @@ impl std::fmt::Debug for Redacted {
     }
 }
 
-const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+pub(crate) const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// So many random characters of base 62, each equally likely.
 pub(crate) fn random_base62(chars: usize) -> String {

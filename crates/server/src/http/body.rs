@@ -145,9 +145,14 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
     if depth(text) > JSON_DEPTH_MAX {
         return Err(invalid_json(&format!("the body is nested more than {JSON_DEPTH_MAX} deep")));
     }
+    // Most are right. An array would be taken for a struct, member by member.
+    if text.trim_start().starts_with('{')
+        && let Ok(read) = serde_json::from_str(text)
+    {
+        return Ok(read);
+    }
     let value: serde_json::Value =
         serde_json::from_str(text).map_err(|error| invalid_json(&error.to_string()))?;
-    // serde would take an array for a struct, member by member.
     if !value.is_object() {
         return Err(AppError::new(Code::InvalidRequest, "the body must be a JSON object"));
     }

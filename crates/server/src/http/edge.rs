@@ -1,9 +1,11 @@
 //! Everything that happens around the router: the path, the request id, the deadline, panics, problem bodies,
 //! headers of every answer, and one log line.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use axum::Router;
@@ -23,7 +25,7 @@ use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use super::routes::runner::TRANSFERS;
 use crate::app::App;
-use crate::credential::random_base62;
+use crate::credential::BASE62;
 use crate::credential::token::looks_like_token;
 use crate::error::AppError;
 use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, TRANSFER_MAX, URI_BYTES_MAX};
@@ -84,9 +86,9 @@ impl Edge {
             }
         };
         let response = self.finish(response, &asked, &id);
-        self.app.requests.note(&asked.method, route, response.status(), started.elapsed());
-        let (status, ms) =
-            (response.status().as_u16(), u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let took = started.elapsed();
+        self.app.requests.note(&asked.method, route, response.status(), took);
+        let (status, ms) = (response.status().as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         // The path of a good answer names things that exist; of any other it may hold whatever somebody pasted.
         let names = status < 400 && response.extensions().get::<AnyPath>().is_none();
         let path = if names { asked.path } else { without_strange_parts(&asked.path) };
@@ -231,9 +233,12 @@ fn canonical_uri(uri: &Uri) -> Result<Uri, AppError> {
         return Err(bad(&format!("the address is longer than {URI_BYTES_MAX} bytes")));
     }
     let path = canonical(uri.path()).map_err(bad)?;
+    if path == uri.path() && uri.authority().is_none() {
+        return Ok(uri.clone());
+    }
     let whole = match uri.query() {
         Some(query) => format!("{path}?{query}"),
-        None => path,
+        None => path.into_owned(),
     };
     whole.parse().map_err(|_| bad("the address is not valid"))
 }
@@ -305,7 +310,23 @@ fn request_id(headers: &HeaderMap) -> String {
         .filter(|id| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(plain))
         // It goes into logs and events, where a credential sent in the wrong header must not end.
         .filter(|id| !looks_like_token(id))
-        .map_or_else(|| format!("req_{}", random_base62(22)), str::to_owned)
+        .map_or_else(fresh_id, str::to_owned)
+}
+
+/// Nobody has to be unable to guess it, and it is made for every request: a keyed hash of a counter.
+fn fresh_id() -> String {
+    static KEYS: LazyLock<[RandomState; 2]> = LazyLock::new(Default::default);
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut id = *b"req_0000000000000000000000";
+    for (keys, digits) in KEYS.iter().zip(id[4..].chunks_exact_mut(11)) {
+        let mut rest = keys.hash_one(count);
+        for digit in digits {
+            *digit = BASE62[(rest % 62) as usize];
+            rest /= 62;
+        }
+    }
+    id.iter().copied().map(char::from).collect()
 }
 
 fn accepts_only_json(headers: &HeaderMap) -> bool {

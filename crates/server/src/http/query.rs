@@ -32,6 +32,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
+        if parts.uri.query().is_none() {
+            return Ok(Self(Vec::new()));
+        }
         let pairs = Query::from_request_parts(parts, state).await;
         let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "is not readable"))?;
         let pairs: Vec<(String, String)> = pairs;
