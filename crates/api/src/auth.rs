@@ -57,6 +57,8 @@ pub struct DemoSite {
 }
 
 impl Replay for Me {
+    const SHOWS_ONCE: bool = true;
+
     fn replayed(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { csrf_token: None, ..self.clone() } })
     }

@@ -39,6 +39,9 @@ pub struct Data<T> {
 
 /// An answer that can be kept for a repeated request.
 pub trait Replay: Serialize {
+    /// There is something in it that is shown only once.
+    const SHOWS_ONCE: bool = false;
+
     /// The record without what is shown only once.
     fn replayed(&self) -> serde_json::Result<String>
     where

@@ -51,6 +51,8 @@ pub struct MemberAdded {
 }
 
 impl Replay for MemberAdded {
+    const SHOWS_ONCE: bool = true;
+
     fn replayed(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { one_time_password: None, ..self.clone() } })
     }

@@ -69,6 +69,8 @@ pub struct RunnerCreated {
 }
 
 impl Replay for RunnerCreated {
+    const SHOWS_ONCE: bool = true;
+
     fn replayed(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { token: None, ..self.clone() } })
     }

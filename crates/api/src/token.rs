@@ -35,6 +35,8 @@ pub struct ApiTokenCreated {
 }
 
 impl Replay for ApiTokenCreated {
+    const SHOWS_ONCE: bool = true;
+
     fn replayed(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { token: None, ..self.clone() } })
     }

@@ -66,6 +66,8 @@ pub struct WebhookWithSecret {
 }
 
 impl Replay for WebhookWithSecret {
+    const SHOWS_ONCE: bool = true;
+
     fn replayed(&self) -> serde_json::Result<String> {
         serde_json::to_string(&Data { data: Self { secret: None, ..self.clone() } })
     }

@@ -17,15 +17,17 @@ pub struct Answer<T> {
     /// What of the answer can change while the record does not.
     pub variant: Option<String>,
     pub body: T,
+    /// The body as it was kept for a repetition. Whoever changes the body takes it away.
+    pub written: Option<String>,
 }
 
 impl<T> Answer<T> {
     pub fn ok(body: T) -> Self {
-        Self { status: 200, location: None, version: None, variant: None, body }
+        Self { status: 200, location: None, version: None, variant: None, body, written: None }
     }
 
     pub fn created(location: String, body: T) -> Self {
-        Self { status: 201, location: Some(location), version: None, variant: None, body }
+        Self { status: 201, location: Some(location), ..Self::ok(body) }
     }
 
     /// Work has been started.

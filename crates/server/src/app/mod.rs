@@ -301,8 +301,10 @@ impl App {
                 (Ruled::No(refusal), _) => Ok(Err(refusal)),
                 (Ruled::Yes(answer), None) => Ok(Ok(Outcome::Fresh(answer))),
                 (Ruled::Yes(answer), Some(once)) => {
-                    idempotency::remember(tx, &once, &answer.stored()?)?;
-                    Ok(Ok(Outcome::Fresh(answer)))
+                    let stored = answer.stored()?;
+                    idempotency::remember(tx, &once, &stored)?;
+                    let written = (!T::SHOWS_ONCE).then_some(stored.body);
+                    Ok(Ok(Outcome::Fresh(Answer { written, ..answer })))
                 }
             }
         });

@@ -11,6 +11,9 @@ use super::query::Listed;
 use crate::app::{Answer, Outcome};
 use crate::error::AppError;
 
+/// So many headers has an answer in the end: room for them is made once.
+const HEADERS_USUAL: usize = 10;
+
 impl IntoResponse for AppError {
     fn into_response(self) -> Response {
         let problem = self.into_problem();
@@ -24,11 +27,18 @@ impl IntoResponse for AppError {
 
 impl<T: Serialize> IntoResponse for Answer<T> {
     fn into_response(self) -> Response {
-        let headers = self.headers();
-        match serde_json::to_string(&Data { data: self.body }) {
-            Ok(body) => json(self.status, &headers, body),
-            Err(error) => AppError::bug(format!("cannot write the answer: {error}")).into_response(),
+        let etag = self.etag();
+        let body = self.written.map_or_else(|| serde_json::to_string(&Data { data: &self.body }), Ok);
+        let mut response = match body {
+            Ok(body) => json(self.status, body),
+            Err(error) => return AppError::bug(format!("cannot write the answer: {error}")).into_response(),
+        };
+        for (name, value) in [(header::LOCATION, self.location), (header::ETAG, etag)] {
+            if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+                response.headers_mut().insert(name, value);
+            }
         }
+        response
     }
 }
 
@@ -37,7 +47,13 @@ impl<T: Serialize> IntoResponse for Outcome<T> {
         match self {
             Outcome::Fresh(answer) => answer.into_response(),
             Outcome::Replayed(stored) => {
-                let mut response = json(stored.status, &stored.headers, stored.body);
+                let mut response = json(stored.status, stored.body);
+                for (name, value) in stored.headers {
+                    if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value))
+                    {
+                        response.headers_mut().insert(name, value);
+                    }
+                }
                 response.headers_mut().insert("idempotent-replayed", HeaderValue::from_static("true"));
                 response
             }
@@ -48,21 +64,23 @@ impl<T: Serialize> IntoResponse for Outcome<T> {
 impl<T: Serialize> IntoResponse for Listed<T> {
     fn into_response(self) -> Response {
         match serde_json::to_string(&self.list) {
-            Ok(body) => json(200, &[("link".to_owned(), self.link)], body),
+            Ok(body) => {
+                let mut response = json(200, body);
+                if let Ok(link) = HeaderValue::try_from(self.link) {
+                    response.headers_mut().insert(header::LINK, link);
+                }
+                response
+            }
             Err(error) => AppError::bug(format!("cannot write the list: {error}")).into_response(),
         }
     }
 }
 
-fn json(status: u16, headers: &[(String, String)], body: String) -> Response {
+fn json(status: u16, body: String) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = response::Response::new(Body::from(body));
     *response.status_mut() = status;
+    response.headers_mut().reserve(HEADERS_USUAL);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    for (name, value) in headers {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
-            response.headers_mut().insert(name, value);
-        }
-    }
     response
 }

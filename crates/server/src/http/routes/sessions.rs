@@ -258,8 +258,10 @@ async fn deployed<P: Permit>(
         let Ok(mut seen) = app.view_session(&may_read, place.clone(), id.clone()).await else { break };
         is_over = seen.body.deployments.iter().any(|it| it.id == deployment && is_final(it.status));
         seen.body.deployment_id = Some(deployment.clone());
-        (answer.version, answer.variant) = (seen.version, seen.variant);
-        answer.body = Claimed::Session(Box::new(seen.body));
+        let body = Claimed::Session(Box::new(seen.body));
+        let Answer { status, location, .. } = answer;
+        answer =
+            Answer { status, location, version: seen.version, variant: seen.variant, ..Answer::ok(body) };
     }
     Outcome::Fresh(answer)
 }
