@@ -38,6 +38,13 @@ statements! {
 /// Events that are not in the index yet; whoever looks for some reads these one by one. One more, and all are indexed.
 const TAIL_MAX: usize = 128;
 
+/// The same while many write: the more are indexed together, the fewer pages of the index each of them costs. The next
+/// commit of few ends that.
+const BUSY_TAIL_MAX: usize = 1_024;
+
+/// So many jobs in one commit are many.
+const BUSY_JOBS: usize = 8;
+
 /// Rows of the index in one statement: each is a way to the database and back, and whoever commits next waits for all.
 const INDEXED_AT_ONCE: usize = 16;
 
@@ -52,6 +59,8 @@ pub struct Heads {
     doubted: HashMap<OrgId, Known>,
     /// Moved since the last commit.
     moved: Vec<OrgId>,
+    /// Begun since the last commit.
+    jobs: usize,
     /// What the running job has changed, in case it is undone.
     undo: Vec<(OrgId, Head)>,
 }
@@ -88,6 +97,7 @@ impl Heads {
     /// A job begins: what came before it stays, whatever becomes of it.
     pub(crate) fn begin_job(&mut self) {
         self.undo.clear();
+        self.jobs += 1;
     }
 
     pub(crate) fn undo_job(&mut self) {
@@ -124,11 +134,13 @@ impl Heads {
 
 /// Writes the heads that moved, as the last act of a transaction.
 pub(crate) fn write_heads(conn: &mut dyn Conn) -> Result<(), StoreError> {
+    let jobs = std::mem::take(&mut conn.heads().jobs);
+    let tail_max = if jobs < BUSY_JOBS { TAIL_MAX } else { BUSY_TAIL_MAX };
     for org in std::mem::take(&mut conn.heads().moved) {
         let Some(known) = conn.heads().known.get_mut(&org) else { continue };
         let Head { sequence, hash } = known.head.clone();
         let stored = std::mem::replace(&mut known.stored, sequence);
-        let is_long = known.tail.len() > TAIL_MAX;
+        let is_long = known.tail.len() > tail_max;
         let tail = if is_long { std::mem::take(&mut known.tail) } else { Vec::new() };
         known.indexed = if is_long { sequence } else { known.indexed };
         let params = [text(org), sequence.into(), hash.into(), stored.into(), known.indexed.into()];
