@@ -21,9 +21,9 @@ statements! {
           end_reason, ended_by, end_why, successor_id
         FROM sessions WHERE org_id = $1 AND id = $2";
     // What has ended stays as it ended.
-    Org Write PUT = "INSERT INTO sessions (org_id, id, environment_id, number, fence, holder, commit_id, context,
-          claimed_at, extended_at, extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of,
-          deployments, drain, ended_at, end_reason, ended_by, end_why, successor_id)
+    Org Write PUT = "INSERT INTO sessions (org_id, id, commit_id, extended_at, extensions, expires_at, active_at, warned_of,
+          deployments, drain, ended_at, end_reason, ended_by, end_why, successor_id, environment_id, number, fence,
+          holder, context, claimed_at, ttl_seconds, idle_seconds)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
           $23)
         ON CONFLICT (org_id, id) DO UPDATE SET commit_id = excluded.commit_id,
@@ -32,6 +32,11 @@ statements! {
           drain = excluded.drain, ended_at = excluded.ended_at, end_reason = excluded.end_reason,
           ended_by = excluded.ended_by, end_why = excluded.end_why, successor_id = excluded.successor_id
         WHERE sessions.ended_at IS NULL";
+    // The same for one that is known: nothing is looked for that could stand in the way of a new one.
+    Org Write END = "UPDATE sessions SET commit_id = $3, extended_at = $4, extensions = $5, expires_at = $6,
+          active_at = $7, warned_of = $8, deployments = $9, drain = $10, ended_at = $11, end_reason = $12,
+          ended_by = $13, end_why = $14, successor_id = $15
+        WHERE org_id = $1 AND id = $2 AND ended_at IS NULL";
 }
 
 /// A drain's times in microseconds, as in every column: the form on the wire would cut them.
@@ -110,20 +115,12 @@ pub fn by_id(db: &mut impl Read, id: SessionId) -> Result<Option<Session>, Store
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
     let end = it.end.as_ref();
-    let params = [
+    let mut params = vec![
         text(it.id),
-        text(it.environment),
-        it.number.into(),
-        it.fence.number().into(),
-        to_json(&it.holder)?.into(),
         it.commit.as_ref().map(text).into(),
-        it.context.as_ref().map(text).into(),
-        it.claimed_at.into(),
         it.extended_at.into(),
         it.extensions.into(),
-        it.ttl_seconds.into(),
         it.expires_at.into(),
-        it.idle_seconds.into(),
         it.active_at.into(),
         it.warned_of.into(),
         it.deployments.into(),
@@ -134,5 +131,19 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
         end.and_then(|end| end.why.as_ref()).map(text).into(),
         end.and_then(|end| end.successor).map(text).into(),
     ];
+    // One that ends is known, unless it began in the same moment.
+    if end.is_some() && tx.execute(&END, &params)? == 1 {
+        return Ok(());
+    }
+    params.extend([
+        text(it.environment),
+        it.number.into(),
+        it.fence.number().into(),
+        to_json(&it.holder)?.into(),
+        it.context.as_ref().map(text).into(),
+        it.claimed_at.into(),
+        it.ttl_seconds.into(),
+        it.idle_seconds.into(),
+    ]);
     tx.execute_one(&PUT, &params)
 }
