@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access;
 use crate::error::StoreError;
@@ -59,7 +59,7 @@ impl<'db> SqliteConn<'db> {
         let prepared = match self.prepared.entry(text) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
-                let statement = self.db.prepare(text).map_err(StoreError::from)?;
+                let statement = prepare(self.db, text).map_err(StoreError::from)?;
                 free.insert(Prepared { statement, changes_access: false })
             }
         };
@@ -87,7 +87,7 @@ impl<'db> SqliteConn<'db> {
                     statement.name
                 );
                 let changes_access = access::is_changed_by(statement.text);
-                let statement = self.db.prepare(&sql::render(statement.text, Engine::Sqlite))?;
+                let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
                 Ok(free.insert(Prepared { statement, changes_access }))
             }
         }
@@ -101,6 +101,11 @@ impl<'db> SqliteConn<'db> {
         };
         prepared.query_map(params_from_iter(params), read)?.collect()
     }
+}
+
+/// One that is kept must not lie in the little memory that SQLite sets aside for what is used and given back at once.
+fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::Statement<'db>> {
+    db.prepare_with_flags(text, PrepFlags::SQLITE_PREPARE_PERSISTENT)
 }
 
 impl Conn for SqliteConn<'_> {
