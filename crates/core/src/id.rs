@@ -4,9 +4,11 @@
 //! its text sorts as its time does. Made from time and entropy given as arguments, never from a clock.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Timestamp;
 
@@ -34,8 +36,7 @@ pub struct InvalidId {
 macro_rules! id {
     ($($(#[$doc:meta])* $name:ident = $prefix:literal),+ $(,)?) => {$(
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(u128);
 
         impl $name {
@@ -44,14 +45,30 @@ macro_rules! id {
             pub fn from_parts(now: Timestamp, entropy: Entropy) -> Self {
                 Self(sortable(now, entropy))
             }
+
+            fn with_text<T>(self, work: impl FnOnce(&str) -> T) -> T {
+                let mut text = [b'_'; $prefix.len() + 1 + ENCODED_CHARS];
+                text[..$prefix.len()].copy_from_slice($prefix.as_bytes());
+                encode(self.0, &mut text[$prefix.len() + 1..]);
+                work(std::str::from_utf8(&text).unwrap_or_default())
+            }
         }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let mut text = [b'_'; $prefix.len() + 1 + ENCODED_CHARS];
-                text[..$prefix.len()].copy_from_slice($prefix.as_bytes());
-                encode(self.0, &mut text[$prefix.len() + 1..]);
-                f.pad(std::str::from_utf8(&text).unwrap_or_default())
+                self.with_text(|text| f.pad(text))
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.with_text(|text| serializer.serialize_str(text))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Text(PhantomData))
             }
         }
 
@@ -119,6 +136,21 @@ id! {
     DeliveryId = "dlv",
     /// Work that must happen outside the database.
     EffectId = "eff",
+}
+
+/// Reads an id where its text stands, without a copy of it.
+struct Text<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = InvalidId>> Visitor<'_> for Text<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
 }
 
 fn sortable(now: Timestamp, mut entropy: Entropy) -> u128 {

@@ -43,7 +43,7 @@ pub struct OnceKey {
 impl OnceKey {
     /// None of the three can hold a line break.
     fn digest(&self) -> Value {
-        let text = format!("{}\n{}\n{}", self.caller, self.operation, self.key);
+        let text = [self.caller.as_str(), &self.operation, &self.key].join("\n");
         digest::digest(&digest::SHA256, text.as_bytes()).as_ref().into()
     }
 }

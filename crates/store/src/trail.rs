@@ -177,7 +177,7 @@ fn index_rows(
 
 /// What an event is found by. The same words are used when it is looked for.
 pub(crate) fn term(kind: &str, value: &str) -> String {
-    format!("{kind}:{value}")
+    [kind, ":", value].concat()
 }
 
 pub(crate) fn terms(kind: &str, actor: &Actor, subjects: &[Subject]) -> Vec<String> {

@@ -142,7 +142,7 @@ fn line(value: &mut Value, text: &str) -> Result<Line, Fault> {
     }
     let content = serde_json::to_string(&Sorted(value)).map_err(|error| Fault::Altered(error.to_string()))?;
     let removes_through = text_of(value, "kind").and_then(|kind| removes_through(&kind, value.get("data")?));
-    let computed = sha256(&content);
+    let computed = sha256(content.as_bytes());
     Ok(Line::Event(Sealed { organization, sequence, previous_hash, hash, computed, removes_through }))
 }
 
