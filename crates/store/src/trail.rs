@@ -38,8 +38,8 @@ statements! {
 /// Events that are not in the index yet; whoever looks for some reads these one by one. One more, and all are indexed.
 const TAIL_MAX: usize = 128;
 
-/// The same while many write: the more are indexed together, the fewer pages of the index each of them costs. The next
-/// commit of few ends that.
+/// The same while many write to a database of our own: the more are indexed together, the fewer pages of the index each of
+/// them costs. The next commit of few ends that.
 const BUSY_TAIL_MAX: usize = 1_024;
 
 /// So many jobs in one commit are many.
@@ -59,7 +59,7 @@ pub struct Heads {
     doubted: HashMap<OrgId, Known>,
     /// Moved since the last commit.
     moved: Vec<OrgId>,
-    /// Begun since the last commit.
+    /// So many share the commit.
     jobs: usize,
     /// What the running job has changed, in case it is undone.
     undo: Vec<(OrgId, Head)>,
@@ -97,7 +97,12 @@ impl Heads {
     /// A job begins: what came before it stays, whatever becomes of it.
     pub(crate) fn begin_job(&mut self) {
         self.undo.clear();
-        self.jobs += 1;
+    }
+
+    /// So many jobs share the commit that begins. For one that writes alone: where others write too, each reads the tail
+    /// again, and it has to be short.
+    pub(crate) fn begin_commit(&mut self, jobs: usize) {
+        self.jobs = jobs;
     }
 
     pub(crate) fn undo_job(&mut self) {

@@ -75,7 +75,14 @@ impl Routes {
     }
 
     fn note(&mut self, access: Access, routes: &UtoipaMethodRouter<Arc<App>>) {
+        // With two, each would answer the methods of the other too, and nobody would be asked for them.
+        assert_eq!(routes.1.paths.len(), 1, "one path at a time: {:?}", routes.1.paths.keys());
         for (path, item) in &routes.1.paths {
+            let others = [&item.head, &item.options, &item.trace];
+            assert!(
+                others.iter().all(|method| method.is_none()),
+                "{path} has a method the table does not know"
+            );
             for method in openapi::methods(item) {
                 let is_open = OPEN_ROUTES.contains(&(method, path.as_str()));
                 assert_eq!(is_open, access == Access::Open, "{method} {path} and OPEN_ROUTES disagree");

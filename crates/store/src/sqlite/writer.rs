@@ -166,6 +166,7 @@ fn commit_batch(
         failure = instance::put_off(conn, step).err();
     }
     let is_alone = jobs.len() == 1 && step.is_none();
+    conn.heads.begin_commit(jobs.len());
     for job in jobs {
         if failure.is_some() {
             // Not run at all: dropping the job tells its caller that the store is unavailable.
