@@ -10,6 +10,7 @@ pub mod commits;
 pub mod copy;
 pub mod data_dir;
 pub mod error;
+mod event_lists;
 mod fail;
 pub mod feed;
 pub mod idempotency;

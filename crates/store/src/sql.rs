@@ -98,6 +98,7 @@ pub fn render(text: &str, engine: Engine) -> String {
 /// Every statement of the program. The SQLite driver refuses, in debug builds, one that is not here.
 pub fn all() -> impl Iterator<Item = &'static Statement> {
     [
+        crate::event_lists::STATEMENTS,
         crate::idempotency::STATEMENTS,
         crate::lists::STATEMENTS,
         crate::outbox::STATEMENTS,

@@ -10,8 +10,9 @@ use berth_core::id::{EventId, OrgId};
 
 use crate::chain::{self, Head};
 use crate::error::StoreError;
+use crate::event_lists::{self, Unlisted};
 use crate::query::events;
-use crate::sql::{Conn, Statement, statements};
+use crate::sql::{Conn, statements};
 use crate::tx::Tx;
 use crate::value::{text, to_json};
 
@@ -24,29 +25,17 @@ statements! {
     Org Upkeep APPEND = "INSERT INTO events
         (org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)";
-    Instance Upkeep INDEX = "INSERT INTO event_index (org_id, term, sequence) VALUES ($1, $2, $3)
-        ON CONFLICT (org_id, term, sequence) DO NOTHING";
-    // As many as INDEXED_AT_ONCE.
-    Instance Upkeep INDEX_MANY = "INSERT INTO event_index (org_id, term, sequence) VALUES
-          ($1, $2, $3), ($1, $4, $5), ($1, $6, $7), ($1, $8, $9),
-          ($1, $10, $11), ($1, $12, $13), ($1, $14, $15), ($1, $16, $17),
-          ($1, $18, $19), ($1, $20, $21), ($1, $22, $23), ($1, $24, $25),
-          ($1, $26, $27), ($1, $28, $29), ($1, $30, $31), ($1, $32, $33)
-        ON CONFLICT (org_id, term, sequence) DO NOTHING";
 }
 
-/// Events that are not in the index yet; whoever looks for some reads these one by one. One more, and all are indexed.
+/// Events that are in no list yet; whoever looks for some reads these one by one. One more, and all are listed.
 const TAIL_MAX: usize = 128;
 
-/// The same while many write to a database of our own: the more are indexed together, the fewer pages of the index each of
-/// them costs. The next commit of few ends that.
+/// The same while many write to a database of our own: the more are listed together, the longer the lists, and the fewer
+/// rows each of them costs. The next commit of few ends that.
 const BUSY_TAIL_MAX: usize = 1_024;
 
 /// So many jobs in one commit are many.
 const BUSY_JOBS: usize = 8;
-
-/// Rows of the index in one statement: each is a way to the database and back, and whoever commits next waits for all.
-const INDEXED_AT_ONCE: usize = 16;
 
 /// Organizations whose histories a connection remembers; beyond it all are read again.
 const DOUBTED_MAX: usize = 256;
@@ -70,10 +59,10 @@ struct Known {
     /// As it stands in the database.
     stored: i64,
     head: Head,
-    /// Everything up to here is in the index.
+    /// Everything up to here is in lists.
     indexed: i64,
-    /// What the events after that are found by.
-    tail: Vec<(i64, Vec<String>)>,
+    /// The events after that.
+    tail: Vec<Unlisted>,
 }
 
 impl Heads {
@@ -81,16 +70,16 @@ impl Heads {
         self.known.get(&org).map(|known| known.head.clone())
     }
 
-    fn learn(&mut self, org: OrgId, head: Head, indexed: i64, tail: Vec<(i64, Vec<String>)>) {
+    fn learn(&mut self, org: OrgId, head: Head, indexed: i64, tail: Vec<Unlisted>) {
         self.known.insert(org, Known { stored: head.sequence, head, indexed, tail });
     }
 
-    fn move_to(&mut self, org: OrgId, head: Head, terms: Vec<String>) {
+    fn move_to(&mut self, org: OrgId, head: Head, event: Unlisted) {
         let Some(known) = self.known.get_mut(&org) else { return };
         if known.head.sequence == known.stored {
             self.moved.push(org);
         }
-        known.tail.push((head.sequence, terms));
+        known.tail.push(event);
         self.undo.push((org, std::mem::replace(&mut known.head, head)));
     }
 
@@ -108,7 +97,7 @@ impl Heads {
     pub(crate) fn undo_job(&mut self) {
         for (org, head) in self.undo.drain(..).rev() {
             if let Some(known) = self.known.get_mut(&org) {
-                known.tail.retain(|(sequence, _)| *sequence <= head.sequence);
+                known.tail.retain(|event| event.sequence <= head.sequence);
                 known.head = head;
             }
         }
@@ -152,32 +141,9 @@ pub(crate) fn write_heads(conn: &mut dyn Conn) -> Result<(), StoreError> {
         if conn.execute(&MOVE_HEAD, &params.each_ref())? != 1 {
             return Err(StoreError::Bug(format!("the history of {org} was moved by somebody else")));
         }
-        index(conn, org, tail)?;
+        event_lists::write(conn, org, &tail)?;
     }
     Ok(())
-}
-
-/// In the order in which they lie, so that each page of the index is touched once.
-fn index(conn: &mut dyn Conn, org: OrgId, tail: Vec<(i64, Vec<String>)>) -> Result<(), StoreError> {
-    let found = tail.into_iter().flat_map(|(at, terms)| terms.into_iter().map(move |term| (term, at)));
-    let mut rows: Vec<(String, i64)> = found.collect();
-    rows.sort_unstable();
-    let (many, rest) = rows.as_chunks::<INDEXED_AT_ONCE>();
-    for rows in many {
-        index_rows(conn, org, &INDEX_MANY, rows)?;
-    }
-    rest.chunks(1).try_for_each(|row| index_rows(conn, org, &INDEX, row))
-}
-
-fn index_rows(
-    conn: &mut dyn Conn,
-    org: OrgId,
-    statement: &Statement,
-    rows: &[(String, i64)],
-) -> Result<(), StoreError> {
-    let mut params = vec![text(org)];
-    params.extend(rows.iter().flat_map(|(term, at)| [term.as_str().into(), (*at).into()]));
-    conn.execute(statement, &params.iter().collect::<Vec<_>>()).map(drop)
 }
 
 /// What an event is found by. The same words are used when it is looked for.
@@ -231,8 +197,13 @@ pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreEr
         event.hash.as_str().into(),
     ];
     tx.execute_one(&APPEND, &params)?;
-    tx.heads().move_to(org, head, terms(&event.kind, &event.actor, &event.subjects));
+    tx.heads().move_to(org, head, unlisted(&event));
     Ok(event)
+}
+
+fn unlisted(event: &Event) -> Unlisted {
+    let terms = terms(&event.kind, &event.actor, &event.subjects);
+    Unlisted { sequence: event.sequence, at: event.occurred_at, terms }
 }
 
 /// Where the history stands in the database.
@@ -242,7 +213,6 @@ fn learn(tx: &mut Tx<'_>, org: OrgId) -> Result<Head, StoreError> {
         return Ok(head);
     }
     let tail = events::after(tx, indexed, head.sequence, i64::MAX)?;
-    let found = |event: &Event| (event.sequence, terms(&event.kind, &event.actor, &event.subjects));
-    tx.heads().learn(org, head.clone(), indexed, tail.iter().map(found).collect());
+    tx.heads().learn(org, head.clone(), indexed, tail.iter().map(unlisted).collect());
     Ok(head)
 }

@@ -7,10 +7,14 @@ use berth_core::time::Timestamp;
 use super::{From, Slice};
 use crate::chain::{Head, Sealed};
 use crate::error::StoreError;
+use crate::event_lists::Search;
 use crate::sql::statements;
 use crate::trail::{term, terms};
 use crate::tx::Read;
 use crate::value::{Row, Value, text, to_json};
+
+/// Events that are read by their numbers in one statement.
+const FETCHED_AT_ONCE: usize = 32;
 
 statements! {
     Org Read BY_ID = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
@@ -18,20 +22,11 @@ statements! {
     Org Read NEWEST = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash FROM events
         WHERE org_id = $1 AND sequence < $2 AND occurred_at >= $3 AND occurred_at < $4
         ORDER BY sequence DESC LIMIT $5 OFFSET $6";
-    // The first term leads; the others are looked up for each row it gives.
-    Org Read NEWEST_ABOUT = "SELECT e.org_id, e.sequence, e.id, e.kind, e.occurred_at, e.actor, e.request_id, e.subjects, e.data,
-          e.previous_hash, e.hash
-        FROM event_index i JOIN events e ON e.org_id = i.org_id AND e.sequence = i.sequence
-        WHERE i.org_id = $1 AND i.sequence < $2 AND e.occurred_at >= $3 AND e.occurred_at < $4 AND i.term = $7
-          AND (CAST($8 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM event_index x
-            WHERE x.org_id = i.org_id AND x.term = $8 AND x.sequence = i.sequence))
-          AND (CAST($9 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM event_index x
-            WHERE x.org_id = i.org_id AND x.term = $9 AND x.sequence = i.sequence))
-          AND (CAST($10 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM event_index x
-            WHERE x.org_id = i.org_id AND x.term = $10 AND x.sequence = i.sequence))
-          AND (CAST($11 AS TEXT) IS NULL OR EXISTS (SELECT 1 FROM event_index x
-            WHERE x.org_id = i.org_id AND x.term = $11 AND x.sequence = i.sequence))
-        ORDER BY i.sequence DESC LIMIT $5 OFFSET $6";
+    // As many as FETCHED_AT_ONCE; numbers that no event has find nothing.
+    Org Read THESE = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
+        FROM events WHERE org_id = $1 AND sequence IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+          $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)
+        ORDER BY sequence DESC";
     Org Read AFTER = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
         FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4";
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
@@ -39,8 +34,9 @@ statements! {
     Org Read STANDS = "SELECT sequence, hash, indexed FROM event_heads WHERE org_id = $1";
     // Where the kept part begins.
     Org Read KEPT = "SELECT kept_after, kept_hash FROM event_heads WHERE org_id = $1";
-    Org Read INDEXED = "SELECT indexed FROM event_heads WHERE org_id = $1";
-    // Those that are not in the index yet.
+    // Where the lists begin and end.
+    Org Read LISTED = "SELECT kept_after, indexed FROM event_heads WHERE org_id = $1";
+    // Those that are in no list yet.
     Org Read TAIL = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
         FROM events WHERE org_id = $1 AND sequence > $2 AND sequence < $3 ORDER BY sequence DESC";
 }
@@ -60,7 +56,6 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The rarest terms first: the first one leads the search.
     fn terms(&self) -> Vec<String> {
         let given = [
             ("deployment", &self.deployment),
@@ -75,9 +70,17 @@ impl Filter {
     /// Whether the list with this filter would show the event.
     pub fn matches(&self, event: &Event) -> bool {
         let found = terms(&event.kind, &event.actor, &event.subjects);
-        self.terms().iter().all(|wanted| found.contains(wanted))
-            && self.since.is_none_or(|since| event.occurred_at >= since)
+        self.terms().iter().all(|wanted| found.contains(wanted)) && self.is_in_time(event)
+    }
+
+    fn is_in_time(&self, event: &Event) -> bool {
+        self.since.is_none_or(|since| event.occurred_at >= since)
             && self.until.is_none_or(|until| event.occurred_at < until)
+    }
+
+    /// From the first one on, before the second.
+    fn times(&self) -> [i64; 2] {
+        [self.since.map_or(i64::MIN, Timestamp::as_micros), self.until.map_or(i64::MAX, Timestamp::as_micros)]
     }
 
     /// Whether it is worth reading: most of the last events are about something else, and an id stands in JSON as it is.
@@ -126,40 +129,56 @@ pub fn list(
         From::Offset(offset) => (i64::MAX, *offset),
         From::After(sequence) => (sequence.parse().unwrap_or(0), 0),
     };
-    let page = |limit: i64, offset: i64| -> Vec<Value> {
-        vec![
-            before.into(),
-            filter.since.map_or(i64::MIN, Timestamp::as_micros).into(),
-            filter.until.map_or(i64::MAX, Timestamp::as_micros).into(),
-            limit.into(),
-            offset.into(),
-        ]
-    };
     let terms = filter.terms();
     let found = if terms.is_empty() {
-        db.rows(&NEWEST, &page(limit + 1, offset))?.iter().map(read).collect::<Result<_, _>>()?
+        let [since, until] = filter.times();
+        let params = [before.into(), since.into(), until.into(), (limit + 1).into(), offset.into()];
+        db.rows(&NEWEST, &params)?.iter().map(read).collect::<Result<_, _>>()?
     } else {
-        let mut found = tail(db, filter, before)?;
-        let in_tail = i64::try_from(found.len()).unwrap_or(i64::MAX);
-        found.drain(..usize::try_from(offset.min(in_tail)).unwrap_or(0));
-        let left = limit + 1 - i64::try_from(found.len()).unwrap_or(i64::MAX);
-        if left > 0 {
-            let mut params = page(left, (offset - in_tail).max(0));
-            let mut terms = terms.into_iter();
-            params.extend((0..5).map(|_| Value::from(terms.next())));
-            for row in db.rows(&NEWEST_ABOUT, &params)? {
-                found.push(read(&row)?);
-            }
-        }
-        found
+        about(db, filter, terms, before, (limit + 1, offset))?
     };
     let total = if with_total && filter.is_empty() { Some(kept_count(db)?) } else { None };
     Ok(Slice::cut(found, limit, total))
 }
 
+/// First those of the last events that match, then those that the lists name.
+fn about(
+    db: &mut impl Read,
+    filter: &Filter,
+    terms: Vec<String>,
+    before: i64,
+    (limit, offset): (i64, i64),
+) -> Result<Vec<Event>, StoreError> {
+    let [limit, mut to_skip] = [limit, offset].map(|count| usize::try_from(count).unwrap_or(0));
+    let (kept_after, indexed) = listed(db)?;
+    let mut found = tail(db, filter, indexed, before)?;
+    let skipped = to_skip.min(found.len());
+    found.drain(..skipped);
+    to_skip -= skipped;
+    let mut search = Search::new(terms, before, kept_after, filter.times());
+    // What is passed over has to be read only where its time decides whether it counts.
+    if filter.since.is_none() && filter.until.is_none() {
+        search.take(db, std::mem::take(&mut to_skip))?;
+    }
+    while found.len() < limit {
+        let numbers = search.take(db, (to_skip + limit - found.len()).min(FETCHED_AT_ONCE))?;
+        if numbers.is_empty() {
+            break;
+        }
+        let fetched = these(db, &numbers)?.into_iter().filter(|event| filter.is_in_time(event));
+        for event in fetched {
+            if to_skip > 0 {
+                to_skip -= 1;
+            } else {
+                found.push(event);
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// Those of the last events that match, newest first.
-fn tail(db: &mut impl Read, filter: &Filter, before: i64) -> Result<Vec<Event>, StoreError> {
-    let indexed = indexed(db)?;
+fn tail(db: &mut impl Read, filter: &Filter, indexed: i64, before: i64) -> Result<Vec<Event>, StoreError> {
     let mut found = Vec::new();
     for row in db.rows(&TAIL, &[indexed.into(), before.into()])? {
         if !filter.may_match(&row)? {
@@ -173,9 +192,15 @@ fn tail(db: &mut impl Read, filter: &Filter, before: i64) -> Result<Vec<Event>, 
     Ok(found)
 }
 
-/// Every event up to this one is in the index.
-pub(crate) fn indexed(db: &mut impl Read) -> Result<i64, StoreError> {
-    db.row(&INDEXED, &[])?.map_or(Ok(0), |row| row.int(0))
+fn these(db: &mut impl Read, numbers: &[i64]) -> Result<Vec<Event>, StoreError> {
+    let mut params: Vec<Value> = numbers.iter().map(|number| (*number).into()).collect();
+    params.resize(FETCHED_AT_ONCE, 0.into());
+    db.rows(&THESE, &params)?.iter().map(read).collect()
+}
+
+/// The events after the first number, up to the second, are in lists.
+fn listed(db: &mut impl Read) -> Result<(i64, i64), StoreError> {
+    db.row(&LISTED, &[])?.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
 /// The last event's number and hash, as they were noted when it was recorded.
@@ -194,7 +219,7 @@ fn kept_count(db: &mut impl Read) -> Result<i64, StoreError> {
     Ok(head(db)?.sequence - kept_after(db)?.sequence)
 }
 
-/// The head, and up to where everything is in the index.
+/// The head, and up to where everything is in lists.
 pub(crate) fn stands(db: &mut impl Read) -> Result<(Head, i64), StoreError> {
     let Some(row) = db.row(&STANDS, &[])? else { return Ok((Head::start(), 0)) };
     Ok((Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() }, row.int(2)?))

@@ -3,11 +3,14 @@
 //! Before the first of them goes an event of its own says how far this will go. Whoever checks a history that does not
 //! begin with its first event looks for it: a cut that was never announced is not retention.
 
+use std::collections::BTreeSet;
+
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::time::Timestamp;
 
 use crate::chain::{Head, Sealed, Verifier};
 use crate::error::StoreError;
+use crate::event_lists;
 use crate::query::events;
 use crate::sql::statements;
 use crate::trail::terms;
@@ -27,7 +30,6 @@ statements! {
     Org Read SLOWEST = "SELECT c.sequence FROM webhook_cursors c
         JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
         WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
-    Org Upkeep UNINDEX = "DELETE FROM event_index WHERE org_id = $1 AND term = $2 AND sequence = $3";
     Org Upkeep REMOVE = "DELETE FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3";
     Org Upkeep MOVE_START = "UPDATE event_heads SET kept_after = $3, kept_hash = $4
         WHERE org_id = $1 AND kept_after = $2";
@@ -41,7 +43,7 @@ pub struct Announced {
 
 /// The last event of those that may go now. `None`: the oldest was not recorded before `overdue`, or nothing may go yet.
 ///
-/// Only what was recorded before `before` goes, and only what every webhook has read and the index knows; never the newest.
+/// Only what was recorded before `before` goes, and only what every webhook has read and is in lists; never the newest.
 pub fn due(db: &mut impl Read, before: Timestamp, overdue: Timestamp) -> Result<Option<i64>, StoreError> {
     let start = events::kept_after(db)?.sequence;
     let oldest = db.row(&RECORDED_AT, &[(start + 1).into()])?.map(|row| row.time(0)).transpose()?;
@@ -84,10 +86,9 @@ pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError
     }
     let Some(last) = old.last() else { return Ok(0) };
     let end = Head { sequence: last.sequence, hash: last.hash.clone() };
-    for event in &old {
-        for term in terms(&event.kind, &event.actor, &event.subjects) {
-            tx.execute(&UNINDEX, &[term.into(), event.sequence.into()])?;
-        }
+    let terms = old.iter().flat_map(|event| terms(&event.kind, &event.actor, &event.subjects));
+    for term in terms.collect::<BTreeSet<_>>() {
+        event_lists::remove(tx, &term, end.sequence)?;
     }
     let from = Value::from(start.sequence);
     tx.execute(&REMOVE, &[from.clone(), end.sequence.into()])?;

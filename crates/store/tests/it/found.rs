@@ -1,4 +1,4 @@
-//! Events are found by what they are about, those that are indexed and the last ones that are not yet.
+//! Events are found by what they are about, those that are in lists and the last ones that are not yet.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -129,4 +129,80 @@ fn while_many_write_more_of_the_last_events_are_not_indexed_and_all_are_found() 
     at_once(8, 1, 0);
     at_once(8, 20, 160);
     at_once(7, 1, 0);
+}
+
+/// Two people, four pipelines and three environments, in no simple order.
+fn mixed(number: u64) -> NewEvent {
+    let kind = if number.is_multiple_of(5) { EventKind::PipelineUpdated } else { EventKind::SessionClaimed };
+    let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+    let event = NewEvent::new(kind, Subject::new("pipeline", format!("p{}", at % 4), None));
+    let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
+    // One that is about the same thing twice is found once.
+    let event = event.about(Subject::new("environment", format!("e{}", at / 4 % 3), None));
+    let rare = Subject::new("deployment", format!("d{}", number / 97), None);
+    if number.is_multiple_of(97) { event.about(rare) } else { event }
+}
+
+#[test]
+fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
+    let ground = Ground::new();
+    let mut recorded = 0;
+    for count in [300, 1, 128, 700, 90] {
+        let numbers = recorded..recorded + count;
+        recorded += count;
+        ground.transact(move |tx| numbers.clone().try_for_each(|number| tx.record(mixed(number)))).unwrap();
+        let now = || ground.transact(|tx| Ok(tx.now().whole_millis())).unwrap();
+        let before = now();
+        while now() == before {}
+    }
+    let all = ground.transact(|tx| events::after(tx, 0, i64::MAX, i64::MAX)).unwrap();
+    let times = [None, Some(all[250].occurred_at), Some(all[600].occurred_at), Some(all[1_200].occurred_at)];
+    let maybe = |word: &str, at: usize| (at > 0).then(|| format!("{word}{}", at - 1));
+    for case in 0..3 * 5 * 3 * 4 * 4_usize {
+        let filter = Filter {
+            kind: [None, Some("pipeline_updated"), Some("session_claimed")][case % 3].map(str::to_owned),
+            pipeline: maybe("p", case / 3 % 5),
+            environment: maybe("e", case / 15 % 3),
+            deployment: maybe("d", case / 45 % 4),
+            since: times[case / 45 % 4],
+            until: times[case / 180 % 4],
+            actor: None,
+        };
+        let wanted: Vec<i64> =
+            all.iter().rev().filter(|event| filter.matches(event)).map(|event| event.sequence).collect();
+        for offset in [0, 1, 40, 250] {
+            let asked = filter.clone();
+            let page = ground
+                .transact(move |tx| events::list(tx, &asked, &From::Offset(offset), LIMIT * 6, false))
+                .unwrap();
+            let found: Vec<i64> = page.items.iter().map(|event| event.sequence).collect();
+            let rest = wanted.get(offset as usize..).unwrap_or_default();
+            assert_eq!(found, rest[..rest.len().min(42)], "{filter:?} from {offset}");
+            assert_eq!(page.has_more, rest.len() > 42);
+        }
+    }
+}
+
+#[test]
+fn what_an_older_version_has_indexed_is_found() {
+    let ground = Ground::in_a_file();
+    record(&ground, 0..300);
+    let Ground { store, org, place } = ground;
+    drop(store);
+    // As the twentieth migration left it: a row for each event and each term.
+    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
+    db.execute_batch(
+        "CREATE TABLE event_index (org_id TEXT NOT NULL, term TEXT NOT NULL, sequence BIGINT NOT NULL,
+           PRIMARY KEY (org_id, term, sequence)) WITHOUT ROWID;
+         INSERT INTO event_index SELECT org_id, 'pipeline:' || (subjects ->> '$[0].id'), sequence FROM events
+           WHERE sequence <= (SELECT indexed FROM event_heads);
+         DROP TABLE event_lists;
+         DELETE FROM schema_migrations WHERE number > 20;",
+    )
+    .unwrap();
+    drop(db);
+    let ground = Ground { store: place.open(), org, place };
+    check(&ground, 300);
+    record(&ground, 300..600);
+    check(&ground, 600);
 }

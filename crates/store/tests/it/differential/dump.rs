@@ -26,7 +26,7 @@ const TABLES: [&str; 11] = [
     "pipelines",
     "events",
     "event_heads",
-    "event_index",
+    "event_lists",
     "outbox",
     "list_totals",
     "list_blocks",
