@@ -1,5 +1,6 @@
 //! The SQLite driver: one thread writes, a few read, and every connection is set up and checked the same way.
 
+mod checkpoint;
 mod clock;
 mod conn;
 mod reader;
@@ -104,7 +105,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
     // A plan must not depend on the values bound to it: SQLite would prepare most statements anew for each use.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
-    // Only the writer checkpoints, between its transactions.
+    // Checkpoints are made beside the writer, and ended between its transactions.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
     // What a savepoint may have to undo stays in memory, not in a file.
     db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;

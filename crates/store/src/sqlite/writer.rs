@@ -5,7 +5,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -14,6 +13,7 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
+use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, now};
 use crate::access::Changes;
@@ -32,8 +32,6 @@ const BATCH_JOBS_MAX: usize = 256;
 const CACHE_KIB: i64 = 8 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
-/// Pages in the write-ahead log before it is copied into the database.
-const CHECKPOINT_PAGES: i32 = 4_000;
 
 pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
@@ -52,13 +50,7 @@ impl Writer {
         // and `berth admin verify` compare them.
         db.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))
             .map_err(StoreError::from)?;
-        let pages = Arc::new(AtomicI32::new(0));
-        let seen = pages.clone();
-        let note_pages = move |_: &mut rusqlite::hooks::Wal, pages| {
-            seen.store(pages, Ordering::Relaxed);
-            Ok(())
-        };
-        db.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
+        let checkpoints = Checkpoints::start(path, &mut db)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
@@ -66,7 +58,7 @@ impl Writer {
         let outward = Outward { publisher, broke, commits: commits.clone(), access: access.clone() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || run(&db, clock, queue, &pages, &outward))
+            .spawn(move || run(&db, clock, queue, checkpoints, &outward))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { jobs: Some(jobs), broken, commits, access, ahead, thread: Some(thread) })
     }
@@ -123,7 +115,7 @@ fn run(
     db: &Connection,
     mut clock: Clock,
     mut queue: mpsc::Receiver<Job>,
-    pages: &AtomicI32,
+    mut checkpoints: Checkpoints,
     outward: &Outward,
 ) {
     let mut conn = SqliteConn::on(db);
@@ -139,12 +131,9 @@ fn run(
             let _ = outward.broke.send(Some(error));
             return;
         }
-        if pages.load(Ordering::Relaxed) >= CHECKPOINT_PAGES {
-            checkpoint(db, "PASSIVE");
-            pages.store(0, Ordering::Relaxed);
-        }
+        checkpoints.see_to(db);
     }
-    checkpoint(db, "TRUNCATE");
+    checkpoints.finish(db);
 }
 
 /// `Err` only when the disk failed; then nothing of the batch was acknowledged as done.
@@ -259,11 +248,4 @@ fn run_job(
         conn.batch("RELEASE job")?;
     }
     Ok((ran.answer, ran.events))
-}
-
-fn checkpoint(db: &Connection, mode: &str) {
-    let done = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
-    if let Err(error) = done {
-        tracing::warn!(%error, "checkpoint failed; it is tried again later");
-    }
 }

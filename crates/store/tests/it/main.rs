@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
 mod chain;
+mod checkpoints;
 mod differential;
 mod event_retention;
 mod feed;
