@@ -5,7 +5,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use super::Ground;
 
 /// A log that has not begun anew after so many commits never will: one is copied after about ten of them.
-const COMMITS_MAX: usize = 400;
+const COMMITS_MAX: usize = 100;
 const EVENTS: usize = 200;
 
 /// Two numbers at its head are drawn when it begins.
