@@ -5,6 +5,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::sql;
+
 /// What the answer to "who is this, and what may they do?" is read from.
 const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
 
@@ -29,19 +31,12 @@ impl Changes {
 
 /// Read from the text of a statement, so that none can be forgotten.
 pub(crate) fn is_changed_by(text: &str) -> bool {
-    let changes = |table: &&str| {
-        ["INSERT INTO", "UPDATE", "DELETE FROM"].iter().any(|verb| {
-            let after = text.split(&format!("{verb} {table}")).nth(1);
-            after.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
-        })
-    };
-    !text.starts_with(IRRELEVANT) && TABLES.iter().any(changes)
+    !text.starts_with(IRRELEVANT) && TABLES.iter().any(|table| sql::changes(text, table))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql;
 
     #[test]
     fn what_decides_who_may_do_what_is_noticed() {

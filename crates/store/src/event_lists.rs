@@ -21,7 +21,7 @@ const NUMBERS_MAX: usize = 200;
 const WRITTEN_AT_ONCE: usize = 8;
 
 /// Rows that are read at first, and at most at once. Most searches end after the first few.
-const READ_FIRST: i64 = 8;
+const READ_FIRST: i64 = 4;
 const READ_MAX: i64 = 128;
 
 statements! {
@@ -36,7 +36,7 @@ statements! {
     // The row that a number would be in, and those before it.
     Org Read DOWN_FROM = "SELECT last, steps FROM
           (SELECT last, steps FROM event_lists WHERE org_id = $1 AND term = $2 AND last >= $3
-            AND latest >= $4 AND earliest < $5 ORDER BY last LIMIT 1) AS upper
+            ORDER BY last LIMIT 1) AS upper
         UNION ALL SELECT last, steps FROM
           (SELECT last, steps FROM event_lists WHERE org_id = $1 AND term = $2 AND last < $3
             AND latest >= $4 AND earliest < $5 ORDER BY last DESC LIMIT $6) AS lower";
@@ -121,11 +121,14 @@ pub(crate) struct Search {
 }
 
 impl Search {
-    /// For numbers below one and above another. Rows whose events were all recorded outside of `times` are passed over; others
-    /// may hold some that were.
+    /// For numbers below one and above another. The first term leads, best a rare one: its rows whose events were all
+    /// recorded outside of `times` are passed over. Others may hold some that were.
     pub(crate) fn new(terms: Vec<String>, before: i64, end: i64, times: [i64; 2]) -> Self {
-        let walk = |term: String| Walk { term: term.into(), times, numbers: Vec::new(), rows: READ_FIRST };
-        Self { walks: terms.into_iter().map(walk).collect(), next: before.saturating_sub(1), end }
+        let mut walks: Vec<Walk> = terms.into_iter().map(Walk::new).collect();
+        if let Some(first) = walks.first_mut() {
+            first.times = times;
+        }
+        Self { walks, next: before.saturating_sub(1), end }
     }
 
     pub(crate) fn next(&mut self, db: &mut impl Read) -> Result<Option<i64>, StoreError> {
@@ -136,7 +139,10 @@ impl Search {
                 match walk.down_to(db, self.next)? {
                     Some(number) if number == self.next => agreed += 1,
                     Some(number) => self.next = number,
-                    None => self.next = self.end,
+                    None => {
+                        self.next = self.end;
+                        break;
+                    }
                 }
             }
         }
@@ -164,24 +170,35 @@ struct Walk {
     times: [i64; 2],
     /// Those that were read and not passed yet; the highest is the last one.
     numbers: Vec<i64>,
+    /// Rows that are read next.
     rows: i64,
+    /// So many answers came from what was read last.
+    answers: i64,
 }
 
 impl Walk {
+    fn new(term: String) -> Self {
+        let times = [i64::MIN, i64::MAX];
+        Self { term: term.into(), times, numbers: Vec::new(), rows: READ_FIRST, answers: 0 }
+    }
+
     /// The highest number that is this or below.
     fn down_to(&mut self, db: &mut impl Read, number: i64) -> Result<Option<i64>, StoreError> {
         while self.numbers.last().is_some_and(|last| *last > number) {
             self.numbers.pop();
         }
         if self.numbers.is_empty() {
+            // Who jumps far with every answer would read the rest for nothing.
+            let is_steady = std::mem::take(&mut self.answers) >= self.rows;
+            self.rows = if is_steady { (self.rows * 4).min(READ_MAX) } else { READ_FIRST };
             let [since, until] = self.times;
             let params = [self.term.clone(), number.into(), since.into(), until.into(), self.rows.into()];
             for row in db.rows(&DOWN_FROM, &params)? {
                 self.numbers.extend(unpacked(&row)?.into_iter().filter(|it| *it <= number));
             }
             self.numbers.sort_unstable();
-            self.rows = (self.rows * 4).min(READ_MAX);
         }
+        self.answers += 1;
         Ok(self.numbers.last().copied())
     }
 }

@@ -5,6 +5,7 @@
 //! only one engine has.
 
 use crate::error::StoreError;
+use crate::locks::Locks;
 use crate::trail::Heads;
 use crate::value::{Row, Value};
 
@@ -41,6 +42,10 @@ pub trait Conn {
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError>;
     /// Where the histories end, of those this connection writes.
     fn heads(&mut self) -> &mut Heads;
+    /// The locks it remembers, where no other connection writes.
+    fn locks(&mut self) -> Option<&mut Locks> {
+        None
+    }
     /// See [`crate::Tx::stand_or_fall`].
     fn stand_or_fall(&mut self) {}
     /// The epoch of what is written here, where a connection has one of its own.
@@ -93,6 +98,14 @@ pub fn render(text: &str, engine: Engine) -> String {
         out = out.replace(token, if engine == Engine::Postgres { postgres } else { sqlite });
     }
     out
+}
+
+/// Whether a statement with this text writes to the table.
+pub(crate) fn changes(text: &str, table: &str) -> bool {
+    ["INSERT INTO", "UPDATE", "DELETE FROM"].iter().any(|verb| {
+        let after = text.split(&format!("{verb} {table}")).nth(1);
+        after.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+    })
 }
 
 /// Every statement of the program. The SQLite driver refuses, in debug builds, one that is not here.

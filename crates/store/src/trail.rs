@@ -146,6 +146,9 @@ pub(crate) fn write_heads(conn: &mut dyn Conn) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Whoever looks for events looks for one of these.
+const SUBJECTS: [&str; 3] = ["deployment", "environment", "pipeline"];
+
 /// What an event is found by. The same words are used when it is looked for.
 pub(crate) fn term(kind: &str, value: &str) -> String {
     [kind, ":", value].concat()
@@ -154,7 +157,8 @@ pub(crate) fn term(kind: &str, value: &str) -> String {
 pub(crate) fn terms(kind: &str, actor: &Actor, subjects: &[Subject]) -> Vec<String> {
     let mut terms = vec![term("kind", kind)];
     terms.extend(actor.id.map(|id| term("actor", &id.to_string())));
-    terms.extend(subjects.iter().map(|subject| term(&subject.kind, &subject.id)));
+    let asked_for = subjects.iter().filter(|subject| SUBJECTS.contains(&subject.kind.as_str()));
+    terms.extend(asked_for.map(|subject| term(&subject.kind, &subject.id)));
     terms
 }
 

@@ -5,6 +5,7 @@
 //! without recording an event is rolled back.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use berth_core::decision::{Change, Decision, Effect, Record};
 use berth_core::environment::Moment;
@@ -14,6 +15,7 @@ use berth_core::time::Timestamp;
 
 use crate::Ground;
 use crate::error::StoreError;
+use crate::locks::Locks;
 use crate::sql::{Conn, Kind, Scope, Statement};
 use crate::value::{Row, Value, text};
 use crate::{outbox, records, trail};
@@ -42,17 +44,32 @@ pub trait Read {
     fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(statement, params)?.into_iter().next())
     }
+
+    /// The locks that are remembered, and the organization that is asked for.
+    fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {
+        None
+    }
 }
+
+/// A read of somebody who waits takes no longer: others need the connection.
+pub(crate) const READ_S_MAX: u64 = 5;
 
 pub struct Reader<'c> {
     conn: &'c mut dyn Conn,
     org: Option<OrgId>,
     now: Timestamp,
+    /// From then on it asks no more.
+    ends: Option<Instant>,
 }
 
 impl<'c> Reader<'c> {
     pub(crate) fn new(conn: &'c mut dyn Conn, org: Option<OrgId>, now: Timestamp) -> Self {
-        Self { conn, org, now }
+        Self { conn, org, now, ends: None }
+    }
+
+    /// Many short questions are as long as a long one.
+    pub(crate) fn limited(self) -> Self {
+        Self { ends: Some(Instant::now() + Duration::from_secs(READ_S_MAX)), ..self }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -66,6 +83,9 @@ impl Read for Reader<'_> {
     }
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
+        if self.ends.is_some_and(|ends| Instant::now() > ends) {
+            return Err(took_too_long());
+        }
         let org = self.org.map(text);
         self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
     }
@@ -245,6 +265,14 @@ impl Read for Tx<'_> {
         let org = self.context.org.map(text);
         self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
     }
+
+    fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {
+        self.conn.locks().zip(self.context.org)
+    }
+}
+
+pub(crate) fn took_too_long() -> StoreError {
+    StoreError::Unavailable(format!("a read took longer than {READ_S_MAX} s"))
 }
 
 fn scoped<'v>(

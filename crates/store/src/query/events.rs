@@ -56,6 +56,7 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// The rarest terms first: the first one leads the search.
     fn terms(&self) -> Vec<String> {
         let given = [
             ("deployment", &self.deployment),

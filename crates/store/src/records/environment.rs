@@ -127,6 +127,19 @@ fn lock(db: &mut impl Read, row: &Row) -> Result<Lock, StoreError> {
 /// By the pipeline's id or slug in a URL, and the environment's name. By the id, also of a deleted pipeline: its history
 /// stays.
 pub fn find(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
+    let known = db.locks().and_then(|(locks, org)| locks.find(org, pipeline, name)).cloned();
+    if known.is_some() {
+        debug_assert_eq!(known, look(db, pipeline, name)?, "what is remembered is not what is stored");
+        return Ok(known);
+    }
+    let found = look(db, pipeline, name)?;
+    if let (Some(lock), Some((locks, org))) = (&found, db.locks()) {
+        locks.remember(org, pipeline, lock);
+    }
+    Ok(found)
+}
+
+fn look(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
     let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
         (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
         (_, Ok(slug)) => db.row(&BY_SLUG, &[text(slug), text(name)])?,
@@ -226,6 +239,9 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
         it.is_declared.into(),
     ];
     if tx.execute(&UPDATE, &params)? == 1 {
+        if let Some((locks, _)) = tx.locks() {
+            locks.put_environment(it);
+        }
         return Ok(());
     }
     params.push(to_json(&it.configuration)?.into());

@@ -114,6 +114,14 @@ pub fn by_id(db: &mut impl Read, id: SessionId) -> Result<Option<Session>, Store
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
+    write(tx, it)?;
+    if let Some((locks, _)) = tx.locks() {
+        locks.put_session(it);
+    }
+    Ok(())
+}
+
+fn write(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
     let end = it.end.as_ref();
     let mut params = vec![
         text(it.id),

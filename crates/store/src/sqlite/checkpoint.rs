@@ -58,10 +58,13 @@ impl Checkpoints {
 
     /// Between two commits.
     pub(super) fn see_to(&mut self, writer: &Connection) {
-        if self.pages.load(Ordering::Relaxed) < PAGES || self.is_copying.load(Ordering::Acquire) {
+        if self.is_copying.load(Ordering::Acquire) {
             return;
         }
-        if std::mem::take(&mut self.was_asked) {
+        if self.pages.load(Ordering::Relaxed) < PAGES {
+            // Where no commit came between, the log has begun anew by itself.
+            self.was_asked = false;
+        } else if std::mem::take(&mut self.was_asked) {
             checkpoint(writer, "PASSIVE");
             self.pages.store(0, Ordering::Relaxed);
         } else if let Some(ask) = &self.ask {

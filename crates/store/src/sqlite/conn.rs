@@ -8,6 +8,7 @@ use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access;
 use crate::error::StoreError;
+use crate::locks::{self, Locks};
 use crate::sql::{self, Conn, Engine, Statement};
 use crate::trail::Heads;
 use crate::value::{Row, Value};
@@ -19,6 +20,8 @@ pub(crate) struct SqliteConn<'db> {
     /// By name. Looking them up by their text would cost as much as running them.
     prepared: HashMap<&'static str, Prepared<'db>>,
     pub(super) heads: Heads,
+    /// Only where no other connection writes.
+    pub(super) locks: Option<Locks>,
     /// Something was written that decides who may do what; the writer looks here before it commits.
     pub(super) changes_access: bool,
     pub(super) undo: Undo,
@@ -39,6 +42,7 @@ pub(super) enum Undo {
 struct Prepared<'db> {
     statement: rusqlite::Statement<'db>,
     changes_access: bool,
+    changes_locks: bool,
 }
 
 impl<'db> SqliteConn<'db> {
@@ -48,6 +52,7 @@ impl<'db> SqliteConn<'db> {
             broken: None,
             prepared: HashMap::new(),
             heads: Heads::default(),
+            locks: None,
             changes_access: false,
             undo: Undo::Whole,
             trusts: true,
@@ -60,10 +65,17 @@ impl<'db> SqliteConn<'db> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let statement = prepare(self.db, text).map_err(StoreError::from)?;
-                free.insert(Prepared { statement, changes_access: false })
+                free.insert(Prepared { statement, changes_access: false, changes_locks: false })
             }
         };
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
+    }
+
+    /// Something was undone that they may have followed.
+    pub(super) fn forget_locks(&mut self) {
+        if let Some(locks) = &mut self.locks {
+            locks.forget();
+        }
     }
 
     fn noted(&mut self, statement: &Statement, error: rusqlite::Error) -> StoreError {
@@ -87,8 +99,9 @@ impl<'db> SqliteConn<'db> {
                     statement.name
                 );
                 let changes_access = access::is_changed_by(statement.text);
+                let changes_locks = locks::are_changed_by(statement);
                 let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
-                Ok(free.insert(Prepared { statement, changes_access }))
+                Ok(free.insert(Prepared { statement, changes_access, changes_locks }))
             }
         }
     }
@@ -113,6 +126,10 @@ impl Conn for SqliteConn<'_> {
         &mut self.heads
     }
 
+    fn locks(&mut self) -> Option<&mut Locks> {
+        self.locks.as_mut()
+    }
+
     fn stand_or_fall(&mut self) {
         if self.undo == Undo::Nothing && self.trusts {
             self.undo = Undo::Whole;
@@ -128,12 +145,15 @@ impl Conn for SqliteConn<'_> {
             self.batch("SAVEPOINT job")?;
             self.undo = Undo::Savepoint;
         }
-        let mut changes_access = false;
+        let (mut changes_access, mut changes_locks) = (false, false);
         let changed = self.prepared(statement).and_then(|prepared| {
-            changes_access = prepared.changes_access;
+            (changes_access, changes_locks) = (prepared.changes_access, prepared.changes_locks);
             prepared.statement.execute(params_from_iter(params))
         });
         self.changes_access |= changes_access;
+        if changes_locks {
+            self.forget_locks();
+        }
         changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
     }
 }

@@ -25,6 +25,7 @@ use crate::error::{OpenError, StoreError};
 use crate::migrations::{self, Applied};
 use crate::records::instance;
 use crate::sql::Engine;
+use crate::tx::took_too_long;
 
 /// Below this, two connections can lose a committed write; 3.52.0 was withdrawn.
 const VERSION_MIN: i32 = 3_051_003;
@@ -133,9 +134,7 @@ impl From<rusqlite::Error> for StoreError {
     fn from(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => StoreError::StorageFull,
-            Some(ErrorCode::OperationInterrupted) => {
-                StoreError::Unavailable(format!("a read took longer than {} s", reader::READ_S_MAX))
-            }
+            Some(ErrorCode::OperationInterrupted) => took_too_long(),
             Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 StoreError::Broken(error.to_string())
             }

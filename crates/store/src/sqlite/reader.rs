@@ -11,9 +11,8 @@ use super::{Ahead, SqliteConn, clock, connect};
 use crate::error::StoreError;
 use crate::job::Look;
 use crate::queue::Queue;
+use crate::tx::READ_S_MAX;
 
-/// A read that takes longer is ended.
-pub(super) const READ_S_MAX: u64 = 5;
 pub(crate) struct Readers {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,

@@ -22,6 +22,7 @@ use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
 use crate::feed::Publisher;
 use crate::job::{Answer, Job};
+use crate::locks::Locks;
 use crate::records::instance;
 use crate::trail;
 
@@ -119,6 +120,7 @@ fn run(
     outward: &Outward,
 ) {
     let mut conn = SqliteConn::on(db);
+    conn.locks = Some(Locks::default());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
@@ -129,6 +131,8 @@ fn run(
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
             let _ = outward.broke.send(Some(error));
+            // Before anything else ends: who asks from here on is refused at once.
+            drop(queue);
             return;
         }
         checkpoints.see_to(db);
@@ -184,6 +188,7 @@ fn commit_batch(
     }
     if failure.is_some() {
         conn.heads.forget();
+        conn.forget_locks();
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
@@ -226,6 +231,7 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
+        conn.forget_locks();
         match undo {
             Undo::Nothing => {}
             Undo::Savepoint => conn.batch("ROLLBACK TO job")?,

@@ -349,10 +349,12 @@ fn a_repeat_waits_for_the_disk_as_the_commit_it_tells_of_had_to() {
             })
             .unwrap();
     };
-    change(true);
-    let before = written();
-    change(false);
-    assert_eq!(written(), before, "a transaction that wrote nothing waits for nothing");
-    change(true);
-    assert_ne!(written(), before);
+    let mut writes = |vouches: bool| {
+        let before = written();
+        change(vouches);
+        written() != before
+    };
+    // PostgreSQL itself writes a few bytes now and then.
+    assert!((0..5).any(|_| !writes(false)), "a transaction that wrote nothing waits for nothing");
+    assert!((0..5).all(|_| writes(true)));
 }
