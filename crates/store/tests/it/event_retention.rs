@@ -183,12 +183,12 @@ fn what_a_webhook_has_not_read_stays() {
 }
 
 #[test]
-fn the_newest_event_and_those_that_are_not_in_the_index_stay() {
+fn the_newest_event_and_those_that_are_in_no_list_stay() {
     let ground = Ground::new();
     record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), None, "so few are not in the index yet");
+    assert_eq!(due_now(&ground, now(&ground)), None, "so few are in no list yet");
     record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), Some(200), "all are in the index, and one has to stay");
+    assert_eq!(due_now(&ground, now(&ground)), Some(200), "all are in lists, and one has to stay");
     record(&ground, 100);
     assert_eq!(due_now(&ground, now(&ground)), Some(201), "the last hundred are not");
 }
