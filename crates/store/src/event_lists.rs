@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::time::{Duration, Instant};
 
 use berth_core::id::OrgId;
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::sql::{Conn, Statement, statements};
-use crate::tx::{Read, Tx};
+use crate::tx::{READ_S_MAX, Read, Tx, took_too_long};
 use crate::value::{Row, Value, text};
 
 /// Numbers in one row: it has to stay short beside a page.
@@ -118,6 +119,8 @@ pub(crate) struct Search {
     next: i64,
     /// None is this or below: those events are gone.
     end: i64,
+    /// From then on nothing is read: many short questions are as long as a long one.
+    until: Instant,
 }
 
 impl Search {
@@ -128,12 +131,16 @@ impl Search {
         if let Some(first) = walks.first_mut() {
             first.times = times;
         }
-        Self { walks, next: before.saturating_sub(1), end }
+        let until = Instant::now() + Duration::from_secs(READ_S_MAX);
+        Self { walks, next: before.saturating_sub(1), end, until }
     }
 
     pub(crate) fn next(&mut self, db: &mut impl Read) -> Result<Option<i64>, StoreError> {
         let mut agreed = 0;
         while agreed < self.walks.len() && self.next > self.end {
+            if Instant::now() > self.until {
+                return Err(took_too_long());
+            }
             agreed = 0;
             for walk in &mut self.walks {
                 match walk.down_to(db, self.next)? {

@@ -79,7 +79,7 @@ where
     let (tell, answer) = oneshot::channel();
     let look: Look = Box::new(move |begun| {
         let result = begun.map_err(E::from).and_then(|(conn, now)| {
-            let mut reader = Reader::new(conn, org, now).limited();
+            let mut reader = Reader::new(conn, org, now);
             let looked = catch_unwind(AssertUnwindSafe(|| work(&mut reader)));
             looked.unwrap_or_else(|_| Err(panicked().into()))
         });

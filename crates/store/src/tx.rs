@@ -5,7 +5,6 @@
 //! without recording an event is rolled back.
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
 
 use berth_core::decision::{Change, Decision, Effect, Record};
 use berth_core::environment::Moment;
@@ -51,25 +50,18 @@ pub trait Read {
     }
 }
 
-/// A read of somebody who waits takes no longer: others need the connection.
+/// A question of somebody who waits takes no longer: others need the connection.
 pub(crate) const READ_S_MAX: u64 = 5;
 
 pub struct Reader<'c> {
     conn: &'c mut dyn Conn,
     org: Option<OrgId>,
     now: Timestamp,
-    /// From then on it asks no more.
-    ends: Option<Instant>,
 }
 
 impl<'c> Reader<'c> {
     pub(crate) fn new(conn: &'c mut dyn Conn, org: Option<OrgId>, now: Timestamp) -> Self {
-        Self { conn, org, now, ends: None }
-    }
-
-    /// Many short questions are as long as a long one.
-    pub(crate) fn limited(self) -> Self {
-        Self { ends: Some(Instant::now() + Duration::from_secs(READ_S_MAX)), ..self }
+        Self { conn, org, now }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -83,9 +75,6 @@ impl Read for Reader<'_> {
     }
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
-        if self.ends.is_some_and(|ends| Instant::now() > ends) {
-            return Err(took_too_long());
-        }
         let org = self.org.map(text);
         self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
     }

@@ -1,4 +1,4 @@
-//! A data directory that an older program has written.
+//! A data directory that an older program has written, or somebody by hand.
 
 use serde_json::json;
 
@@ -72,4 +72,22 @@ fn what_is_in_stages_is_told_of_deployments_that_are_older_than_that() {
         "{}",
         back.text()
     );
+}
+
+#[test]
+fn what_somebody_changes_by_hand_is_seen_by_the_next_claim() {
+    let home = Home::new();
+    let server = home.serve();
+    let definition = format!("{DEFINITION}  ephemeral_environments:\n    qa-1: {{}}\n");
+    assert_eq!(server.api.post(PIPELINES, &json!({"slug": "shop", "definition": definition})).status, 201);
+    let sessions = format!("{PIPELINES}/shop/ephemeral-environments/qa-1/sessions");
+    let claimed = server.api.post(&sessions, &json!({}));
+    assert_eq!(claimed.status, 201, "{}", claimed.text());
+    let ended = "UPDATE environments SET holder_id = NULL, version = version + 1;
+        UPDATE sessions SET ended_at = claimed_at, end_reason = 'released', ended_by = holder";
+    let database = rusqlite::Connection::open(home.path().join("berth.db")).unwrap();
+    database.execute_batch(&format!("BEGIN IMMEDIATE; {ended}; COMMIT")).unwrap();
+    drop(database);
+    let again = server.api.post(&sessions, &json!({}));
+    assert_eq!(again.status, 201, "{}", again.text());
 }

@@ -22,6 +22,8 @@ pub(crate) struct SqliteConn<'db> {
     pub(super) heads: Heads,
     /// Only where no other connection writes.
     pub(super) locks: Option<Locks>,
+    /// Changes with what other connections write.
+    data_version: Option<i64>,
     /// Something was written that decides who may do what; the writer looks here before it commits.
     pub(super) changes_access: bool,
     pub(super) undo: Undo,
@@ -53,6 +55,7 @@ impl<'db> SqliteConn<'db> {
             prepared: HashMap::new(),
             heads: Heads::default(),
             locks: None,
+            data_version: None,
             changes_access: false,
             undo: Undo::Whole,
             trusts: true,
@@ -69,6 +72,15 @@ impl<'db> SqliteConn<'db> {
             }
         };
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
+    }
+
+    /// Nobody else writes while a server runs, unless somebody does it by hand.
+    pub(super) fn look_for_others(&mut self) {
+        let version = self.db.prepare_cached("PRAGMA data_version");
+        let version = version.and_then(|mut it| it.query_row([], |row| row.get(0))).ok();
+        if version.is_none() || std::mem::replace(&mut self.data_version, version) != version {
+            self.forget_locks();
+        }
     }
 
     /// Something was undone that they may have followed.
@@ -142,6 +154,10 @@ impl Conn for SqliteConn<'_> {
 
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError> {
         if self.undo == Undo::Nothing {
+            // Some errors make SQLite end the whole transaction by itself, and a savepoint would begin another.
+            if self.db.is_autocommit() {
+                return Err(StoreError::Unavailable("the transaction has ended".into()));
+            }
             self.batch("SAVEPOINT job")?;
             self.undo = Undo::Savepoint;
         }

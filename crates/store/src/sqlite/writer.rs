@@ -150,6 +150,7 @@ fn commit_batch(
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
+    conn.look_for_others();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
         tracing::error!(
@@ -231,7 +232,9 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
-        conn.forget_locks();
+        if undo != Undo::Nothing {
+            conn.forget_locks();
+        }
         match undo {
             Undo::Nothing => {}
             Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
