@@ -37,6 +37,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 19, name: "keeping", text: include_str!("0019_keeping.sql") },
     Migration { number: 20, name: "kept_events", text: include_str!("0020_kept_events.sql") },
     Migration { number: 21, name: "event_lists", text: include_str!("0021_event_lists.sql") },
+    Migration { number: 22, name: "chained_sessions", text: include_str!("0022_chained_sessions.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

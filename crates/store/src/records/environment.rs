@@ -17,39 +17,42 @@ statements! {
     Org Read BY_SLUG = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
         FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id =
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL) {for_update}";
     Org Read BY_PIPELINE = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
         FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id = $2 {for_update}";
     Org Read BY_ID = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
         FROM environments e WHERE e.org_id = $1 AND e.id = $2 {for_update}";
     Org Read OF_PIPELINE = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
           e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
           e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id)
+          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
         FROM environments e WHERE e.org_id = $1 AND e.pipeline_id = $2
           AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name {for_update}";
     Org Write INSERT = "INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash,
           is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
-          unfinished, due_at, startable_id, version, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+          unfinished, due_at, startable_id, version, created_at, last_session_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+    // No two sessions have the same fence.
     Org Write UPDATE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
-          startable_id = $14, version = $15
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND definition_hash = $16
-          AND is_declared = $17";
+          startable_id = $14, last_session_id = $15, version = $16
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16 AND definition_hash = $17
+          AND is_declared = $18 AND (fence < $4 OR sessions = $5)";
     // What a definition says is long and changes seldom: it is written apart.
     Org Write REDEFINE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
-          startable_id = $14, version = $15, definition_hash = $16, is_declared = $17, configuration = $18
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15";
+          startable_id = $14, last_session_id = $15, version = $16, definition_hash = $17, is_declared = $18,
+          configuration = $19
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16
+          AND (fence < $4 OR sessions = $5)";
     Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
@@ -86,6 +89,7 @@ pub(crate) fn read(row: &Row) -> Result<Environment, StoreError> {
         sessions: row.int(7)?,
         tickets: row.int(8)?,
         deployments: row.int(9)?,
+        last_session: row.maybe(20, Row::parse)?,
         condition,
         deployed_commit: row.maybe(11, Row::name)?,
         agenda: Agenda {
@@ -217,6 +221,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
             agenda.startable.map(text).into(),
             it.version.into(),
             it.created_at.into(),
+            it.last_session.map(text).into(),
         ];
         return tx.execute_one(&INSERT, &params);
     }
@@ -234,6 +239,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
         agenda.unfinished.into(),
         agenda.due_at.into(),
         agenda.startable.map(text).into(),
+        it.last_session.map(text).into(),
         it.version.into(),
         it.definition_hash.as_str().into(),
         it.is_declared.into(),

@@ -7,7 +7,8 @@ use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
 
 use super::*;
-use crate::records::{deployment, session, ticket};
+use crate::query::environments;
+use crate::records::{deployment, environment, session, ticket};
 use crate::tx::{Context, Tx};
 
 /// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
@@ -21,8 +22,9 @@ INSERT INTO pipelines (org_id, id, slug, name, search_key, status, definition_ha
 INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash, is_declared, fence, sessions,
     tickets, deployments, condition, waiting, unfinished, due_at, holder_id, version,
     created_at)
-  SELECT 'org_00000000000000000000000001', 'pl', column1, column2, '{}', 'h', 1, 2, 2, 3, 1, 'clean', 0, 0, column3,
-    column4, 7, 1
+  SELECT 'org_00000000000000000000000001', 'pl', column1, column2,
+    '{"triggers":[],"release":[],"on_release":"none","ttl":null,"labels":[],"vars":{},"skip":[]}', 'h', 1, 2, 2, 3, 1,
+    'clean', 0, 0, column3, column4, 7, 1
   FROM (VALUES ('qa', 'env_00000000000000000000000001', 100, 'ses_00000000000000000000000002'),
     ('plain', 'env_00000000000000000000000002', NULL, 'ses_00000000000000000000000003'),
     ('free', 'env_00000000000000000000000003', NULL, NULL));
@@ -52,7 +54,7 @@ INSERT INTO deployments (org_id, id, pipeline_id, environment_id, number, stage,
 
 struct Ground {
     db: Connection,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Ground {
@@ -62,7 +64,13 @@ impl Ground {
         migrate(&path, Timestamp::from_micros(1)).unwrap();
         let db = connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE).unwrap();
         db.execute_batch(&ROWS.replace("'pl'", "'pl_00000000000000000000000001'")).unwrap();
-        Self { db, _dir: dir }
+        Self { db, dir }
+    }
+
+    fn tx<'c>(&self, conn: &'c mut SqliteConn<'_>) -> Tx<'c> {
+        let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
+        let (context, now) = (Context::system(Some(org)), Timestamp::from_micros(99));
+        Tx::new(conn, context, now, crate::Ground { epoch: Arc::default(), lost_s: 45 })
     }
 
     fn check_times(&self, expected: &Expect) {
@@ -126,9 +134,6 @@ fn no_mistake_makes_a_second_holder() {
     let open = "NULL, NULL";
     let ended = "1, 'released'";
     ground.check_refused(&session(1, 3, 3, open), "UNIQUE constraint failed: sessions.environment_id");
-    let reused = "UNIQUE constraint failed: sessions.environment_id, sessions.fence";
-    ground.check_refused(&session(1, 3, 1, ended), reused);
-    ground.check_refused(&session(1, 3, 2, ended), reused);
     ground.check_refused(&session(9, 1, 1, open), "FOREIGN KEY constraint failed");
     let half = "CHECK constraint failed: (ended_at IS NULL) = (end_reason IS NULL)";
     ground.check_refused(&session(1, 3, 3, "1, NULL"), half);
@@ -148,17 +153,56 @@ fn a_word_that_nobody_knows_is_refused() {
 }
 
 #[test]
+fn no_mistake_gives_a_fence_again() {
+    let ground = Ground::new();
+    let mut conn = SqliteConn::on(&ground.db);
+    let mut tx = ground.tx(&mut conn);
+    let id = "env_00000000000000000000000001".parse().unwrap();
+    let mut claimed = environment::by_id(&mut tx, id).unwrap().unwrap().environment;
+    claimed.version += 1;
+    claimed.sessions += 1;
+    check_lost(environment::put(&mut tx, &claimed));
+    claimed.definition_hash.push('2');
+    check_lost(environment::put(&mut tx, &claimed));
+    claimed.fence = claimed.fence.next(0);
+    environment::put(&mut tx, &claimed).unwrap();
+}
+
+#[test]
+fn a_history_of_an_older_version_is_chained() {
+    const UNDO: &str = "DROP INDEX sessions_by_number;
+        ALTER TABLE sessions DROP COLUMN previous_id;
+        ALTER TABLE environments DROP COLUMN last_session_id;
+        CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
+        DELETE FROM schema_migrations WHERE number > 21;
+        WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
+        INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
+          deployments, ended_at, end_reason, ended_by)
+        SELECT org_id, 'env_00000000000000000000000003', held.number, printf('ses_%026d', 100 + held.number),
+          2 * held.number, holder, held.number, 0, 1, 0, 1, 'released', holder
+        FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
+    let ground = Ground::new();
+    ground.db.execute_batch(UNDO).unwrap();
+    migrate(&ground.dir.path().join("berth.db"), Timestamp::from_micros(2)).unwrap();
+    let mut conn = SqliteConn::on(&ground.db);
+    let mut tx = ground.tx(&mut conn);
+    let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
+        let id = format!("env_{environment:026}").parse().unwrap();
+        let found = environments::history(&mut tx, id, from, limit).unwrap();
+        found.iter().map(|it| it.number).collect()
+    };
+    for from in 1..=40 {
+        assert!(numbers(3, from, 5).into_iter().eq(((from - 4).max(1)..=from).rev()), "from {from}");
+    }
+    assert_eq!(numbers(1, 2, 50), [2, 1]);
+    assert_eq!(numbers(2, 1, 50), [1]);
+}
+
+#[test]
 fn what_has_ended_stays_as_it_ended() {
     let ground = Ground::new();
     let mut conn = SqliteConn::on(&ground.db);
-    let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
-    let mut tx = Tx::new(
-        &mut conn,
-        Context::system(Some(org)),
-        Timestamp::from_micros(99),
-        crate::Ground { epoch: Arc::default(), lost_s: 45 },
-    );
-
+    let mut tx = ground.tx(&mut conn);
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
     ended.end.as_mut().unwrap().reason = EndReason::Released;

@@ -199,6 +199,10 @@ fn what_an_older_version_has_indexed_is_found() {
          INSERT INTO event_index SELECT org_id, 'kind:' || kind, sequence FROM events
            WHERE sequence <= (SELECT indexed FROM event_heads);
          DROP TABLE event_lists;
+         DROP INDEX sessions_by_number;
+         ALTER TABLE sessions DROP COLUMN previous_id;
+         ALTER TABLE environments DROP COLUMN last_session_id;
+         CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
          DELETE FROM schema_migrations WHERE number > 20;",
     )
     .unwrap();

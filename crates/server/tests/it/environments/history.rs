@@ -75,6 +75,23 @@ async fn pages_follow_each_other_without_gaps_and_links_lead_through_them() {
 }
 
 #[tokio::test]
+async fn a_long_history_begins_and_ends_anywhere() {
+    const TIMES: i64 = 36;
+    let shop = held(usize::try_from(TIMES).unwrap()).await;
+    for limit in [1, 7, 16, 17, 35, 50] {
+        let mut fences = Vec::new();
+        for page in 1..=(TIMES + limit - 1) / limit {
+            let path = at(&format!("qa-1/history?limit={limit}&page={page}"));
+            let reply = shop.send(get(&path).by(&shop.ada)).await;
+            let entries = reply.body["data"].as_array().unwrap();
+            assert!(entries.len() <= usize::try_from(limit).unwrap());
+            fences.extend(entries.iter().map(|entry| entry["fence"].as_i64().unwrap()));
+        }
+        assert!(fences.iter().copied().eq((1..=TIMES).rev()), "in pages of {limit}: {fences:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_past_the_end_is_empty_and_a_large_limit_is_clamped() {
     let shop = held(2).await;
     for page in ["3", "4503599627370496", "9007199254740991"] {

@@ -10,7 +10,7 @@ use berth_core::event::{Actor, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::pipeline::model::OnRelease;
 use berth_sim::locks::{Model, Place, Surroundings, cast};
-use berth_store::query::events;
+use berth_store::query::{environments, events};
 use berth_store::records::{deployment, environment, session, ticket};
 use berth_store::{StoreError, Tx};
 
@@ -39,6 +39,8 @@ pub(super) struct Dump {
     /// What is found by the name of its pipeline and its own, and by the pipeline's id.
     named: Vec<[Option<Lock>; 2]>,
     sessions: BTreeMap<SessionId, Session>,
+    /// Of each environment, the newest first.
+    histories: BTreeMap<EnvironmentId, Vec<Session>>,
     tickets: BTreeMap<TicketId, Ticket>,
     deployments: BTreeMap<DeploymentId, Deployment>,
     events: Vec<Told>,
@@ -85,6 +87,7 @@ pub(super) fn compare(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Resu
     same("environments", &expected.environments, &found.environments)?;
     same("environments by name", &expected.named, &found.named)?;
     same("sessions", &expected.sessions, &found.sessions)?;
+    same("histories", &expected.histories, &found.histories)?;
     same("tickets", &expected.tickets, &found.tickets)?;
     same("deployments", &expected.deployments, &found.deployments)?;
     same("events", &expected.events, &found.events)
@@ -103,10 +106,17 @@ fn of_model(model: &Model) -> Dump {
         environments: world.environments.keys().filter_map(|id| Some((*id, load(*id)?))).collect(),
         named: live(around).map(|place| [(); 2].map(|()| load(around.environment(place)))).collect(),
         sessions: world.sessions.clone(),
+        histories: world.environments.keys().map(|id| (*id, history(&world.sessions, *id))).collect(),
         tickets: world.tickets.iter().map(|(id, it)| (*id, as_recorded(it.clone()))).collect(),
         deployments: world.deployments.clone(),
         events: world.events.iter().map(told).collect(),
     }
+}
+
+fn history(sessions: &BTreeMap<SessionId, Session>, of: EnvironmentId) -> Vec<Session> {
+    let mut history: Vec<_> = sessions.values().filter(|it| it.environment == of).cloned().collect();
+    history.sort_by_key(|it| -it.number);
+    history
 }
 
 fn of_rows(model: &Model, run: &Run<'_>, beside: &mut Beside) -> Result<Dump, String> {
@@ -151,10 +161,23 @@ fn load(tx: &mut Tx<'_>, ids: &Ids, around: &Surroundings) -> Result<Dump, Store
         events: events.map(told).collect(),
         named,
         environments: by_id(&ids.environments, |id| environment::by_id(tx, id))?,
+        histories: by_id(&ids.environments, |id| paged(tx, id).map(Some))?,
         sessions: by_id(&ids.sessions, |id| session::by_id(tx, id))?,
         tickets: by_id(&ids.tickets, |id| Ok(ticket::by_id(tx, id)?.map(as_recorded)))?,
         deployments: by_id(&ids.deployments, |id| deployment::by_id(tx, id))?,
     })
+}
+
+/// In small pages, so that most begin somewhere in the middle.
+fn paged(tx: &mut Tx<'_>, of: EnvironmentId) -> Result<Vec<Session>, StoreError> {
+    const PAGE: i64 = 3;
+    let mut from = environment::by_id(tx, of)?.map_or(0, |it| it.environment.sessions);
+    let mut history = Vec::new();
+    while from > 0 {
+        history.extend(environments::history(tx, of, from, PAGE)?);
+        from -= PAGE;
+    }
+    Ok(history)
 }
 
 fn by_id<I: Copy + Ord, T>(
