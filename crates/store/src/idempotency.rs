@@ -3,10 +3,11 @@
 use aws_lc_rs::digest;
 use berth_core::time::Timestamp;
 
+use crate::answer_keys::{self, Digest};
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
-use crate::value::{Value, to_json};
+use crate::value::to_json;
 
 /// How long an answer is kept.
 pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
@@ -14,18 +15,17 @@ pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
-    // Those of older versions are in a table of their own.
-    Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_answers
-        WHERE digest = $1 AND created_at > $2
-        UNION ALL SELECT request_hash, status, headers, body FROM idempotency
-        WHERE caller = $3 AND operation = $4 AND idempotency_key = $5 AND created_at > $2 LIMIT 1";
-    Instance Upkeep REMEMBER = "INSERT INTO stored_answers (digest, request_hash, status, headers, body, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6)
-        ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
-          headers = excluded.headers, body = excluded.body, created_at = excluded.created_at";
-    Instance Upkeep FORGET_OLDER = "DELETE FROM idempotency WHERE created_at <= $1";
-    Instance Upkeep FORGET = "DELETE FROM stored_answers WHERE digest IN
-        (SELECT digest FROM stored_answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+    Instance Read FIND = "SELECT a.request_hash, a.status, a.headers, a.body FROM answer_keys k
+        JOIN answers a ON a.created_at = k.created_at AND a.digest = k.digest
+        WHERE k.digest = $1 AND k.created_at > $2";
+    Instance Read FIND_AT = "SELECT request_hash, status, headers, body FROM answers
+        WHERE digest = $1 AND created_at > $2 AND created_at = $3";
+    Instance Upkeep REMEMBER = "INSERT INTO answers (created_at, digest, request_hash, status, headers, body)
+        VALUES ($1, $2, $3, $4, $5, $6)";
+    Instance Upkeep FORGET_KEYS = "DELETE FROM answer_keys WHERE created_at <= $1 AND digest IN
+        (SELECT digest FROM answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+    Instance Upkeep FORGET = "DELETE FROM answers WHERE (created_at, digest) IN
+        (SELECT created_at, digest FROM answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
 }
 
 /// One request that may be repeated.
@@ -42,9 +42,14 @@ pub struct OnceKey {
 
 impl OnceKey {
     /// None of the three can hold a line break.
-    fn digest(&self) -> Value {
-        let text = [self.caller.as_str(), &self.operation, &self.key].join("\n");
-        digest::digest(&digest::SHA256, text.as_bytes()).as_ref().into()
+    fn digest(&self) -> Digest {
+        let mut context = digest::Context::new(&digest::SHA256);
+        for part in [self.caller.as_str(), "\n", &self.operation, "\n", &self.key] {
+            context.update(part.as_bytes());
+        }
+        let mut digest = Digest::default();
+        digest.copy_from_slice(context.finish().as_ref());
+        digest
     }
 }
 
@@ -68,11 +73,18 @@ pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     tx.vouch()
 }
 
-pub fn find(db: &mut impl Read, once: &OnceKey) -> Result<Earlier, StoreError> {
-    let oldest = db.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let [caller, operation, key] =
-        [&once.caller, &once.operation, &once.key].map(|part| part.as_str().into());
-    let found = db.row(&FIND, &[once.digest(), oldest.into(), caller, operation, key])?;
+/// Not for those who only look: keys of the last answers may be known to the writer alone.
+pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
+    let digest = once.digest();
+    let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
+    let params = [digest.as_slice().into(), oldest.into()];
+    let found = match tx.unkeyed().and_then(|unkeyed| unkeyed.given_at(&digest)) {
+        None => tx.row(&FIND, &params)?,
+        Some(at) => {
+            let [digest, oldest] = params;
+            tx.row(&FIND_AT, &[digest, oldest, at.into()])?
+        }
+    };
     let Some(row) = found else { return Ok(Earlier::None) };
     if row.bytes(0)? != once.request_hash {
         return Ok(Earlier::Different);
@@ -82,20 +94,23 @@ pub fn find(db: &mut impl Read, once: &OnceKey) -> Result<Earlier, StoreError> {
 }
 
 pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Result<(), StoreError> {
+    let (digest, now) = (once.digest(), tx.now());
     let params = [
-        once.digest(),
+        now.into(),
+        digest.as_slice().into(),
         once.request_hash.as_slice().into(),
         i64::from(answer.status).into(),
         to_json(&answer.headers)?.into(),
         answer.body.as_str().into(),
-        tx.now().into(),
     ];
-    tx.execute(&REMEMBER, &params).map(drop)
+    tx.execute(&REMEMBER, &params)?;
+    answer_keys::add(tx, digest, now)
 }
 
 /// Removes answers older than they are kept; returns how many.
 pub fn forget(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
-    tx.execute(&FORGET_OLDER, &[oldest.into()])?;
-    tx.execute(&FORGET, &[oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()])
+    let params = [oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()];
+    tx.execute(&FORGET_KEYS, &params)?;
+    tx.execute(&FORGET, &params)
 }

@@ -4,6 +4,7 @@
 //! are rendered `?n`, because there `$n` is a *name* numbered by first appearance. Tokens in braces stand for what
 //! only one engine has.
 
+use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::Locks;
 use crate::trail::Heads;
@@ -44,6 +45,10 @@ pub trait Conn {
     fn heads(&mut self) -> &mut Heads;
     /// The locks it remembers, where no other connection writes.
     fn locks(&mut self) -> Option<&mut Locks> {
+        None
+    }
+    /// The keys of answers that it has not written yet, where no other connection writes.
+    fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
         None
     }
     /// See [`crate::Tx::stand_or_fall`].
@@ -111,6 +116,7 @@ pub(crate) fn changes(text: &str, table: &str) -> bool {
 /// Every statement of the program. The SQLite driver refuses, in debug builds, one that is not here.
 pub fn all() -> impl Iterator<Item = &'static Statement> {
     [
+        crate::answer_keys::STATEMENTS,
         crate::event_lists::STATEMENTS,
         crate::idempotency::STATEMENTS,
         crate::lists::STATEMENTS,

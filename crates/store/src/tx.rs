@@ -13,6 +13,7 @@ use berth_core::id::{Entropy, OrgId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
+use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::Locks;
 use crate::sql::{Conn, Kind, Scope, Statement};
@@ -193,6 +194,10 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn heads(&mut self) -> &mut trail::Heads {
         self.conn.heads()
+    }
+
+    pub(crate) fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
+        self.conn.unkeyed()
     }
 
     /// Puts work for the outside into the outbox.

@@ -314,24 +314,16 @@ impl App {
     /// The answer an earlier request with this key got, for use cases that must know before they begin.
     async fn earlier(&self, once: Option<OnceKey>) -> Result<Option<StoredAnswer>, AppError> {
         let Some(once) = once else { return Ok(None) };
-        let asked = once.clone();
-        let found = self.store.read(None, move |db| Ok::<_, AppError>(idempotency::find(db, &asked)?));
+        let found = self.store.transact(Context::system(None), move |tx| {
+            let found = idempotency::find(tx, &once)?;
+            if matches!(found, Earlier::Same(_)) {
+                idempotency::vouch(tx)?;
+            }
+            Ok::<_, AppError>(found)
+        });
         match found.await? {
             Earlier::None => Ok(None),
-            // Read once more where it would be written: there it is as safe as a commit that was made now.
-            Earlier::Same(_) => {
-                let again = self.store.transact(Context::system(None), move |tx| {
-                    let found = idempotency::find(tx, &once)?;
-                    idempotency::vouch(tx)?;
-                    Ok::<_, AppError>(found)
-                });
-                match again.await? {
-                    Earlier::Same(answer) => Ok(Some(answer)),
-                    Earlier::None | Earlier::Different => {
-                        Err(AppError::busy("the database has changed; try again"))
-                    }
-                }
-            }
+            Earlier::Same(answer) => Ok(Some(answer)),
             Earlier::Different => Err(answer::key_reused()),
         }
     }

@@ -11,10 +11,11 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
+use crate::answer_keys;
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::incarnation::{self, MOVED};
-use crate::sqlite;
+use crate::sqlite::{self, SqliteConn};
 use crate::value::Value;
 use pg::Postgres;
 use schema::{Table, tables};
@@ -48,6 +49,7 @@ pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied
     sqlite::migrate(&path, sqlite::now(&sqlite::Ahead::default()))?;
     let mut postgres = Postgres::open(url)?;
     let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    answer_keys::write_rest(&mut SqliteConn::on(&db))?;
     let tables = tables(&db).map_err(StoreError::from)?;
     let copied = match direction {
         Direction::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,

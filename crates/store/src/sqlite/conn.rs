@@ -7,6 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access;
+use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::{self, Locks};
 use crate::sql::{self, Conn, Engine, Statement};
@@ -22,6 +23,8 @@ pub(crate) struct SqliteConn<'db> {
     pub(super) heads: Heads,
     /// Only where no other connection writes.
     pub(super) locks: Option<Locks>,
+    /// Of the one that writes. `None`: those that are not in the table have to be put in first.
+    pub(super) unkeyed: Option<Unkeyed>,
     /// Changes with what other connections write.
     data_version: Option<i64>,
     /// Something was written that decides who may do what; the writer looks here before it commits.
@@ -55,6 +58,7 @@ impl<'db> SqliteConn<'db> {
             prepared: HashMap::new(),
             heads: Heads::default(),
             locks: None,
+            unkeyed: None,
             data_version: None,
             changes_access: false,
             undo: Undo::Whole,
@@ -140,6 +144,10 @@ impl Conn for SqliteConn<'_> {
 
     fn locks(&mut self) -> Option<&mut Locks> {
         self.locks.as_mut()
+    }
+
+    fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
+        self.unkeyed.as_mut()
     }
 
     fn stand_or_fall(&mut self) {

@@ -17,6 +17,7 @@ use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, now};
 use crate::access::Changes;
+use crate::answer_keys::{self, Unkeyed};
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::fail::{FailPoint, Side};
@@ -149,7 +150,7 @@ fn commit_batch(
     fail: &mut FailPoint,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
-    let mut failure = conn.batch("BEGIN IMMEDIATE").err();
+    let mut failure = begin(conn).err();
     conn.look_for_others();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
@@ -159,8 +160,9 @@ fn commit_batch(
         );
         failure = instance::put_off(conn, step).err();
     }
-    let is_alone = jobs.len() == 1 && step.is_none();
-    conn.heads.begin_commit(jobs.len());
+    let count = jobs.len();
+    let is_alone = count == 1 && step.is_none();
+    conn.heads.begin_commit(count);
     for job in jobs {
         if failure.is_some() {
             // Not run at all: dropping the job tells its caller that the store is unavailable.
@@ -174,7 +176,7 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
-    failure = failure.or_else(|| trail::write_heads(conn).err());
+    failure = failure.or_else(|| trail::write_heads(conn).err()).or_else(|| write_keys(conn, count).err());
     let changes_access = std::mem::take(&mut conn.changes_access);
     if changes_access {
         outward.access.step();
@@ -190,6 +192,7 @@ fn commit_batch(
     if failure.is_some() {
         conn.heads.forget();
         conn.forget_locks();
+        conn.unkeyed = None;
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
@@ -210,6 +213,23 @@ fn commit_batch(
     }
 }
 
+fn begin(conn: &mut SqliteConn<'_>) -> Result<(), StoreError> {
+    if conn.unkeyed.is_none() {
+        conn.batch("BEGIN IMMEDIATE")?;
+        answer_keys::write_rest(conn)?;
+        conn.batch("COMMIT")?;
+        conn.unkeyed = Some(Unkeyed::default());
+    }
+    conn.batch("BEGIN IMMEDIATE")
+}
+
+fn write_keys(conn: &mut SqliteConn<'_>, jobs: usize) -> Result<(), StoreError> {
+    let Some(mut unkeyed) = conn.unkeyed.take() else { return Ok(()) };
+    answer_keys::write(conn, &mut unkeyed, jobs)?;
+    conn.unkeyed = Some(unkeyed);
+    Ok(())
+}
+
 /// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
 fn run_job(
     conn: &mut SqliteConn<'_>,
@@ -219,6 +239,9 @@ fn run_job(
 ) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
     conn.heads.begin_job();
+    if let Some(unkeyed) = &mut conn.unkeyed {
+        unkeyed.begin_job();
+    }
     let ran = job(Ok((conn, now)));
     let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
     if let Some(broken) = conn.broken.take() {
@@ -232,6 +255,9 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
+        if let Some(unkeyed) = &mut conn.unkeyed {
+            unkeyed.undo_job();
+        }
         if undo != Undo::Nothing {
             conn.forget_locks();
         }

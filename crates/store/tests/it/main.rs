@@ -16,6 +16,7 @@ mod replicas;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc;
 
 use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};
@@ -23,12 +24,15 @@ use berth_core::id::{OrgId, PipelineId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
 use berth_core::time::Timestamp;
+use berth_store::migrations::MIGRATIONS;
 use berth_store::records::member::{self, Member};
 use berth_store::records::organization::{self, Organization};
 use berth_store::records::pipeline;
 use berth_store::records::user::{self, Account, User};
+use berth_store::sql::Engine;
 use berth_store::{Context, Store, StoreError, Tx};
 use berth_testkit::Scratch;
+use rusqlite::Connection;
 
 /// A store in a directory of its own, with one organization.
 struct Ground {
@@ -85,6 +89,37 @@ impl Ground {
     ) -> Result<T, StoreError> {
         self.store.transact_blocking(Context::system(Some(self.org)), work)
     }
+}
+
+impl Ground {
+    /// Makes so many changes in one commit: they gather while another one is under way.
+    fn at_once(&self, changes: usize, change: impl Fn(usize) + Sync) {
+        let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                self.transact(move |_| {
+                    begin.send(()).unwrap();
+                    ended.recv().unwrap();
+                    Ok(())
+                })
+            });
+            begun.recv().unwrap();
+            let change = &change;
+            for number in 0..changes {
+                scope.spawn(move || change(number));
+            }
+            while self.store.commits().waiting < changes as u64 {
+                std::thread::yield_now();
+            }
+            end.send(()).unwrap();
+        });
+    }
+}
+
+/// A migration of a database that was brought back to what it begins with.
+fn migrate_again(db: &Connection, number: i64) {
+    let migration = MIGRATIONS.iter().find(|it| it.number == number).unwrap();
+    db.execute_batch(&migration.rendered(Engine::Sqlite)).unwrap();
 }
 
 fn new_organization(store: &Store, slug: &str) -> OrgId {

@@ -1,11 +1,14 @@
 //! The outbox keeps effects until they are done; stored answers are found by their whole key, for a while.
 
+use std::path::Path;
+
 use berth_core::decision::Effect;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::idempotency::{self, Earlier, IDEMPOTENCY_KEPT_S, OnceKey, StoredAnswer};
-use berth_store::outbox;
+use berth_store::{StoreError, Tx, outbox};
+use rusqlite::Connection;
 
-use super::Ground;
+use super::{Ground, Place, migrate_again};
 
 #[test]
 fn an_effect_waits_until_it_is_done() {
@@ -53,4 +56,87 @@ fn an_answer_is_found_by_caller_operation_and_key() {
     let late = ground.transact(|tx| idempotency::forget(tx, tx.now().plus_seconds(IDEMPOTENCY_KEPT_S + 1)));
     assert_eq!((early, late.unwrap()), (0, 1));
     assert_eq!(find(key), Earlier::None);
+}
+
+fn numbered(number: usize) -> OnceKey {
+    let (caller, operation) = ("tok_a".into(), "POST /x".into());
+    OnceKey { caller, operation, key: format!("k{number}"), request_hash: vec![1] }
+}
+
+/// In one commit; every third one is undone.
+fn remember_at_once(ground: &Ground, numbers: std::ops::Range<usize>) {
+    ground.at_once(numbers.len(), |index| {
+        let number = numbers.start + index;
+        let work = move |tx: &mut Tx<'_>| {
+            let answer = StoredAnswer { status: 200, headers: Vec::new(), body: number.to_string() };
+            idempotency::remember(tx, &numbered(number), &answer)?;
+            if number % 3 == 2 { Err(StoreError::Unavailable("no".into())) } else { Ok(()) }
+        };
+        assert_eq!(ground.transact(work).is_err(), number % 3 == 2);
+    });
+}
+
+fn check_remembered(ground: &Ground, count: usize) {
+    let found = ground
+        .transact(move |tx| (0..count).map(|number| idempotency::find(tx, &numbered(number))).collect());
+    let found: Vec<Earlier> = found.unwrap();
+    for (number, earlier) in found.into_iter().enumerate() {
+        match earlier {
+            Earlier::Same(answer) if number % 3 != 2 => assert_eq!(answer.body, number.to_string()),
+            Earlier::None if number % 3 == 2 => {}
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn answers_of_many_at_once_are_found_at_once_and_after_a_crash() {
+    let ground = Ground::in_a_file();
+    let path = ground.place.dir.path().join("berth.db");
+    let keys = |path: &Path| -> i64 {
+        let db = Connection::open(path).unwrap();
+        db.query_row("SELECT COUNT(*) FROM answer_keys", [], |row| row.get(0)).unwrap()
+    };
+    remember_at_once(&ground, 0..90);
+    assert_eq!(keys(&path), 0, "while many write");
+    check_remembered(&ground, 90);
+    assert_eq!(keys(&path), 60, "the change after them was alone");
+    remember_at_once(&ground, 90..180);
+    assert_eq!(keys(&path), 60);
+
+    // As a crash leaves it: the file and its log, and nothing of what was in memory.
+    let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
+    for file in ["berth.db", "berth.db-wal"] {
+        std::fs::copy(ground.place.dir.path().join(file), place.dir.path().join(file)).unwrap();
+    }
+    check_remembered(&Ground { store: place.open(), org: ground.org, place }, 180);
+    let ground = ground.reopened();
+    check_remembered(&ground, 180);
+    assert_eq!(keys(&path), 120);
+}
+
+#[test]
+fn an_answer_of_an_older_version_is_found() {
+    let ground = Ground::in_a_file();
+    remember_at_once(&ground, 0..3);
+    check_remembered(&ground, 3);
+    let Ground { store, org, place } = ground;
+    drop(store);
+    // As the twenty-second migration left it.
+    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
+    db.execute_batch(
+        "CREATE TABLE stored_answers (digest BYTEA NOT NULL PRIMARY KEY, request_hash BYTEA NOT NULL,
+           status BIGINT NOT NULL, headers TEXT NOT NULL, body TEXT NOT NULL, created_at BIGINT NOT NULL);
+         CREATE TABLE idempotency (caller TEXT NOT NULL);
+         INSERT INTO stored_answers SELECT digest, request_hash, status, headers, body, created_at FROM answers;
+         DROP TABLE answers;
+         DROP TABLE answer_keys;
+         ALTER TABLE instance DROP COLUMN answers_keyed_to",
+    )
+    .unwrap();
+    migrate_again(&db, 23);
+    let ground = Ground { store: place.open(), org, place };
+    check_remembered(&ground, 3);
+    remember_at_once(&ground, 3..30);
+    check_remembered(&ground, 30);
 }
