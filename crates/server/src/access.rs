@@ -109,7 +109,7 @@ pub struct Standing {
 pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> {
     let now = tx.now();
     let found = match &who.via {
-        Via::Token { id, .. } => token::standing(tx, *id, now)?,
+        Via::Token { id, .. } => token::standing(tx, *id)?,
         Via::SignIn { id } if sign_in::is_live(tx, *id, now)? => {
             member::by_user(tx, who.user)?.map(|member| (member.role, None))
         }

@@ -3,12 +3,20 @@
 //! Who a token speaks for is asked with every request and changes seldom. Whoever notes the mark first, then reads, may use
 //! what was read for as long as the mark is the same.
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use berth_core::access::Role;
+use berth_core::id::{OrgId, TokenId};
+use berth_core::time::Timestamp;
 
 use crate::sql;
 
 /// What the answer to "who is this, and what may they do?" is read from.
 const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
+
+/// Tokens that a connection remembers; one more, and it begins anew.
+const REMEMBERED_MAX: usize = 1_024;
 
 /// Says nothing about what a token may do, and is written all the time.
 const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
@@ -26,6 +34,30 @@ impl Changes {
     /// Before the commit, and again when it is over, however it ended, before anybody is told.
     pub(crate) fn step(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// What tokens may do and until when, as the one connection that writes has read it. Forgotten with every change of access, and
+/// whenever something is undone. In debug builds, what is found here is compared with the database.
+#[derive(Debug, Default)]
+pub struct Standings(HashMap<(OrgId, TokenId), Standing>);
+
+pub(crate) type Standing = (Role, Option<Timestamp>);
+
+impl Standings {
+    pub(crate) fn of(&self, org: OrgId, token: TokenId) -> Option<Standing> {
+        self.0.get(&(org, token)).copied()
+    }
+
+    pub(crate) fn remember(&mut self, org: OrgId, token: TokenId, standing: Standing) {
+        if self.0.len() == REMEMBERED_MAX {
+            self.forget();
+        }
+        self.0.insert((org, token), standing);
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
     }
 }
 

@@ -31,25 +31,19 @@ statements! {
 /// One request that may be repeated.
 #[derive(Debug, Clone)]
 pub struct OnceKey {
-    /// The token or the user: a key of one caller means nothing to another.
-    pub caller: String,
-    /// Method and canonical path.
-    pub operation: String,
-    pub key: String,
+    digest: Digest,
     /// Keyed hash of the body.
-    pub request_hash: Vec<u8>,
+    request_hash: Vec<u8>,
 }
 
 impl OnceKey {
+    /// The caller is a token or a user: a key of one means nothing to another. The operation is method and canonical path.
     /// None of the three can hold a line break.
-    fn digest(&self) -> Digest {
-        let mut context = digest::Context::new(&digest::SHA256);
-        for part in [self.caller.as_str(), "\n", &self.operation, "\n", &self.key] {
-            context.update(part.as_bytes());
-        }
+    pub fn new(caller: &str, operation: &str, key: &str, request_hash: Vec<u8>) -> Self {
+        let text = [caller, operation, key].join("\n");
         let mut digest = Digest::default();
-        digest.copy_from_slice(context.finish().as_ref());
-        digest
+        digest.copy_from_slice(digest::digest(&digest::SHA256, text.as_bytes()).as_ref());
+        Self { digest, request_hash }
     }
 }
 
@@ -75,10 +69,9 @@ pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
 
 /// Not for those who only look: keys of the last answers may be known to the writer alone.
 pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
-    let digest = once.digest();
     let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let params = [digest.as_slice().into(), oldest.into()];
-    let found = match tx.unkeyed().and_then(|unkeyed| unkeyed.given_at(&digest)) {
+    let params = [once.digest.as_slice().into(), oldest.into()];
+    let found = match tx.unkeyed().and_then(|unkeyed| unkeyed.given_at(&once.digest)) {
         None => tx.row(&FIND, &params)?,
         Some(at) => {
             let [digest, oldest] = params;
@@ -94,17 +87,17 @@ pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
 }
 
 pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Result<(), StoreError> {
-    let (digest, now) = (once.digest(), tx.now());
+    let now = tx.now();
     let params = [
         now.into(),
-        digest.as_slice().into(),
+        once.digest.as_slice().into(),
         once.request_hash.as_slice().into(),
         i64::from(answer.status).into(),
         to_json(&answer.headers)?.into(),
         answer.body.as_str().into(),
     ];
     tx.execute(&REMEMBER, &params)?;
-    answer_keys::add(tx, digest, now)
+    answer_keys::add(tx, once.digest, now)
 }
 
 /// Removes answers older than they are kept; returns how many.

@@ -10,6 +10,7 @@ pub mod chain;
 pub mod commits;
 pub mod copy;
 pub mod data_dir;
+mod entropy;
 pub mod error;
 mod event_lists;
 mod fail;

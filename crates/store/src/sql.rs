@@ -4,6 +4,7 @@
 //! are rendered `?n`, because there `$n` is a *name* numbered by first appearance. Tokens in braces stand for what
 //! only one engine has.
 
+use crate::access::Standings;
 use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::Locks;
@@ -45,6 +46,10 @@ pub trait Conn {
     fn heads(&mut self) -> &mut Heads;
     /// The locks it remembers, where no other connection writes.
     fn locks(&mut self) -> Option<&mut Locks> {
+        None
+    }
+    /// What it remembers of who may do what, where no other connection writes.
+    fn standings(&mut self) -> Option<&mut Standings> {
         None
     }
     /// The keys of answers that it has not written yet, where no other connection writes.

@@ -13,12 +13,13 @@ use berth_core::id::{Entropy, OrgId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
+use crate::access::Standings;
 use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::Locks;
 use crate::sql::{Conn, Kind, Scope, Statement};
 use crate::value::{Row, Value, text};
-use crate::{outbox, records, trail};
+use crate::{entropy, outbox, records, trail};
 
 /// For whom a transaction runs.
 #[derive(Debug, Clone)]
@@ -84,6 +85,8 @@ impl Read for Reader<'_> {
 pub struct Tx<'c> {
     conn: &'c mut dyn Conn,
     context: Context,
+    /// As statements want it.
+    org: Option<Value>,
     now: Timestamp,
     ground: Ground,
     epoch: i64,
@@ -97,7 +100,8 @@ impl<'c> Tx<'c> {
     pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, ground: Ground) -> Self {
         // A connection knows best in which epoch it writes.
         let epoch = conn.epoch().unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
-        Self { conn, context, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
+        let org = context.org.map(text);
+        Self { conn, context, org, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -135,10 +139,7 @@ impl<'c> Tx<'c> {
     }
 
     pub fn entropy(&self) -> Result<Entropy, StoreError> {
-        let mut entropy = Entropy::default();
-        aws_lc_rs::rand::fill(&mut entropy)
-            .map_err(|_| StoreError::Unavailable("the system gave no random bytes".into()))?;
-        Ok(entropy)
+        entropy::draw()
     }
 
     /// Who acts from here on. For moments when the actor is only known inside: a sign-in, the first account.
@@ -148,9 +149,12 @@ impl<'c> Tx<'c> {
 
     /// Runs `work` for an organization: for what concerns several of them, such as a sign-in.
     pub fn within<T, E>(&mut self, org: OrgId, work: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
-        let outer = self.context.org.replace(org);
+        if self.context.org == Some(org) {
+            return work(self);
+        }
+        let outer = (self.context.org.replace(org), self.org.replace(text(org)));
         let result = work(self);
-        self.context.org = outer;
+        (self.context.org, self.org) = outer;
         result
     }
 
@@ -158,8 +162,7 @@ impl<'c> Tx<'c> {
         if statement.kind == Kind::Write {
             self.changes += 1;
         }
-        let org = self.context.org.map(text);
-        self.conn.execute(statement, &scoped(statement, org.as_ref(), params)?)
+        self.conn.execute(statement, &scoped(statement, self.org.as_ref(), params)?)
     }
 
     /// A write that must hit exactly one row; anything else is a lost version check or a bug.
@@ -194,6 +197,10 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn heads(&mut self) -> &mut trail::Heads {
         self.conn.heads()
+    }
+
+    pub(crate) fn standings(&mut self) -> Option<&mut Standings> {
+        self.conn.standings()
     }
 
     pub(crate) fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
@@ -256,8 +263,7 @@ impl Read for Tx<'_> {
     }
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
-        let org = self.context.org.map(text);
-        self.conn.query(statement, &scoped(statement, org.as_ref(), params)?)
+        self.conn.query(statement, &scoped(statement, self.org.as_ref(), params)?)
     }
 
     fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {

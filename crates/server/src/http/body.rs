@@ -45,12 +45,11 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
         let operation = format!("{} {}", request.method(), request.uri().path());
         let bytes = read(request).await?;
         let body = parse(&bytes)?;
-        let once = key.zip(caller).map(|(key, caller)| OnceKey {
-            caller,
-            operation,
+        let once = key.zip(caller).map(|(key, caller)| {
+            let marks = app.vault.marks();
             // Compared, never shown: whatever a client takes for its key is not kept as it was sent.
-            key: hex(&app.vault.marks().request_hash(key.as_bytes())),
-            request_hash: app.vault.marks().request_hash(&bytes),
+            let key = hex(&marks.request_hash(key.as_bytes()));
+            OnceKey::new(&caller, &operation, &key, marks.request_hash(&bytes))
         });
         Ok(Self { body, once })
     }

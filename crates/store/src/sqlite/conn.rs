@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, PrepFlags, params_from_iter};
 
-use crate::access;
+use crate::access::{self, Standings};
 use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::{self, Locks};
@@ -23,6 +23,7 @@ pub(crate) struct SqliteConn<'db> {
     pub(super) heads: Heads,
     /// Only where no other connection writes.
     pub(super) locks: Option<Locks>,
+    pub(super) standings: Option<Standings>,
     /// Of the one that writes. `None`: those that are not in the table have to be put in first.
     pub(super) unkeyed: Option<Unkeyed>,
     /// Changes with what other connections write.
@@ -58,6 +59,7 @@ impl<'db> SqliteConn<'db> {
             prepared: HashMap::new(),
             heads: Heads::default(),
             locks: None,
+            standings: None,
             unkeyed: None,
             data_version: None,
             changes_access: false,
@@ -83,12 +85,23 @@ impl<'db> SqliteConn<'db> {
         let version = self.db.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut it| it.query_row([], |row| row.get(0))).ok();
         if version.is_none() || std::mem::replace(&mut self.data_version, version) != version {
-            self.forget_locks();
+            self.forget();
         }
     }
 
-    /// Something was undone that they may have followed.
-    pub(super) fn forget_locks(&mut self) {
+    /// Something was undone that it may have remembered.
+    pub(super) fn forget(&mut self) {
+        self.forget_locks();
+        self.forget_standings();
+    }
+
+    fn forget_standings(&mut self) {
+        if let Some(standings) = &mut self.standings {
+            standings.forget();
+        }
+    }
+
+    fn forget_locks(&mut self) {
         if let Some(locks) = &mut self.locks {
             locks.forget();
         }
@@ -146,6 +159,10 @@ impl Conn for SqliteConn<'_> {
         self.locks.as_mut()
     }
 
+    fn standings(&mut self) -> Option<&mut Standings> {
+        self.standings.as_mut()
+    }
+
     fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
         self.unkeyed.as_mut()
     }
@@ -175,6 +192,9 @@ impl Conn for SqliteConn<'_> {
             prepared.statement.execute(params_from_iter(params))
         });
         self.changes_access |= changes_access;
+        if changes_access {
+            self.forget_standings();
+        }
         if changes_locks {
             self.forget_locks();
         }

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, now};
-use crate::access::Changes;
+use crate::access::{Changes, Standings};
 use crate::answer_keys::{self, Unkeyed};
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
@@ -122,6 +122,7 @@ fn run(
 ) {
     let mut conn = SqliteConn::on(db);
     conn.locks = Some(Locks::default());
+    conn.standings = Some(Standings::default());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
@@ -191,7 +192,7 @@ fn commit_batch(
     }
     if failure.is_some() {
         conn.heads.forget();
-        conn.forget_locks();
+        conn.forget();
         conn.unkeyed = None;
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
@@ -259,7 +260,7 @@ fn run_job(
             unkeyed.undo_job();
         }
         if undo != Undo::Nothing {
-            conn.forget_locks();
+            conn.forget();
         }
         match undo {
             Undo::Nothing => {}

@@ -36,21 +36,16 @@ fn an_effect_waits_until_it_is_done() {
 #[test]
 fn an_answer_is_found_by_caller_operation_and_key() {
     let ground = Ground::new();
-    let key = OnceKey {
-        caller: "tok_a".into(),
-        operation: "POST /x".into(),
-        key: "k".into(),
-        request_hash: vec![1],
-    };
+    let key = OnceKey::new("tok_a", "POST /x", "k", vec![1]);
     let answer =
         StoredAnswer { status: 201, headers: vec![("location".into(), "/x/1".into())], body: "{}".into() };
     let (stored, kept) = (key.clone(), answer.clone());
     ground.transact(move |tx| idempotency::remember(tx, &stored, &kept)).unwrap();
     let find = |key: OnceKey| ground.transact(move |tx| idempotency::find(tx, &key)).unwrap();
     assert_eq!(find(key.clone()), Earlier::Same(answer));
-    assert_eq!(find(OnceKey { request_hash: vec![2], ..key.clone() }), Earlier::Different);
-    assert_eq!(find(OnceKey { caller: "tok_b".into(), ..key.clone() }), Earlier::None);
-    assert_eq!(find(OnceKey { operation: "POST /y".into(), ..key.clone() }), Earlier::None);
+    assert_eq!(find(OnceKey::new("tok_a", "POST /x", "k", vec![2])), Earlier::Different);
+    assert_eq!(find(OnceKey::new("tok_b", "POST /x", "k", vec![1])), Earlier::None);
+    assert_eq!(find(OnceKey::new("tok_a", "POST /y", "k", vec![1])), Earlier::None);
 
     let early = ground.transact(|tx| idempotency::forget(tx, tx.now())).unwrap();
     let late = ground.transact(|tx| idempotency::forget(tx, tx.now().plus_seconds(IDEMPOTENCY_KEPT_S + 1)));
@@ -59,8 +54,7 @@ fn an_answer_is_found_by_caller_operation_and_key() {
 }
 
 fn numbered(number: usize) -> OnceKey {
-    let (caller, operation) = ("tok_a".into(), "POST /x".into());
-    OnceKey { caller, operation, key: format!("k{number}"), request_hash: vec![1] }
+    OnceKey::new("tok_a", "POST /x", &format!("k{number}"), vec![1])
 }
 
 /// In one commit; every third one is undone.

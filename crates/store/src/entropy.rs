@@ -1,0 +1,45 @@
+//! Random bytes for ids: drawn from the system many at once, since most of a draw is the way there.
+
+use std::cell::RefCell;
+
+use berth_core::id::Entropy;
+
+use crate::error::StoreError;
+
+/// Bytes of one draw.
+const DRAWN_BYTES: usize = 1_024;
+
+thread_local! {
+    /// What is left of the last one; each byte is given once.
+    static LEFT: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+pub(crate) fn draw() -> Result<Entropy, StoreError> {
+    LEFT.with_borrow_mut(|left| {
+        let mut entropy = Entropy::default();
+        if left.len() < entropy.len() {
+            left.resize(DRAWN_BYTES, 0);
+            if aws_lc_rs::rand::fill(left).is_err() {
+                left.clear();
+                return Err(StoreError::Unavailable("the system gave no random bytes".into()));
+            }
+        }
+        let given = left.len() - entropy.len();
+        entropy.copy_from_slice(&left[given..]);
+        left.truncate(given);
+        Ok(entropy)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_byte_is_given_twice() {
+        let drawn: BTreeSet<_> = (0..1_000).map(|_| draw().unwrap()).collect();
+        assert_eq!(drawn.len(), 1_000);
+    }
+}
