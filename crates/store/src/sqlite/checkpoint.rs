@@ -1,8 +1,10 @@
 //! Checkpoints: the write-ahead log is copied into the database, beside the writer.
 //!
 //! A log that is written all the time is never copied to its end from beside. So this happens in two parts: another thread
-//! copies what there is, while commits go on; then the writer copies the little that came since, and the log begins anew.
+//! copies and flushes what there is, and what came meanwhile, until little is left; then the writer copies that, and the log
+//! begins anew.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -18,6 +20,29 @@ use crate::error::StoreError;
 /// Pages in the log before it is copied.
 const PAGES: i32 = 4_000;
 
+/// Pages that may be left to the writer, about as many as it writes with one commit of many.
+const REST_PAGES: i32 = 100;
+
+/// How often what came meanwhile is copied. Should it come faster, more is left to the writer.
+const PASSES_MAX: usize = 4;
+
+/// The file of a database whose log is copied. To be closed after all connections: with any handle of the file the system
+/// gives up the locks that SQLite has on it.
+pub(crate) struct DatabaseFile(File);
+
+impl DatabaseFile {
+    pub(crate) fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
+        let file = File::open(path)
+            .map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))?;
+        Ok(Arc::new(Self(file)))
+    }
+
+    /// Should it fail, the writer's own flush will too, and say so.
+    fn flush(&self) {
+        let _ = self.0.sync_data();
+    }
+}
+
 pub(super) struct Checkpoints {
     /// In the log, as of the last commit.
     pages: Arc<AtomicI32>,
@@ -31,7 +56,11 @@ pub(super) struct Checkpoints {
 
 impl Checkpoints {
     /// For the database at `path`, which `writer` writes.
-    pub(super) fn start(path: &Path, writer: &mut Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(
+        path: &Path,
+        file: Arc<DatabaseFile>,
+        writer: &mut Connection,
+    ) -> Result<Self, StoreError> {
         let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let pages = Arc::new(AtomicI32::new(0));
         let seen = pages.clone();
@@ -42,10 +71,17 @@ impl Checkpoints {
         writer.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
         let (ask, asked) = sync_channel(1);
         let is_copying = Arc::new(AtomicBool::new(false));
-        let under_way = is_copying.clone();
+        let (under_way, in_log) = (is_copying.clone(), pages.clone());
         let copy = move || {
             while asked.recv().is_ok() {
-                checkpoint(&db, "PASSIVE");
+                for _ in 0..PASSES_MAX {
+                    let copied = checkpoint(&db, "PASSIVE");
+                    // SQLite would leave it to the writer, and commits would wait for it.
+                    file.flush();
+                    if copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
+                        break;
+                    }
+                }
                 under_way.store(false, Ordering::Release);
             }
         };
@@ -92,9 +128,8 @@ impl Drop for Checkpoints {
     }
 }
 
-fn checkpoint(db: &Connection, mode: &str) {
-    let done = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |_| Ok(()));
-    if let Err(error) = done {
-        tracing::warn!(%error, "checkpoint failed; it is tried again later");
-    }
+/// Says how many pages of the log are copied now.
+fn checkpoint(db: &Connection, mode: &str) -> Option<i32> {
+    let done = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(2));
+    done.inspect_err(|error| tracing::warn!(%error, "checkpoint failed; it is tried again later")).ok()
 }

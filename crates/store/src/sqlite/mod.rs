@@ -16,6 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+pub(crate) use checkpoint::DatabaseFile;
 pub(crate) use clock::{Ahead, Clock, now};
 pub(crate) use conn::{SqliteConn, owned};
 pub(crate) use reader::Readers;

@@ -13,7 +13,7 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::checkpoint::Checkpoints;
+use super::checkpoint::{Checkpoints, DatabaseFile};
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, now};
 use crate::access::{Changes, Standings};
@@ -45,14 +45,19 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(path: &Path, publisher: Publisher, ahead: Ahead) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        path: &Path,
+        file: Arc<DatabaseFile>,
+        publisher: Publisher,
+        ahead: Ahead,
+    ) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         // For a list of words SQLite builds a table at every write. What we write are words of ours: the tests, PostgreSQL
         // and `berth admin verify` compare them.
         db.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))
             .map_err(StoreError::from)?;
-        let checkpoints = Checkpoints::start(path, &mut db)?;
+        let checkpoints = Checkpoints::start(path, file, &mut db)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
