@@ -138,6 +138,23 @@ id! {
     EffectId = "eff",
 }
 
+/// So many bits of an event's id are its number in the history.
+const NUMBER_BITS: u32 = 40;
+
+impl EventId {
+    /// The same with a number at its end, by which the event is found.
+    #[must_use]
+    pub fn numbered(self, number: i64) -> Self {
+        let number = u128::from(number.unsigned_abs()) & ((1 << NUMBER_BITS) - 1);
+        Self(self.0 >> NUMBER_BITS << NUMBER_BITS | number)
+    }
+
+    /// What it ends with; in one from before ids were numbered, any number.
+    pub fn number(self) -> i64 {
+        i64::try_from(self.0 & ((1 << NUMBER_BITS) - 1)).unwrap_or(i64::MAX)
+    }
+}
+
 /// Reads an id where its text stands, without a copy of it.
 struct Text<T>(PhantomData<T>);
 
@@ -194,6 +211,19 @@ mod tests {
             if a < b {
                 prop_assert!(make(a).to_string() < make(b).to_string());
             }
+        }
+
+        #[test]
+        fn an_id_of_an_event_ends_with_its_number(
+            micros in 0i64..4_000_000_000_000_000, entropy: Entropy, number in 0i64..1 << 40
+        ) {
+            let id = EventId::from_parts(Timestamp::from_micros(micros), entropy);
+            let numbered = id.numbered(number);
+            prop_assert_eq!(numbered.number(), number);
+            prop_assert_eq!(numbered.to_string().parse::<EventId>(), Ok(numbered));
+            let millis = |id: EventId| id.0 >> 80;
+            prop_assert_eq!(millis(numbered), millis(id));
+            prop_assert_eq!(id.numbered(id.number()), id);
         }
 
         #[test]

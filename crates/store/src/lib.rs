@@ -85,7 +85,12 @@ impl Store {
         let file = sqlite::DatabaseFile::open(path)?;
         let writer = sqlite::Writer::start(path, file.clone(), publisher, ahead.clone())?;
         let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
-        Ok(Self { driver: Driver::Sqlite { readers, writer, _file: file }, feed, epoch, lost_s: RUNNER_LOST_S })
+        Ok(Self {
+            driver: Driver::Sqlite { readers, writer, _file: file },
+            feed,
+            epoch,
+            lost_s: RUNNER_LOST_S,
+        })
     }
 
     /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.

@@ -186,6 +186,7 @@ pub(crate) fn append(tx: &mut Tx<'_>, mut event: Event) -> Result<Event, StoreEr
         Some(head) => head,
         None => learn(tx, org)?,
     };
+    event.id = event.id.numbered(before.sequence + 1);
     let head = chain::seal(before, std::slice::from_mut(&mut event))?;
     let sequence = head.sequence;
     let params = [

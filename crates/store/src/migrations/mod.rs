@@ -39,6 +39,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 21, name: "event_lists", text: include_str!("0021_event_lists.sql") },
     Migration { number: 22, name: "chained_sessions", text: include_str!("0022_chained_sessions.sql") },
     Migration { number: 23, name: "answer_keys", text: include_str!("0023_answer_keys.sql") },
+    Migration { number: 24, name: "numbered_events", text: include_str!("0024_numbered_events.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -18,7 +18,8 @@ const FETCHED_AT_ONCE: usize = 32;
 
 statements! {
     Org Read BY_ID = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
-        FROM events WHERE org_id = $1 AND id = $2";
+        FROM events WHERE org_id = $1 AND id = $2
+          AND sequence IN ($3, (SELECT sequence FROM event_ids WHERE org_id = $1 AND id = $2))";
     Org Read NEWEST = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash FROM events
         WHERE org_id = $1 AND sequence < $2 AND occurred_at >= $3 AND occurred_at < $4
         ORDER BY sequence DESC LIMIT $5 OFFSET $6";
@@ -115,7 +116,7 @@ fn read(row: &Row) -> Result<Event, StoreError> {
 }
 
 pub fn by_id(db: &mut impl Read, id: EventId) -> Result<Option<Event>, StoreError> {
-    db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
+    db.row(&BY_ID, &[text(id), id.number().into()])?.as_ref().map(read).transpose()
 }
 
 /// The total is told when it is asked for and known without counting: events go from the oldest on.
