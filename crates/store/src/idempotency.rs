@@ -23,9 +23,9 @@ statements! {
     Instance Upkeep REMEMBER = "INSERT INTO answers (created_at, digest, request_hash, status, headers, body)
         VALUES ($1, $2, $3, $4, $5, $6)";
     Instance Upkeep FORGET_KEYS = "DELETE FROM answer_keys WHERE created_at <= $1 AND digest IN
-        (SELECT digest FROM answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+        (SELECT digest FROM answers WHERE created_at <= $1 ORDER BY created_at, digest LIMIT $2)";
     Instance Upkeep FORGET = "DELETE FROM answers WHERE (created_at, digest) IN
-        (SELECT created_at, digest FROM answers WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
+        (SELECT created_at, digest FROM answers WHERE created_at <= $1 ORDER BY created_at, digest LIMIT $2)";
 }
 
 /// One request that may be repeated.

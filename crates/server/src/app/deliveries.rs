@@ -25,7 +25,7 @@ impl App {
         key: String,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::WebhookPing>, AppError> {
-        if let Some(earlier) = self.earlier(once.clone()).await? {
+        if let Some(earlier) = self.earlier(who.context(), once.clone()).await? {
             return Ok(Outcome::Replayed(earlier));
         }
         let turn = self.notify.take_ping(who.org());

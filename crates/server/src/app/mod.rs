@@ -312,9 +312,13 @@ impl App {
     }
 
     /// The answer an earlier request with this key got, for use cases that must know before they begin.
-    async fn earlier(&self, once: Option<OnceKey>) -> Result<Option<StoredAnswer>, AppError> {
+    async fn earlier(
+        &self,
+        context: Context,
+        once: Option<OnceKey>,
+    ) -> Result<Option<StoredAnswer>, AppError> {
         let Some(once) = once else { return Ok(None) };
-        let found = self.store.transact(Context::system(None), move |tx| {
+        let found = self.store.transact(context, move |tx| {
             let found = idempotency::find(tx, &once)?;
             if matches!(found, Earlier::Same(_)) {
                 idempotency::vouch(tx)?;

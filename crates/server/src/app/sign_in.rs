@@ -145,7 +145,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Me>, AppError> {
         // A repeat must find its answer before the old password, which is no longer right, is looked at.
-        if let Some(earlier) = self.earlier(once.clone()).await? {
+        if let Some(earlier) = self.earlier(self.context(who), once.clone()).await? {
             return Ok(Outcome::Replayed(earlier));
         }
         let user = self.user(who.user).await?;

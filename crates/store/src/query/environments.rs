@@ -68,7 +68,7 @@ pub fn startable(
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))).collect()
 }
 
-/// Sessions from this number down: newest first.
+/// Sessions from this number down, newest first: so many numbers, whether or not there is a session of each.
 pub fn history(
     db: &mut impl Read,
     environment: EnvironmentId,

@@ -40,19 +40,19 @@ statements! {
           is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
           unfinished, due_at, startable_id, version, created_at, last_session_id)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
-    // No two sessions have the same fence.
+    // The fence never falls, and rises at least by one for each session: no two have the same.
     Org Write UPDATE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
           startable_id = $14, last_session_id = $15, version = $16
         WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16 AND definition_hash = $17
-          AND is_declared = $18 AND (fence < $4 OR sessions = $5)";
+          AND is_declared = $18 AND $4 - fence >= $5 - sessions";
     // What a definition says is long and changes seldom: it is written apart.
     Org Write REDEFINE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
           startable_id = $14, last_session_id = $15, version = $16, definition_hash = $17, is_declared = $18,
           configuration = $19
         WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16
-          AND (fence < $4 OR sessions = $5)";
+          AND $4 - fence >= $5 - sessions";
     Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";

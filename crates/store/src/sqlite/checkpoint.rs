@@ -6,15 +6,15 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 
 use rusqlite::hooks::Wal;
 use rusqlite::{Connection, OpenFlags};
 
-use super::connect;
+use super::{connect, leave_log};
 use crate::error::StoreError;
 
 /// Pages in the log before it is copied.
@@ -26,8 +26,8 @@ const REST_PAGES: i32 = 100;
 /// How often what came meanwhile is copied. Should it come faster, more is left to the writer.
 const PASSES_MAX: usize = 4;
 
-/// The file of a database whose log is copied. To be closed after all connections: with any handle of the file the system
-/// gives up the locks that SQLite has on it.
+/// The file of a database whose log is copied. To be closed after all connections: when any handle of a file is closed, the
+/// system drops all locks that the process has on it, those of SQLite too.
 pub(crate) struct DatabaseFile(File);
 
 impl DatabaseFile {
@@ -37,9 +37,8 @@ impl DatabaseFile {
         Ok(Arc::new(Self(file)))
     }
 
-    /// Should it fail, the writer's own flush will too, and say so.
-    fn flush(&self) {
-        let _ = self.0.sync_data();
+    fn flush(&self) -> Result<(), StoreError> {
+        self.0.sync_data().map_err(|error| StoreError::Broken(format!("cannot flush the database: {error}")))
     }
 }
 
@@ -51,6 +50,8 @@ pub(super) struct Checkpoints {
     is_copying: Arc<AtomicBool>,
     /// It was asked since the log began.
     was_asked: bool,
+    /// The disk failed under the other thread. Nothing more may be copied: what SQLite takes for copied is not.
+    failed: Arc<OnceLock<StoreError>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -62,6 +63,7 @@ impl Checkpoints {
         writer: &mut Connection,
     ) -> Result<Self, StoreError> {
         let db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        leave_log(&db)?;
         let pages = Arc::new(AtomicI32::new(0));
         let seen = pages.clone();
         let note_pages = move |_: &mut Wal, pages| {
@@ -72,15 +74,12 @@ impl Checkpoints {
         let (ask, asked) = sync_channel(1);
         let is_copying = Arc::new(AtomicBool::new(false));
         let (under_way, in_log) = (is_copying.clone(), pages.clone());
+        let failed = Arc::new(OnceLock::new());
+        let failure = failed.clone();
         let copy = move || {
             while asked.recv().is_ok() {
-                for _ in 0..PASSES_MAX {
-                    let copied = checkpoint(&db, "PASSIVE");
-                    // SQLite would leave it to the writer, and commits would wait for it.
-                    file.flush();
-                    if copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
-                        break;
-                    }
+                if let Err(error) = copy_and_flush(&db, &file, &in_log) {
+                    let _ = failure.set(error);
                 }
                 under_way.store(false, Ordering::Release);
             }
@@ -89,19 +88,22 @@ impl Checkpoints {
             .name("store-checkpoint".into())
             .spawn(copy)
             .map_err(|error| StoreError::Unavailable(format!("cannot start checkpoints: {error}")))?;
-        Ok(Self { pages, ask: Some(ask), is_copying, was_asked: false, thread: Some(thread) })
+        Ok(Self { pages, ask: Some(ask), is_copying, was_asked: false, failed, thread: Some(thread) })
     }
 
-    /// Between two commits.
-    pub(super) fn see_to(&mut self, writer: &Connection) {
+    /// Between two commits. `Err` only when the disk failed.
+    pub(super) fn see_to(&mut self, writer: &Connection) -> Result<(), StoreError> {
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
         if self.is_copying.load(Ordering::Acquire) {
-            return;
+            return Ok(());
         }
         if self.pages.load(Ordering::Relaxed) < PAGES {
             // Where no commit came between, the log has begun anew by itself.
             self.was_asked = false;
         } else if std::mem::take(&mut self.was_asked) {
-            checkpoint(writer, "PASSIVE");
+            checkpoint(writer, "PASSIVE")?;
             self.pages.store(0, Ordering::Relaxed);
         } else if let Some(ask) = &self.ask {
             self.was_asked = true;
@@ -110,17 +112,20 @@ impl Checkpoints {
                 self.is_copying.store(false, Ordering::Release);
             }
         }
+        Ok(())
     }
 
     /// Nothing more is written: the log is copied and emptied.
-    pub(super) fn finish(self, writer: &Connection) {
-        drop(self);
-        checkpoint(writer, "TRUNCATE");
+    pub(super) fn finish(mut self, writer: &Connection) {
+        self.stop();
+        if let Some(error) = self.failed.get() {
+            tracing::error!(%error, "the log is left for the next start");
+        } else if let Err(error) = checkpoint(writer, "TRUNCATE") {
+            tracing::error!(%error, "checkpoint failed");
+        }
     }
-}
 
-impl Drop for Checkpoints {
-    fn drop(&mut self) {
+    fn stop(&mut self) {
         self.ask = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -128,8 +133,33 @@ impl Drop for Checkpoints {
     }
 }
 
-/// Says how many pages of the log are copied now.
-fn checkpoint(db: &Connection, mode: &str) -> Option<i32> {
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn copy_and_flush(db: &Connection, file: &DatabaseFile, in_log: &AtomicI32) -> Result<(), StoreError> {
+    for _ in 0..PASSES_MAX {
+        let copied = checkpoint(db, "PASSIVE")?;
+        // SQLite would leave it to the writer, and commits would wait for it.
+        file.flush()?;
+        if copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says how many pages of the log are copied now; nothing if it has to be tried again.
+fn checkpoint(db: &Connection, mode: &str) -> Result<Option<i32>, StoreError> {
     let done = db.query_row(&format!("PRAGMA wal_checkpoint({mode})"), [], |row| row.get(2));
-    done.inspect_err(|error| tracing::warn!(%error, "checkpoint failed; it is tried again later")).ok()
+    match done.map_err(StoreError::from) {
+        Ok(copied) => Ok(Some(copied)),
+        Err(StoreError::Broken(text)) => Err(StoreError::Broken(text)),
+        Err(error) => {
+            tracing::warn!(%error, "checkpoint failed; it is tried again later");
+            Ok(None)
+        }
+    }
 }

@@ -123,6 +123,12 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     Ok(db)
 }
 
+/// For a connection that is not the last one, and for all once the disk failed: who closes the last one copies the log, and
+/// only the next start knows what is missing.
+fn leave_log(db: &Connection) -> Result<(), StoreError> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop).map_err(StoreError::from)
+}
+
 fn shown(value: ValueRef<'_>) -> String {
     match value {
         ValueRef::Integer(number) => number.to_string(),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::{Ahead, SqliteConn, clock, connect};
+use super::{Ahead, SqliteConn, clock, connect, leave_log};
 use crate::error::StoreError;
 use crate::job::Look;
 use crate::queue::Queue;
@@ -24,6 +24,7 @@ impl Readers {
         for number in 0..count {
             let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
             db.pragma_update(None, "query_only", 1).map_err(StoreError::from)?;
+            leave_log(&db)?;
             let (queue, ahead) = (readers.queue.clone(), ahead.clone());
             let thread = std::thread::Builder::new()
                 .name(format!("store-reader-{number}"))

@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::checkpoint::{Checkpoints, DatabaseFile};
 use super::conn::Undo;
-use super::{Ahead, Clock, SqliteConn, connect, now};
+use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
 use crate::access::{Changes, Standings};
 use crate::answer_keys::{self, Unkeyed};
 use crate::commits::{Commits, Counted};
@@ -134,15 +134,16 @@ fn run(
         let (jobs, began) = (batch.len(), Instant::now());
         let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..), &mut fail);
         outward.commits.note(began.elapsed(), jobs);
+        let committed = committed.and_then(|()| checkpoints.see_to(db));
         if let Err(error) = committed {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
             let _ = outward.broke.send(Some(error));
+            let _ = leave_log(db);
             // Before anything else ends: who asks from here on is refused at once.
             drop(queue);
             return;
         }
-        checkpoints.see_to(db);
     }
     checkpoints.finish(db);
 }
@@ -156,7 +157,7 @@ fn commit_batch(
     fail: &mut FailPoint,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
-    let mut failure = begin(conn).err();
+    let mut failure = begin(conn, clock).err();
     conn.look_for_others();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
@@ -219,12 +220,14 @@ fn commit_batch(
     }
 }
 
-fn begin(conn: &mut SqliteConn<'_>) -> Result<(), StoreError> {
+fn begin(conn: &mut SqliteConn<'_>, clock: &mut Clock) -> Result<(), StoreError> {
     if conn.unkeyed.is_none() {
         conn.batch("BEGIN IMMEDIATE")?;
-        answer_keys::write_rest(conn)?;
+        clock.step();
+        let now = clock.tick();
+        answer_keys::write_rest(conn, now)?;
         conn.batch("COMMIT")?;
-        conn.unkeyed = Some(Unkeyed::default());
+        conn.unkeyed = Some(Unkeyed::since(now));
     }
     conn.batch("BEGIN IMMEDIATE")
 }

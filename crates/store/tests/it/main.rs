@@ -13,6 +13,7 @@ mod once;
 mod postgres;
 mod registries;
 mod replicas;
+mod standings;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};

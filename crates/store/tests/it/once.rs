@@ -1,6 +1,7 @@
 //! The outbox keeps effects until they are done; stored answers are found by their whole key, for a while.
 
 use std::path::Path;
+use std::process::Command;
 
 use berth_core::decision::Effect;
 use berth_core::event::{EventKind, NewEvent, Subject};
@@ -83,6 +84,18 @@ fn check_remembered(ground: &Ground, count: usize) {
     }
 }
 
+/// As a crash leaves it: the file and its log, and nothing of what was in memory.
+fn crashed(ground: &Ground) -> Ground {
+    let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
+    for file in ["berth.db", "berth.db-wal"] {
+        // By another process: in this one SQLite would lose its locks.
+        let copied =
+            Command::new("cp").arg(ground.place.dir.path().join(file)).arg(place.dir.path()).status();
+        assert!(copied.unwrap().success());
+    }
+    Ground { store: place.open(), org: ground.org, place }
+}
+
 #[test]
 fn answers_of_many_at_once_are_found_at_once_and_after_a_crash() {
     let ground = Ground::in_a_file();
@@ -98,12 +111,7 @@ fn answers_of_many_at_once_are_found_at_once_and_after_a_crash() {
     remember_at_once(&ground, 90..180);
     assert_eq!(keys(&path), 60);
 
-    // As a crash leaves it: the file and its log, and nothing of what was in memory.
-    let place = Place { dir: tempfile::tempdir().unwrap(), postgres: None };
-    for file in ["berth.db", "berth.db-wal"] {
-        std::fs::copy(ground.place.dir.path().join(file), place.dir.path().join(file)).unwrap();
-    }
-    check_remembered(&Ground { store: place.open(), org: ground.org, place }, 180);
+    check_remembered(&crashed(&ground), 180);
     let ground = ground.reopened();
     check_remembered(&ground, 180);
     assert_eq!(keys(&path), 120);
@@ -133,4 +141,44 @@ fn an_answer_of_an_older_version_is_found() {
     check_remembered(&ground, 3);
     remember_at_once(&ground, 3..30);
     check_remembered(&ground, 30);
+}
+
+#[test]
+fn a_clock_that_was_set_back_loses_no_answer() {
+    let ground = Ground::in_a_file();
+    remember_at_once(&ground, 0..9);
+    check_remembered(&ground, 9);
+    let Ground { store, org, place } = ground;
+    drop(store);
+    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
+    let later = "created_at = created_at + 3600000000";
+    db.execute_batch(&format!("UPDATE answers SET {later}; UPDATE answer_keys SET {later}")).unwrap();
+    let ground = Ground { store: place.open(), org, place };
+    check_remembered(&ground, 9);
+    remember_at_once(&ground, 9..30);
+    check_remembered(&crashed(&ground), 30);
+}
+
+#[test]
+fn a_commit_that_failed_loses_no_answer_of_one_before_it() {
+    let ground = Ground::in_a_file();
+    remember_at_once(&ground, 0..30);
+    ground.at_once(10, |number| {
+        let work = move |tx: &mut Tx<'_>| {
+            let answer = StoredAnswer { status: 200, headers: Vec::new(), body: "lost".into() };
+            if number < 9 {
+                return idempotency::remember(tx, &numbered(100 + number), &answer);
+            }
+            // What was said to fail never takes the whole commit with it.
+            tx.stand_or_fall();
+            idempotency::remember(tx, &numbered(109), &answer)?;
+            Err(StoreError::Bug("planted".into()))
+        };
+        assert!(ground.transact(work).is_err());
+    });
+    check_remembered(&ground, 30);
+    for number in 100..110 {
+        let found = ground.transact(move |tx| idempotency::find(tx, &numbered(number))).unwrap();
+        assert_eq!(found, Earlier::None);
+    }
 }
