@@ -15,7 +15,7 @@ use crate::query::events;
 use crate::sql::statements;
 use crate::trail::terms;
 use crate::tx::{Read, Tx};
-use crate::value::{Value, text};
+use crate::value::Value;
 
 /// Events that go in one transaction.
 const REMOVED_BATCH_MAX: i64 = 500;
@@ -31,7 +31,8 @@ statements! {
         JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
         WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
     Org Upkeep REMOVE = "DELETE FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3";
-    Org Upkeep REMOVE_ID = "DELETE FROM event_ids WHERE org_id = $1 AND id = $2";
+    Org Upkeep REMOVE_IDS = "DELETE FROM event_ids WHERE org_id = $1 AND id IN
+        (SELECT id FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3)";
     Org Upkeep MOVE_START = "UPDATE event_heads SET kept_after = $3, kept_hash = $4
         WHERE org_id = $1 AND kept_after = $2";
 }
@@ -91,11 +92,9 @@ pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError
     for term in terms.collect::<BTreeSet<_>>() {
         event_lists::remove(tx, &term, end.sequence)?;
     }
-    for event in old.iter().filter(|event| event.id.number() != event.sequence) {
-        tx.execute(&REMOVE_ID, &[text(event.id)])?;
-    }
-    let from = Value::from(start.sequence);
-    tx.execute(&REMOVE, &[from.clone(), end.sequence.into()])?;
+    let (from, to) = (Value::from(start.sequence), Value::from(end.sequence));
+    tx.execute(&REMOVE_IDS, &[from.clone(), to.clone()])?;
+    tx.execute(&REMOVE, &[from.clone(), to])?;
     tx.execute_one(&MOVE_START, &[from, end.sequence.into(), end.hash.into()])?;
     Ok(old.len())
 }

@@ -50,6 +50,8 @@ pub(super) struct Checkpoints {
     is_copying: Arc<AtomicBool>,
     /// It was asked since the log began.
     was_asked: bool,
+    /// Somebody still reads the log, so that it cannot begin anew. Below so many pages it is not tried again.
+    not_before: i32,
     /// The disk failed under the other thread. Nothing more may be copied: what SQLite takes for copied is not.
     failed: Arc<OnceLock<StoreError>>,
     thread: Option<JoinHandle<()>>,
@@ -88,23 +90,30 @@ impl Checkpoints {
             .name("store-checkpoint".into())
             .spawn(copy)
             .map_err(|error| StoreError::Unavailable(format!("cannot start checkpoints: {error}")))?;
-        Ok(Self { pages, ask: Some(ask), is_copying, was_asked: false, failed, thread: Some(thread) })
+        let (was_asked, not_before, thread) = (false, PAGES, Some(thread));
+        Ok(Self { pages, ask: Some(ask), is_copying, was_asked, not_before, failed, thread })
     }
 
     /// Between two commits. `Err` only when the disk failed.
     pub(super) fn see_to(&mut self, writer: &Connection) -> Result<(), StoreError> {
-        if let Some(error) = self.failed.get() {
-            return Err(error.clone());
-        }
         if self.is_copying.load(Ordering::Acquire) {
             return Ok(());
         }
-        if self.pages.load(Ordering::Relaxed) < PAGES {
-            // Where no commit came between, the log has begun anew by itself.
-            self.was_asked = false;
+        // In this order: what failed is known once the other thread is done.
+        if let Some(error) = self.failed.get() {
+            return Err(error.clone());
+        }
+        let pages = self.pages.load(Ordering::Relaxed);
+        if pages < PAGES {
+            // The log has begun anew.
+            (self.was_asked, self.not_before) = (false, PAGES);
+        } else if pages < self.not_before {
+            return Ok(());
         } else if std::mem::take(&mut self.was_asked) {
             checkpoint(writer, "PASSIVE")?;
             self.pages.store(0, Ordering::Relaxed);
+            // With the next commit the log begins anew, unless somebody reads it.
+            self.not_before = pages.saturating_add(PAGES);
         } else if let Some(ask) = &self.ask {
             self.was_asked = true;
             self.is_copying.store(true, Ordering::Release);
@@ -118,10 +127,12 @@ impl Checkpoints {
     /// Nothing more is written: the log is copied and emptied.
     pub(super) fn finish(mut self, writer: &Connection) {
         self.stop();
-        if let Some(error) = self.failed.get() {
+        let copied =
+            self.failed.get().map_or_else(|| checkpoint(writer, "TRUNCATE"), |error| Err(error.clone()));
+        if let Err(error) = copied {
+            // Closing would copy it once more, take what was lost for copied, and remove the log.
             tracing::error!(%error, "the log is left for the next start");
-        } else if let Err(error) = checkpoint(writer, "TRUNCATE") {
-            tracing::error!(%error, "checkpoint failed");
+            let _ = leave_log(writer);
         }
     }
 
@@ -140,11 +151,14 @@ impl Drop for Checkpoints {
 }
 
 fn copy_and_flush(db: &Connection, file: &DatabaseFile, in_log: &AtomicI32) -> Result<(), StoreError> {
+    let mut before = None;
     for _ in 0..PASSES_MAX {
         let copied = checkpoint(db, "PASSIVE")?;
         // SQLite would leave it to the writer, and commits would wait for it.
         file.flush()?;
-        if copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
+        // Who still reads the log keeps what came later from being copied.
+        let is_stuck = std::mem::replace(&mut before, copied) == copied;
+        if is_stuck || copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
             break;
         }
     }

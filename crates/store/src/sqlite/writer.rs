@@ -32,6 +32,8 @@ const BATCH_JOBS_MAX: usize = 256;
 /// The pages of one commit and those around them. Not more: after each commit that moved pages of a tree SQLite walks through
 /// all it has in memory, and what is not there is in the operating system's.
 const CACHE_KIB: i64 = 8 * 1024;
+/// A log that became longer, because somebody read it for long, is cut to this when it begins anew.
+const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
 
@@ -53,6 +55,7 @@ impl Writer {
     ) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
+        db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(StoreError::from)?;
         // For a list of words SQLite builds a table at every write. What we write are words of ours: the tests, PostgreSQL
         // and `berth admin verify` compare them.
         db.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))

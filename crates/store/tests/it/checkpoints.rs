@@ -7,6 +7,8 @@ use super::Ground;
 /// A log that has not begun anew after so many commits never will: one is copied after about ten of them.
 const COMMITS_MAX: usize = 100;
 const EVENTS: usize = 200;
+/// A longer log is cut.
+const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 
 /// Two numbers at its head are drawn when it begins.
 fn drawn(ground: &Ground) -> Vec<u8> {
@@ -14,24 +16,49 @@ fn drawn(ground: &Ground) -> Vec<u8> {
     log[16..24].to_vec()
 }
 
-#[test]
-fn a_log_that_is_written_without_a_pause_begins_anew() {
-    let ground = Ground::in_a_file();
-    let write = || {
-        let text = "x".repeat(8 * 1024);
-        ground.transact(move |tx| {
-            (0..EVENTS).try_for_each(|_| {
-                let subject = Subject::new("pipeline", "p", None);
-                tx.record(NewEvent::new(EventKind::PipelineUpdated, subject).with("text", text.as_str()))
-            })
+fn write(ground: &Ground) {
+    let text = "x".repeat(8 * 1024);
+    let written = ground.transact(move |tx| {
+        (0..EVENTS).try_for_each(|_| {
+            let subject = Subject::new("pipeline", "p", None);
+            tx.record(NewEvent::new(EventKind::PipelineUpdated, subject).with("text", text.as_str()))
         })
-    };
-    write().unwrap();
-    let first = drawn(&ground);
+    });
+    written.unwrap();
+}
+
+/// Writes until the log begins anew.
+fn write_on(ground: &Ground) {
+    let first = drawn(ground);
     let mut commits = 0;
-    while drawn(&ground) == first {
-        write().unwrap();
+    while drawn(ground) == first {
+        write(ground);
         commits += 1;
         assert!(commits < COMMITS_MAX, "the log only grows");
     }
+}
+
+#[test]
+fn a_log_that_is_written_without_a_pause_begins_anew() {
+    let ground = Ground::in_a_file();
+    write(&ground);
+    write_on(&ground);
+}
+
+#[test]
+fn a_log_that_somebody_read_for_long_is_cut_once_it_begins_anew() {
+    let ground = Ground::in_a_file();
+    write(&ground);
+    let path = ground.place.dir.path().join("berth.db");
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT COUNT(*) FROM events").unwrap();
+    let first = drawn(&ground);
+    let length = || std::fs::metadata(path.with_extension("db-wal")).unwrap().len();
+    while length() <= LOG_BYTES_KEPT {
+        write(&ground);
+    }
+    assert_eq!(drawn(&ground), first, "somebody still reads it");
+    reader.execute_batch("COMMIT").unwrap();
+    write_on(&ground);
+    assert!(length() <= LOG_BYTES_KEPT, "{} bytes", length());
 }
