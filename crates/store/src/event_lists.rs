@@ -3,7 +3,7 @@
 //! A row holds many numbers: the highest, and the steps down from it to the others. The rows of a term follow each other, so
 //! that a number is in the first row that ends at or after it, or in none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -110,6 +110,21 @@ fn unpacked(row: &Row) -> Result<Vec<i64>, StoreError> {
 /// Forgets lists that end with this number or before. A row that goes on after it stays.
 pub(crate) fn remove(tx: &mut Tx<'_>, term: &str, through: i64) -> Result<(), StoreError> {
     tx.execute(&REMOVE, &[term.into(), through.into()]).map(drop)
+}
+
+/// The numbers of a term after one and up to another.
+pub(crate) fn between(
+    db: &mut impl Read,
+    term: &str,
+    after: i64,
+    through: i64,
+) -> Result<BTreeSet<i64>, StoreError> {
+    let (mut walk, mut found, mut next) = (Walk::new(term.to_owned()), BTreeSet::new(), through);
+    while let Some(number) = walk.down_to(db, next)?.filter(|number| *number > after) {
+        found.insert(number);
+        next = number - 1;
+    }
+    Ok(found)
 }
 
 /// Looks for events that have all of some terms, from the newest on.

@@ -135,6 +135,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::query::environments::STATEMENTS,
         crate::query::events::STATEMENTS,
         crate::query::everywhere::STATEMENTS,
+        crate::query::findable::STATEMENTS,
         crate::query::measured::STATEMENTS,
         crate::query::members::STATEMENTS,
         crate::query::pipelines::STATEMENTS,

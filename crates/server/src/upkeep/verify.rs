@@ -1,5 +1,6 @@
-//! Verify: is everything as it was written? The file of the database, the history of every organization, every log that
-//! has ended and every artifact somebody speaks of. Nothing is changed, and the server may run.
+//! Verify: is everything as it was written? The file of the database, the history of every organization and what its events
+//! and sessions are found by, every log that has ended and every artifact somebody speaks of. Nothing is changed, and the
+//! server may run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,6 +10,7 @@ use berth_core::id::OrgId;
 use berth_store::chain::{Head, StoredCheck};
 use berth_store::query::events;
 use berth_store::query::everywhere::{self, Logged};
+use berth_store::query::findable::{self, Looked};
 use berth_store::read_only::ReadOnly;
 
 use super::UpkeepError;
@@ -37,6 +39,14 @@ impl Verified {
             self.problems.push(problem);
         }
     }
+
+    /// Hands out what the next page follows.
+    fn note_page<K>(&mut self, slug: &str, page: Looked<K>) -> Option<K> {
+        for problem in page.problems {
+            self.note(format!("{slug}: {problem}"));
+        }
+        page.last
+    }
 }
 
 /// `kept`: where histories ended, as it was written down elsewhere.
@@ -61,7 +71,11 @@ pub fn verify(
         for (org, slug) in page {
             found.organizations += 1;
             seen.insert(org);
-            chain(db, org, &slug, kept.get(&org).cloned(), &mut found)?;
+            // What events are found by says nothing where they are not what they were.
+            if chain(db, org, &slug, kept.get(&org).cloned(), &mut found)? {
+                listed(db, org, &slug, &mut found)?;
+            }
+            sessions(db, org, &slug, &mut found)?;
             logs(db, org, &slug, &files, &mut found)?;
             artifacts(db, org, &slug, &files, &mut found)?;
         }
@@ -92,20 +106,43 @@ struct Files {
     artifacts: Artifacts,
 }
 
+/// Whether it is whole.
 fn chain(
     db: &mut ReadOnly,
     org: OrgId,
     slug: &str,
     kept: Option<Head>,
     found: &mut Verified,
-) -> Result<(), UpkeepError> {
+) -> Result<bool, UpkeepError> {
     let mut check = db.read(Some(org), |db| Ok::<_, UpkeepError>(StoredCheck::begin(db, kept)?))?;
     while db.read(Some(org), |db| Ok::<_, UpkeepError>(check.page(db)?))? {}
     let verdict = check.finish();
     found.events += verdict.checked;
-    if let Some(problem) = verdict.problem {
-        let (at, reason) = (problem.sequence, problem.reason.as_str());
-        found.note(format!("{slug}: the history is wrong at event {at} ({reason}): {}", problem.detail));
+    let Some(problem) = verdict.problem else { return Ok(true) };
+    let (at, reason) = (problem.sequence, problem.reason.as_str());
+    found.note(format!("{slug}: the history is wrong at event {at} ({reason}): {}", problem.detail));
+    Ok(false)
+}
+
+fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
+    let mut after = Some(0);
+    while let Some(number) = after {
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::events(db, number)?))?;
+        after = found.note_page(slug, page);
+    }
+    Ok(())
+}
+
+fn sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
+    let mut after = Some(String::new());
+    while let Some(id) = after {
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::sessions(db, &id)?))?;
+        after = found.note_page(slug, page);
+    }
+    let mut after = Some(String::new());
+    while let Some(id) = after {
+        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::environments(db, &id)?))?;
+        after = found.note_page(slug, page);
     }
     Ok(())
 }

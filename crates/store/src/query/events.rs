@@ -201,7 +201,7 @@ fn these(db: &mut impl Read, numbers: &[i64]) -> Result<Vec<Event>, StoreError> 
 }
 
 /// The events after the first number, up to the second, are in lists.
-fn listed(db: &mut impl Read) -> Result<(i64, i64), StoreError> {
+pub(super) fn listed(db: &mut impl Read) -> Result<(i64, i64), StoreError> {
     db.row(&LISTED, &[])?.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.int(1)?)))
 }
 

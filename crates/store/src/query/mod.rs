@@ -8,6 +8,7 @@ pub mod deployments;
 pub mod environments;
 pub mod events;
 pub mod everywhere;
+pub mod findable;
 pub mod insights;
 pub mod measured;
 pub mod members;

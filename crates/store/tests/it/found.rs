@@ -7,6 +7,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::StoreError;
 use berth_store::query::From;
 use berth_store::query::events::{self, Filter};
+use berth_store::query::findable;
 
 use rusqlite::Connection;
 
@@ -27,8 +28,20 @@ fn record(ground: &Ground, numbers: std::ops::Range<usize>) {
     ground.transact(work).unwrap();
 }
 
+/// What a look at all of them finds wrong.
+fn problems(ground: &Ground) -> Vec<String> {
+    let (mut problems, mut after) = (Vec::new(), Some(0));
+    while let Some(number) = after {
+        let page = ground.transact(move |tx| findable::events(tx, number)).unwrap();
+        problems.extend(page.problems);
+        after = page.last;
+    }
+    problems
+}
+
 /// Every page by offset, and then by the place after the last one, against what was recorded.
 fn check(ground: &Ground, recorded: usize) {
+    assert_eq!(problems(ground), Vec::<String>::new());
     for pipeline in 0..PIPELINES {
         let wanted: Vec<u64> =
             (0..recorded).rev().filter(|n| n % PIPELINES == pipeline).map(|n| n as u64).collect();
@@ -194,4 +207,25 @@ fn what_an_older_version_has_indexed_is_found() {
     assert_eq!(numbers, (0..1_000).rev().collect::<Vec<_>>());
     record(&ground, 1_000..1_300);
     check(&ground, 1_300);
+}
+
+#[test]
+fn an_event_that_is_not_found_is_noticed() {
+    let first = "WHERE last = (SELECT MIN(last) FROM event_lists WHERE term = 'pipeline:p1') AND term = 'pipeline:p1'";
+    for (damage, wanted) in [
+        ("DELETE FROM event_lists", "event 3 is not found by pipeline:p1"),
+        ("UPDATE event_lists SET steps = substr(steps, 3)", "event 3 is not found by pipeline:p1"),
+        (
+            "UPDATE event_lists SET steps = '1 ' || steps",
+            "event 2 is found by pipeline:p1, which it is not about",
+        ),
+        ("UPDATE event_lists SET steps = 'x'", "pipeline:p1: the list that ends with 600 has no steps"),
+    ] {
+        let ground = Ground::in_a_file();
+        record(&ground, 0..600);
+        assert_eq!(problems(&ground), Vec::<String>::new());
+        let beside = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
+        assert_eq!(beside.execute(&format!("{damage} {first}"), []).unwrap(), 1, "{damage}");
+        assert_eq!(problems(&ground).first().map(String::as_str), Some(wanted), "{damage}");
+    }
 }

@@ -123,6 +123,9 @@ fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
     let server = home.serve();
     make_shop(&server.api);
     let (session, _) = claim(&server.api, "qa-1");
+    let path = format!("{SHOP}/ephemeral-environments/qa-1/sessions/{session}");
+    assert_eq!(server.api.ask(&server.api.request("DELETE", &path)).status, 200);
+    let (session, _) = claim(&server.api, "qa-1");
     deploy(&server.api, "qa-1", &session, "aaa1", "succeeded");
     server.stop();
     let place = tempfile::tempdir().expect("a directory");
@@ -143,11 +146,19 @@ fn a_backup_that_was_changed_is_not_restored_and_what_was_damaged_is_found() {
     let artifact = first_file(&restored.join("artifacts"));
     std::fs::remove_file(&artifact).expect("an artifact less");
     let database = rusqlite::Connection::open(restored.join("berth.db")).expect("the database");
-    database.execute("UPDATE events SET kind = 'token_created' WHERE sequence = 2", []).expect("a change");
+    for change in [
+        "UPDATE events SET kind = 'token_created' WHERE sequence = 2",
+        "UPDATE sessions SET previous_id = NULL WHERE number = 2",
+        "UPDATE environments SET last_session_id = NULL WHERE sessions = 2",
+    ] {
+        assert_eq!(database.execute(change, []).expect("a change"), 1, "{change}");
+    }
     drop(database);
     let found = verify();
     assert_eq!(found.code, Some(1), "{found:?}");
-    for words in ["artifact sha256:", "wrong at event 2"] {
+    for words in
+        ["artifact sha256:", "wrong at event 2", "the session before ses_", "the last session of env_"]
+    {
         assert!(found.stdout.contains(words), "{found:?}");
     }
 }
