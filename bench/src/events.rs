@@ -178,8 +178,9 @@ async fn measure(
     let count = options.seconds * options.per_second;
     let mut committed = HashMap::new();
     for number in 0..count {
-        let sequence = record(app, org, i64::try_from(number)?).await?;
-        committed.insert(sequence, Instant::now());
+        record(app, org, i64::try_from(number)?).await?;
+        let at = Instant::now();
+        committed.insert(last(app, org).await?, at);
         tokio::time::sleep(Duration::from_secs(1) / u32::try_from(options.per_second)?).await;
     }
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -214,13 +215,14 @@ async fn measure(
     Ok(())
 }
 
-/// Records one event and gives its number.
-async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<i64> {
-    let recorded = app.store().transact(Context::system(Some(org)), move |tx| {
-        tx.record(event(number))?;
-        Ok::<_, StoreError>(query::events::head(tx)?.sequence)
-    });
+async fn record(app: &App, org: OrgId, number: i64) -> anyhow::Result<()> {
+    let recorded = app.store().transact(Context::system(Some(org)), move |tx| tx.record(event(number)));
     Ok(recorded.await?)
+}
+
+/// The number of the last event. It is known once that is committed.
+async fn last(app: &App, org: OrgId) -> Result<i64, StoreError> {
+    app.store().read(Some(org), |db| Ok(query::events::head(db)?.sequence)).await
 }
 
 async fn writes_per_second(app: &Arc<App>, org: OrgId) -> anyhow::Result<f64> {
