@@ -30,8 +30,10 @@ statements! {
     Instance Upkeep PUT_REST = "INSERT INTO answer_keys (digest, created_at)
         SELECT digest, created_at FROM answers
         WHERE created_at >= (SELECT answers_keyed_to FROM instance WHERE id = 'berth') ORDER BY digest, created_at
-        ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at";
+        ON CONFLICT (digest) DO UPDATE SET created_at = excluded.created_at
+        WHERE answer_keys.created_at <> excluded.created_at";
     Instance Upkeep MARK = "UPDATE instance SET answers_keyed_to = $1 WHERE id = 'berth'";
+    Instance Upkeep LOWER_MARK = "UPDATE instance SET answers_keyed_to = $1 WHERE id = 'berth' AND answers_keyed_to > $1";
 }
 
 /// Of a caller, what they asked for, and the key of the request.
@@ -140,8 +142,10 @@ pub(crate) fn write(conn: &mut dyn Conn, unkeyed: &mut Unkeyed, jobs: usize) -> 
 /// Puts in what was left, for when nobody has it in memory. `now`: the store's time, which only rises from here on; it may be
 /// before that of the newest answer, where a clock was set back.
 pub(crate) fn write_rest(conn: &mut dyn Conn, now: Timestamp) -> Result<(), StoreError> {
-    conn.execute(&PUT_REST, &[])?;
-    write_mark(conn, now)
+    let put = conn.execute(&PUT_REST, &[])?;
+    // A start with nothing to do leaves the database as it is.
+    let mark = if put > 0 { &MARK } else { &LOWER_MARK };
+    conn.execute(mark, &[&now.into()]).map(drop)
 }
 
 /// Every answer before this time has its key.

@@ -3,7 +3,7 @@
 //! A row holds many numbers: the highest, and the steps down from it to the others. The rows of a term follow each other, so
 //! that a number is in the first row that ends at or after it, or in none.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,8 @@ statements! {
         UNION ALL SELECT last, steps FROM
           (SELECT last, steps FROM event_lists WHERE org_id = $1 AND term = $2 AND last < $3
             AND latest >= $4 AND earliest < $5 ORDER BY last DESC LIMIT $6) AS lower";
+    Org Read UP_FROM = "SELECT last, steps, earliest, latest FROM event_lists
+        WHERE org_id = $1 AND term = $2 AND last > $3 ORDER BY last LIMIT 1";
     Org Upkeep REMOVE = "DELETE FROM event_lists WHERE org_id = $1 AND term = $2 AND last <= $3";
 }
 
@@ -98,10 +100,9 @@ fn unpacked(row: &Row) -> Result<Vec<i64>, StoreError> {
     let mut numbers = vec![row.int(0)?];
     let mut at = numbers[0];
     for step in row.text(1)?.split_ascii_whitespace() {
-        let step: i64 = step
-            .parse()
-            .map_err(|_| StoreError::Bug(format!("the list that ends with {at} has no steps")))?;
-        at -= step;
+        let next = step.parse::<i64>().ok().filter(|step| *step > 0).and_then(|step| at.checked_sub(step));
+        let bug = || StoreError::Bug(format!("the list that ends with {} has no steps", numbers[0]));
+        at = next.ok_or_else(bug)?;
         numbers.push(at);
     }
     Ok(numbers)
@@ -112,17 +113,20 @@ pub(crate) fn remove(tx: &mut Tx<'_>, term: &str, through: i64) -> Result<(), St
     tx.execute(&REMOVE, &[term.into(), through.into()]).map(drop)
 }
 
-/// The numbers of a term after one and up to another.
+/// The numbers of a term after one and up to another, each with the times that its row says.
 pub(crate) fn between(
     db: &mut impl Read,
     term: &str,
     after: i64,
     through: i64,
-) -> Result<BTreeSet<i64>, StoreError> {
-    let (mut walk, mut found, mut next) = (Walk::new(term.to_owned()), BTreeSet::new(), through);
-    while let Some(number) = walk.down_to(db, next)?.filter(|number| *number > after) {
-        found.insert(number);
-        next = number - 1;
+) -> Result<BTreeMap<i64, [Timestamp; 2]>, StoreError> {
+    let (mut found, mut last) = (BTreeMap::new(), after);
+    while last < through {
+        let Some(row) = db.row(&UP_FROM, &[term.into(), last.into()])? else { break };
+        let times = [row.time(2)?, row.time(3)?];
+        let numbers = unpacked(&row)?.into_iter().filter(|number| (after + 1..=through).contains(number));
+        found.extend(numbers.map(|number| (number, times)));
+        last = row.int(0)?;
     }
     Ok(found)
 }

@@ -1,9 +1,10 @@
 //! Whether what is kept is found again: events by their ids and by what they are about, sessions by those that follow
 //! them. Page by page, for those who look after an installation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use berth_core::event::Event;
+use berth_core::time::Timestamp;
 
 use super::events;
 use crate::error::StoreError;
@@ -43,29 +44,37 @@ pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError>
     let page = events::after(db, after, indexed, PAGE_ROWS)?;
     let Some(last) = page.last().map(|event| event.sequence) else { return Ok(Looked::default()) };
     let mut problems = Vec::new();
-    let mut wanted: BTreeMap<String, BTreeSet<i64>> = BTreeMap::new();
+    let mut wanted: BTreeMap<String, Times> = BTreeMap::new();
     for event in &page {
         if !has_its_id(db, event)? {
             problems.push(format!("event {} is not found by its id", event.sequence));
         }
         for term in terms(&event.kind, &event.actor, &event.subjects) {
-            wanted.entry(term).or_default().insert(event.sequence);
+            wanted.entry(term).or_default().insert(event.sequence, event.occurred_at);
         }
     }
     for (term, wanted) in wanted {
         match event_lists::between(db, &term, after, last) {
-            Ok(listed) => {
-                let odd = wanted.symmetric_difference(&listed).next();
-                problems.extend(odd.map(|number| match wanted.contains(number) {
-                    true => format!("event {number} is not found by {term}"),
-                    false => format!("event {number} is found by {term}, which it is not about"),
-                }));
-            }
+            Ok(listed) => problems.extend(difference(&term, &wanted, &listed)),
             Err(StoreError::Bug(why)) => problems.push(format!("{term}: {why}")),
             Err(error) => return Err(error),
         }
     }
     Ok(Looked { last: Some(last), problems })
+}
+
+/// When events were recorded, by their numbers.
+type Times = BTreeMap<i64, Timestamp>;
+
+/// The first one, in words.
+fn difference(term: &str, wanted: &Times, listed: &BTreeMap<i64, [Timestamp; 2]>) -> Option<String> {
+    let is_found = |(number, at): &(&i64, &Timestamp)| {
+        listed.get(number).is_some_and(|[earliest, latest]| (earliest..=latest).contains(at))
+    };
+    let lost = wanted.iter().find(|event| !is_found(event));
+    let lost = lost.map(|(number, _)| format!("event {number} is not found by {term}"));
+    let odd = || listed.keys().find(|number| !wanted.contains_key(number));
+    lost.or_else(|| odd().map(|number| format!("event {number} is found by {term}, which it is not about")))
 }
 
 fn has_its_id(db: &mut impl Read, event: &Event) -> Result<bool, StoreError> {

@@ -23,6 +23,10 @@ const PAGES: i32 = 4_000;
 /// Pages that may be left to the writer, about as many as it writes with one commit of many.
 const REST_PAGES: i32 = 100;
 
+/// A log that somebody read is tried again when it has grown by this part. Soon: most read for a moment. Not with every
+/// commit: a backup reads for long, and each try looks through the log.
+const RETRY_PART: i32 = 16;
+
 /// How often what came meanwhile is copied. Should it come faster, more is left to the writer.
 const PASSES_MAX: usize = 4;
 
@@ -48,9 +52,11 @@ pub(super) struct Checkpoints {
     ask: Option<SyncSender<()>>,
     /// The other thread is at it.
     is_copying: Arc<AtomicBool>,
+    /// It left much, because somebody still reads the log.
+    is_stuck: Arc<AtomicBool>,
     /// It was asked since the log began.
     was_asked: bool,
-    /// Somebody still reads the log, so that it cannot begin anew. Below so many pages it is not tried again.
+    /// Somebody read the log, so that it could not begin anew. Below so many pages it is not tried again.
     not_before: i32,
     /// The disk failed under the other thread. Nothing more may be copied: what SQLite takes for copied is not.
     failed: Arc<OnceLock<StoreError>>,
@@ -74,14 +80,15 @@ impl Checkpoints {
         };
         writer.wal_hook(Some(note_pages)).map_err(StoreError::from)?;
         let (ask, asked) = sync_channel(1);
-        let is_copying = Arc::new(AtomicBool::new(false));
-        let (under_way, in_log) = (is_copying.clone(), pages.clone());
+        let [is_copying, is_stuck] = [false; 2].map(|no| Arc::new(AtomicBool::new(no)));
+        let (under_way, stuck, in_log) = (is_copying.clone(), is_stuck.clone(), pages.clone());
         let failed = Arc::new(OnceLock::new());
         let failure = failed.clone();
         let copy = move || {
             while asked.recv().is_ok() {
-                if let Err(error) = copy_and_flush(&db, &file, &in_log) {
-                    let _ = failure.set(error);
+                match copy_and_flush(&db, &file, &in_log) {
+                    Ok(is_done) => stuck.store(!is_done, Ordering::Relaxed),
+                    Err(error) => drop(failure.set(error)),
                 }
                 under_way.store(false, Ordering::Release);
             }
@@ -90,8 +97,8 @@ impl Checkpoints {
             .name("store-checkpoint".into())
             .spawn(copy)
             .map_err(|error| StoreError::Unavailable(format!("cannot start checkpoints: {error}")))?;
-        let (was_asked, not_before, thread) = (false, PAGES, Some(thread));
-        Ok(Self { pages, ask: Some(ask), is_copying, was_asked, not_before, failed, thread })
+        let (ask, thread) = (Some(ask), Some(thread));
+        Ok(Self { pages, ask, is_copying, is_stuck, was_asked: false, not_before: PAGES, failed, thread })
     }
 
     /// Between two commits. `Err` only when the disk failed.
@@ -110,10 +117,12 @@ impl Checkpoints {
         } else if pages < self.not_before {
             return Ok(());
         } else if std::mem::take(&mut self.was_asked) {
-            checkpoint(writer, "PASSIVE")?;
-            self.pages.store(0, Ordering::Relaxed);
             // With the next commit the log begins anew, unless somebody reads it.
-            self.not_before = pages.saturating_add(PAGES);
+            self.not_before = pages.saturating_add(pages / RETRY_PART);
+            if !self.is_stuck.load(Ordering::Relaxed) {
+                checkpoint(writer, "PASSIVE")?;
+                self.pages.store(0, Ordering::Relaxed);
+            }
         } else if let Some(ask) = &self.ask {
             self.was_asked = true;
             self.is_copying.store(true, Ordering::Release);
@@ -150,19 +159,22 @@ impl Drop for Checkpoints {
     }
 }
 
-fn copy_and_flush(db: &Connection, file: &DatabaseFile, in_log: &AtomicI32) -> Result<(), StoreError> {
+/// Whether the writer may copy the rest.
+fn copy_and_flush(db: &Connection, file: &DatabaseFile, in_log: &AtomicI32) -> Result<bool, StoreError> {
     let mut before = None;
     for _ in 0..PASSES_MAX {
         let copied = checkpoint(db, "PASSIVE")?;
         // SQLite would leave it to the writer, and commits would wait for it.
         file.flush()?;
-        // Who still reads the log keeps what came later from being copied.
-        let is_stuck = std::mem::replace(&mut before, copied) == copied;
-        if is_stuck || copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
+        if copied.is_none_or(|copied| in_log.load(Ordering::Relaxed) - copied <= REST_PAGES) {
             break;
         }
+        // Who still reads the log keeps what came later from being copied.
+        if std::mem::replace(&mut before, copied) == copied {
+            return Ok(false);
+        }
     }
-    Ok(())
+    Ok(true)
 }
 
 /// Says how many pages of the log are copied now; nothing if it has to be tried again.

@@ -216,10 +216,15 @@ fn an_event_that_is_not_found_is_noticed() {
         ("DELETE FROM event_lists", "event 3 is not found by pipeline:p1"),
         ("UPDATE event_lists SET steps = substr(steps, 3)", "event 3 is not found by pipeline:p1"),
         (
-            "UPDATE event_lists SET steps = '1 ' || steps",
+            "UPDATE event_lists SET steps = steps || ' 1'",
             "event 2 is found by pipeline:p1, which it is not about",
         ),
+        ("UPDATE event_lists SET earliest = latest + 1", "event 3 is not found by pipeline:p1"),
         ("UPDATE event_lists SET steps = 'x'", "pipeline:p1: the list that ends with 600 has no steps"),
+        (
+            "UPDATE event_lists SET steps = steps || ' 9223372036854775807 9'",
+            "pipeline:p1: the list that ends with 600 has no steps",
+        ),
     ] {
         let ground = Ground::in_a_file();
         record(&ground, 0..600);
