@@ -75,8 +75,9 @@ fn the_history_is_followed_exported_and_checked() {
         .expect("a file");
     let checked = talk.says("event verify");
     let words = checked.stdout.split(['(', ' ']);
-    let count = words.clone().find(|it| it.parse::<u64>().is_ok()).expect("how many").to_owned();
+    let count = words.clone().find_map(|it| it.parse::<u64>().ok()).expect("how many");
     talk.hide(&format!("({count} events"), "(N events");
+    talk.hide(&format!("({} events before", count - 1), "(N-1 events before");
     talk.hide(&format!("head {count}:"), "head N:");
     talk.says_all(&["event verify history.jsonl", "event verify missing.jsonl"]);
     talk.hide(&format!("--head {count}:"), "--head N:");
