@@ -21,4 +21,3 @@ DROP TABLE stored_answers;
 DROP TABLE idempotency;
 -- Every answer before this time has its key.
 ALTER TABLE instance ADD COLUMN answers_keyed_to BIGINT NOT NULL DEFAULT 0;
-UPDATE instance SET answers_keyed_to = COALESCE((SELECT MAX(created_at) FROM answers), 0);
