@@ -1,17 +1,23 @@
-// Every file of dist that shrinks gets a .br and a .gz beside it, made once here and never at run time.
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+// Writes a .br and a .gz beside every file of dist that shrinks; the server never compresses at run time.
+import { readdirSync } from "node:fs";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { promisify } from "node:util";
+import { brotliCompress, constants, gzip } from "node:zlib";
 
 const COMPRESSIBLE = /\.(js|css|html|svg|json)$/;
 const dist = new URL("../dist", import.meta.url).pathname;
 
-for (const entry of readdirSync(dist, { recursive: true })) {
-  const path = join(dist, String(entry));
-  if (!COMPRESSIBLE.test(path) || path.includes("/.vite/")) continue;
-  const plain = readFileSync(path);
-  const brotli = brotliCompressSync(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } });
-  const gzip = gzipSync(plain, { level: 9 });
-  if (brotli.length < plain.length) writeFileSync(`${path}.br`, brotli);
-  if (gzip.length < plain.length) writeFileSync(`${path}.gz`, gzip);
+async function compress(path) {
+  const plain = await readFile(path);
+  const [brotli, gzipped] = await Promise.all([
+    promisify(brotliCompress)(plain, { params: { [constants.BROTLI_PARAM_QUALITY]: 11 } }),
+    promisify(gzip)(plain, { level: 9 }),
+  ]);
+  if (brotli.length < plain.length) await writeFile(`${path}.br`, brotli);
+  if (gzipped.length < plain.length) await writeFile(`${path}.gz`, gzipped);
 }
+
+// The thread pool of Node compresses several files at once.
+const paths = readdirSync(dist, { recursive: true }).map(entry => join(dist, String(entry)));
+await Promise.all(paths.filter(path => COMPRESSIBLE.test(path) && !path.includes("/.vite/")).map(compress));
