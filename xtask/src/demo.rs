@@ -1,6 +1,7 @@
 //! `cargo xtask demo`: build the dashboard and the binary, and become it. With `--check`, play what the README tells.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::tool::{self, Done, cargo, cargo_has, output};
@@ -34,12 +35,16 @@ fn start(args: &[String]) -> Done {
         )
     })?;
     eprintln!("3 of 3: starting");
-    let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
-    // Cargo puts the programs of one profile into one directory, wherever that is.
-    let berth = own.with_file_name("berth");
+    let berth = berth_program()?;
     // Taking our place: Ctrl-C and the exit code reach the right program without being passed on.
     let error = Command::new(&berth).args(["serve", "--demo"]).args(args).exec();
     Err(format!("cannot start {}: {error}", berth.display()))
+}
+
+/// Path of the server binary. Cargo puts the programs of one profile into one directory, wherever that is.
+fn berth_program() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
+    Ok(own.with_file_name("berth"))
 }
 
 fn prepare_dashboard() {
@@ -61,7 +66,8 @@ fn check() -> Done {
     };
     tool::run(&mut cargo(tests.iter().copied()))?;
     println!("==> in a browser");
-    match web::browse(&[BROWSER_STORY]) {
+    // The tests above have built it.
+    match web::browse_program(&berth_program()?, &[BROWSER_STORY]) {
         Ok(done) => done,
         Err(NoNode(why)) => {
             println!("    skipped: {why}");

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use crate::tool::{self, Done, apt_install, cargo, may_install, output, root};
 
@@ -24,6 +24,8 @@ const BUILT: &str = "web/dist/index.html";
 /// What npm writes when it has installed everything.
 const INSTALLED: &str = "web/node_modules/.package-lock.json";
 const CHROMIUM: &str = "/usr/bin/chromium";
+/// Scripts of `package.json` that need nothing but the sources and what `generate` writes.
+const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
 
 /// Why there is no dashboard to be had here.
 pub(crate) struct NoNode(pub(crate) String);
@@ -44,33 +46,73 @@ pub(crate) fn prepare() -> Result<Done, NoNode> {
 /// Lint, types, unit tests and the build with its budget.
 pub(crate) fn check() -> Result<Done, NoNode> {
     node()?;
-    Ok(install()
-        .and_then(|()| npm(&["run", "lint"]))
-        .and_then(|()| npm(&["run", "build"]))
-        .and_then(|()| npm(&["test"])))
+    Ok(install().and_then(|()| npm(&["run", "generate"])).and_then(|()| run_scripts_concurrently(CHECKS)))
 }
 
-/// The browser tests against the binary with the dashboard inside, which stands beside this program. All of them, or those
-/// in files with these names.
-pub(crate) fn browse(files: &[&str]) -> Result<Done, NoNode> {
-    node()?;
-    if !Path::new(CHROMIUM).exists() {
-        let why = "no Chromium: `apt-get install chromium`";
-        if !may_install() {
-            return Err(NoNode(why.to_owned()));
-        }
-        apt_install("chromium").map_err(|error| NoNode(format!("{why} ({error})")))?;
+/// Runs the scripts at the same time. Prints one line for each that succeeds, and the output of each that fails.
+fn run_scripts_concurrently(scripts: &[&str]) -> Done {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = scripts.iter().map(|script| scope.spawn(|| run_script(script))).collect();
+        let failures: Vec<String> = threads
+            .into_iter()
+            .filter_map(|thread| {
+                thread.join().unwrap_or_else(|_| Err("a script's thread panicked".to_owned())).err()
+            })
+            .collect();
+        if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
+    })
+}
+
+fn run_script(script: &str) -> Done {
+    let started = Instant::now();
+    let mut npm = command("npm");
+    npm.args(["run", "--silent", script]).stdin(Stdio::null());
+    let output = npm.output().map_err(|error| format!("cannot run `npm run {script}`: {error}"))?;
+    let seconds = started.elapsed().as_secs_f64();
+    if output.status.success() {
+        eprintln!("    npm run {script}: passed in {seconds:.1} s");
+        return Ok(());
     }
-    Ok(browse_with_chromium(files))
+    let text = [output.stdout, output.stderr].concat();
+    // One call, so that the output of two failures does not interleave.
+    eprintln!("    npm run {script}: failed after {seconds:.1} s\n{}", String::from_utf8_lossy(&text));
+    Err(format!("`npm run {script}` failed: {}", output.status))
 }
 
-fn browse_with_chromium(files: &[&str]) -> Done {
-    tool::run(&mut cargo(["build", "-p", "berth"]))?;
-    let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
-    let mut command = command("npx");
-    tool::run(
-        command.args(["playwright", "test"]).args(files).env("BERTH_PROGRAM", own.with_file_name("berth")),
-    )
+/// Builds the server beside this program, and runs the browser tests against it: [`browse_program`].
+pub(crate) fn browse(files: &[&str]) -> Result<Done, NoNode> {
+    prepare_browser()?;
+    let built = tool::run(&mut cargo(["build", "-p", "berth"])).and_then(|()| {
+        let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
+        Ok(own.with_file_name("berth"))
+    });
+    Ok(built.and_then(|program| browse_with_chromium(&program, files)))
+}
+
+/// Runs the browser tests against this server binary, which has the dashboard inside. All of them, or those in files with
+/// these names.
+pub(crate) fn browse_program(program: &Path, files: &[&str]) -> Result<Done, NoNode> {
+    prepare_browser()?;
+    Ok(browse_with_chromium(program, files))
+}
+
+fn prepare_browser() -> Result<(), NoNode> {
+    node()?;
+    if Path::new(CHROMIUM).exists() {
+        return Ok(());
+    }
+    let why = "no Chromium: `apt-get install chromium`";
+    if !may_install() {
+        return Err(NoNode(why.to_owned()));
+    }
+    apt_install("chromium").map_err(|error| NoNode(format!("{why} ({error})")))
+}
+
+fn browse_with_chromium(program: &Path, files: &[&str]) -> Done {
+    // The tests run in `web`.
+    let program = std::path::absolute(program)
+        .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
+    tool::run(command("npx").args(["playwright", "test"]).args(files).env("BERTH_PROGRAM", program))
 }
 
 fn node() -> Result<(), NoNode> {
