@@ -1,14 +1,18 @@
-import { defineConfig } from "@playwright/test";
+import { defineConfig, type ReporterDescription } from "@playwright/test";
 
-/** One server for all, one worker: the tests share an organization as colleagues do. */
+/** Path of the JUnit report; no report when unset. */
+const junit = process.env.BERTH_JUNIT_BROWSER;
+const list: ReporterDescription = ["list"];
+
+/** Each file has a server of its own, and the tests of a file share it: files run two at a time, their tests in order. */
 export default defineConfig({
   testDir: "tests",
-  globalSetup: "./tests/harness/start.ts",
-  workers: 1,
+  workers: 2,
+  fullyParallel: false,
   retries: 0,
   timeout: 30_000,
   expect: { timeout: 10_000 },
-  reporter: [["list"]],
+  reporter: junit ? [list, ["junit", { outputFile: junit }]] : [list],
   outputDir: "test-results",
   use: {
     viewport: { width: 1280, height: 900 },

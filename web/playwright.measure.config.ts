@@ -6,5 +6,6 @@ export default defineConfig({
   ...tests,
   testDir: "tests/measure",
   testMatch: "*.measure.ts",
+  workers: 1,
   timeout: 900_000,
 });

@@ -5,6 +5,8 @@ import { definition, deployed, isOver, makePipeline, when } from "./harness/run"
 import { expect, isAccessible, signedIn, test } from "./harness/test";
 import type { World } from "./harness/world";
 
+test.use({ parts: ["vera"] });
+
 /** A deployment that fails because a script of its repository has lost its executable bit. */
 async function lostBit(world: World, slug: string) {
   const repository = new Repository(world, slug);

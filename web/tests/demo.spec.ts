@@ -1,39 +1,20 @@
 /** The first five minutes in the dashboard, as the README tells them, in a demo of their own. */
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { createInterface } from "node:readline";
 import { test as base, expect, type Page } from "@playwright/test";
-import { PROGRAM } from "./harness/start";
+import { type Announcement, Server } from "./harness/server";
 import { isAccessible } from "./harness/test";
 
-type Told = {
-  baseUrl: string;
-  signInUrl: string;
-  storyUrl: string;
-  sites: Record<string, string>;
-  organizations: { email: string; password: string }[];
-};
-
-let server: ChildProcess;
-let told: Told;
+let server: Server | undefined;
+let told: Announcement;
 
 base.beforeAll(async () => {
   base.setTimeout(120_000);
-  server = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0"], {
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  if (!server.stdout) throw new Error("the demo has no output");
-  const [line] = await once(createInterface({ input: server.stdout }), "line");
-  told = JSON.parse(line as string);
+  server = new Server([]);
+  told = await server.ready();
   const story = () => fetch(told.storyUrl).then(answer => answer.json());
   await expect.poll(async () => (await story()).done, { timeout: 100_000 }).toBe(true);
 });
 
-base.afterAll(async () => {
-  const ended = once(server, "exit");
-  server.kill("SIGINT");
-  await ended;
-});
+base.afterAll(() => server?.stop());
 
 function dashboard(path: string) {
   return told.baseUrl.replace("/api/v1", `/o/acme${path}`);

@@ -1,6 +1,8 @@
 import type { Page } from "@playwright/test";
 import { expect, isAccessible, signedIn, test } from "./harness/test";
 
+test.use({ parts: ["crane", "search", "linus", "vera"] });
+
 const BOARD = "/o/acme/environments?search=playground";
 
 function card(page: Page, name: string) {

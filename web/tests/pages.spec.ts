@@ -1,6 +1,8 @@
 /** Every page in light, dark and at phone width: no serious finding of axe, and a picture to look at. */
 import { expect, isAccessible, test } from "./harness/test";
 
+test.use({ parts: ["vera", "ci", "secret", "approval", "deployments", "crane", "sessions"] });
+
 const PAGES: [string, string, string][] = [
   ["home", "/o/acme", "Home"],
   ["welcome", "/o/acme/welcome", "Welcome aboard"],

@@ -2,6 +2,8 @@ import { FIRST_PIPELINE } from "../src/pages/welcome/snippets";
 import { withToken } from "./harness/api";
 import { expect, isAccessible, test } from "./harness/test";
 
+test.use({ parts: ["grace", "checkout", "warehouse", "secret"] });
+
 test("a token is made, copied, used and revoked", async ({ ada, world }) => {
   const pipelines = `${world.base}/api/v1/organizations/acme/pipelines`;
   await ada.goto("/o/acme/settings/tokens");

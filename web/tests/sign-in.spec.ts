@@ -1,5 +1,7 @@
 import { expect, signIn, test } from "./harness/test";
 
+test.use({ parts: ["checkout", "secret"] });
+
 test("a wrong password is refused in words, the right one leads to where one wanted to go", async ({
   page,
   world,

@@ -4,6 +4,8 @@ import { registry } from "./harness/registry";
 import { definition, makePipeline, start, when } from "./harness/run";
 import { expect, isAccessible, signedIn, test } from "./harness/test";
 
+test.use({ parts: ["grace"] });
+
 /** Prints a line every fifth of a second for as long as this takes. */
 const TALKS = `i=0
 while [ $i -lt 40 ]; do i=$((i+1)); echo "crane moved box $i to $BERTH_COMMIT"; sleep 0.2; done

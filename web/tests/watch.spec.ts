@@ -1,6 +1,8 @@
 import { withToken } from "./harness/api";
 import { expect, isAccessible, test } from "./harness/test";
 
+test.use({ parts: ["approval", "search", "warehouse"] });
+
 test("an approval is given with a word, and the deployment goes on", async ({ ada, world }) => {
   await ada.goto("/o/acme");
   await ada.getByRole("link", { name: "Approve or reject Checkout → production" }).click();

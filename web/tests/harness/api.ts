@@ -23,7 +23,7 @@ export function withToken(world: World): Caller {
   return caller(world, { Authorization: `Bearer ${world.token}` });
 }
 
-/** Signs in, and keeps the cookie with the person. */
+/** Logs in, and keeps the cookie with the person. */
 export async function as(world: World, person: Person): Promise<Caller> {
   const response = await fetch(`${world.base}/api/v1/auth/login`, {
     method: "POST",

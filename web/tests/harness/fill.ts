@@ -1,8 +1,7 @@
-/** A harbour with some life in it: people, pipelines, holds, a line, something that failed and something that waits. */
-import { as, type Caller, withToken } from "./api";
-import type { World } from "./world";
-
-const WAIT_S = 40;
+/** What a file's server is filled with: members, pipelines, deployments and sessions. Each file names what it needs. */
+import { as, withToken } from "./api";
+import { deployed, isOver, makePipeline, start, when } from "./run";
+import type { Person, World } from "./world";
 
 const CHECKOUT = `version: 1
 pipeline:
@@ -15,10 +14,10 @@ pipeline:
   steps:
     - name: Migrate
       type: dummy
-      params: { duration: 1s, message: "3 migrations" }
+      params: { message: "3 migrations" }
     - name: Deploy
       type: dummy
-      params: { duration: 1s, message: "deployed" }
+      params: { message: "deployed" }
   ephemeral_environments:
     qa-1:
       ttl: 8h
@@ -58,54 +57,104 @@ pipeline:
     dock-2: {}
 `;
 
-async function person(ada: Caller, email: string, name: string, role: string) {
-  const added = await ada("POST", "/ORG/members", { email, name, role });
-  return { email, password: added.oneTimePassword as string };
-}
+export type Part =
+  | "grace"
+  | "linus"
+  | "vera"
+  | "ci"
+  | "checkout"
+  | "search"
+  | "warehouse"
+  | "secret"
+  | "approval"
+  | "deployments"
+  | "crane"
+  | "sessions";
 
-async function deploy(ada: Caller, pipeline: string, commitId: string, until: (status: string) => boolean) {
-  const started = await ada("POST", `/ORG/pipelines/${pipeline}/deployments`, { commitId });
-  for (;;) {
-    const now = await ada("GET", `/ORG/deployments/${started.id}`);
-    if (until(now.status)) return now;
-    await new Promise(resolve => setTimeout(resolve, 200));
-  }
-}
+type Need = (...parts: Part[]) => Promise<unknown>;
 
-const ended = (status: string) => ["succeeded", "failed", "cancelled"].includes(status);
-
-export async function fill(world: World) {
-  const ada = withToken(world);
-  world.grace = await person(ada, "grace@acme.test", "Grace Hopper", "deployer");
-  world.linus = await person(ada, "linus@acme.test", "Linus", "deployer");
-  world.vera = await person(ada, "vera@acme.test", "Vera", "viewer");
-  await ada("POST", "/ORG/members", { email: "ci@acme.test", name: "ci", role: "deployer", kind: "service" });
-  for (const [slug, definition] of Object.entries({ checkout: CHECKOUT, search: SEARCH, warehouse: SLOW })) {
-    await ada("POST", "/ORG/pipelines", { slug, definition });
-  }
-  await ada("POST", "/ORG/secrets", {
-    name: "DEPLOY_KEY",
-    value: "s3cr3t-deploy-key",
-    description: "for rsync",
-  });
-
-  const first = deploy(ada, "checkout", "v1.0.0", status => status === "waiting");
-  await Promise.all([
-    deploy(ada, "search", "8c1f3a9", ended),
-    deploy(ada, "playground", "hello", ended),
-    first.then(async found => {
-      const [asked] = await ada("GET", `/ORG/approvals?deployment=${found.id}`);
-      await ada("POST", `/ORG/approvals/${asked.id}/approve`, { comment: "looks good" });
-      await ada("GET", `/ORG/deployments/${found.id}?wait=${WAIT_S}`);
-      await deploy(ada, "checkout", "v1.1.0", status => status === "waiting");
+/** How each part is made. One part asks for the others it builds on. */
+const PARTS: Record<Part, (world: World, need: Need) => Promise<unknown>> = {
+  grace: world => addMember(world, world.grace, "Grace Hopper", "deployer"),
+  linus: world => addMember(world, world.linus, "Linus", "deployer"),
+  vera: world => addMember(world, world.vera, "Vera", "viewer"),
+  ci: world =>
+    withToken(world)("POST", "/ORG/members", {
+      email: "ci@acme.test",
+      name: "ci",
+      role: "deployer",
+      kind: "service",
     }),
-  ]);
-  await deploy(ada, "search", "broken-index", ended);
+  checkout: world => makePipeline(world, "checkout", CHECKOUT),
+  search: world => makePipeline(world, "search", SEARCH),
+  warehouse: world => makePipeline(world, "warehouse", SLOW),
+  secret: world =>
+    withToken(world)("POST", "/ORG/secrets", {
+      name: "DEPLOY_KEY",
+      value: "s3cr3t-deploy-key",
+      description: "for rsync",
+    }),
+  approval: addApproval,
+  deployments: addDeployments,
+  crane: holdDock,
+  sessions: addSessions,
+};
 
+/** Makes these parts and all they build on, each once, and at the same time where the order does not matter. */
+export async function fill(world: World, parts: Part[]) {
+  const started = new Map<Part, Promise<unknown>>();
+  const begin = (part: Part): Promise<unknown> => {
+    const running = started.get(part) ?? PARTS[part](world, need);
+    started.set(part, running);
+    return running;
+  };
+  const need: Need = (...wanted) => Promise.all(wanted.map(begin));
+  await need(...parts);
+}
+
+async function addMember(world: World, person: Person, name: string, role: string) {
+  const added = await withToken(world)("POST", "/ORG/members", { email: person.email, name, role });
+  person.password = added.oneTimePassword;
+}
+
+/** v1.0.0 of Checkout is in production, v1.1.0 waits for an approval. */
+async function addApproval(world: World, need: Need) {
+  await need("checkout");
+  const ada = withToken(world);
+  const isWaiting = (status: string) => status === "waiting";
+  const first = await start(world, "checkout", "v1.0.0");
+  await when(world, first.id, isWaiting);
+  const [asked] = await ada("GET", `/ORG/approvals?deployment=${first.id}`);
+  await ada("POST", `/ORG/approvals/${asked.id}/approve`, { comment: "looks good" });
+  await when(world, first.id, isOver);
+  const second = await start(world, "checkout", "v1.1.0");
+  await when(world, second.id, isWaiting);
+}
+
+/** One deployment that succeeded and one that failed. */
+async function addDeployments(world: World, need: Need) {
+  await need("search");
+  await Promise.all([
+    deployed(world, "playground", "hello"),
+    deployed(world, "search", "8c1f3a9").then(() => deployed(world, "search", "broken-index")),
+  ]);
+}
+
+/** Grace holds dock-1, and a deployment runs there for longer than the tests. */
+async function holdDock(world: World, need: Need) {
+  await need("grace", "warehouse");
   const grace = await as(world, world.grace);
-  const linus = await as(world, world.linus);
-  await as(world, world.vera);
-  await as(world, world.ada);
+  await grace("POST", "/ORG/pipelines/warehouse/ephemeral-environments/dock-1/sessions", {
+    commitId: "crane",
+    context: "crane calibration",
+  });
+}
+
+/** Sessions on Checkout's environments: qa-1 with a queue, qa-2, and four that are over on demo. */
+async function addSessions(world: World, need: Need) {
+  await need("grace", "linus", "checkout");
+  const ada = withToken(world);
+  const [grace, linus] = await Promise.all([as(world, world.grace), as(world, world.linus)]);
   const environments = "/ORG/pipelines/checkout/ephemeral-environments";
   await grace("POST", `${environments}/qa-1/sessions`, {
     commitId: "feature/cart",
@@ -117,21 +166,13 @@ export async function fill(world: World) {
     queue: true,
   });
   await ada("POST", `${environments}/qa-2/sessions`, { commitId: "v1.2.0-rc1", context: "release check" });
-  const past = await grace("POST", `${environments}/demo/sessions`, {
-    context: "a demo for sales",
-    ttlSeconds: 600,
-  });
-  await grace("DELETE", `${environments}/demo/sessions/${past.id}`);
   for (const [who, context] of [
+    [grace, "a demo for sales"],
     [linus, "checking the prices"],
     [ada, "a look at the logs"],
     [grace, "the demo again"],
   ] as const) {
-    const held = await who("POST", `${environments}/demo/sessions`, { context });
+    const held = await who("POST", `${environments}/demo/sessions`, { context, ttlSeconds: 600 });
     await who("DELETE", `${environments}/demo/sessions/${held.id}`);
   }
-  await grace("POST", "/ORG/pipelines/warehouse/ephemeral-environments/dock-1/sessions", {
-    commitId: "crane",
-    context: "crane calibration",
-  });
 }

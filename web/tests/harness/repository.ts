@@ -5,6 +5,8 @@ import { dirname, join } from "node:path";
 import type { World } from "./world";
 
 const WHO = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
+/** The git configuration of the machine and of the account is not read: it may sign commits, or run hooks. */
+const ENV = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" };
 
 export class Repository {
   readonly path: string;
@@ -16,7 +18,7 @@ export class Repository {
   }
 
   git(...args: string[]): string {
-    return execFileSync("git", ["-C", this.path, ...WHO, ...args], { encoding: "utf8" }).trim();
+    return execFileSync("git", ["-C", this.path, ...WHO, ...args], { encoding: "utf8", env: ENV }).trim();
   }
 
   write(name: string, text: string, mode = 0o644) {

@@ -2,7 +2,9 @@
 import { withToken } from "./api";
 import type { World } from "./world";
 
-const POLL_MS = 150;
+const NOT_MODIFIED = 304;
+/** Seconds of a long poll. */
+const POLL_S = 10;
 const WAIT_MS_MAX = 60_000;
 
 /** A script step per entry: its name and what it runs. */
@@ -28,14 +30,22 @@ export async function start(world: World, slug: string, commitId: string, more: 
   return withToken(world)("POST", `/ORG/pipelines/${slug}/deployments`, { commitId, ...more });
 }
 
-/** The deployment, once this is true of it. */
+/** Returns the deployment once its status satisfies the condition. Long-polls for every change. */
 export async function when(world: World, id: string, holds: (status: string) => boolean) {
   const until = Date.now() + WAIT_MS_MAX;
+  let etag = "";
   for (;;) {
-    const now = await withToken(world)("GET", `/ORG/deployments/${id}`);
-    if (holds(now.status)) return now;
-    if (Date.now() > until) throw new Error(`deployment ${id} is still ${now.status}`);
-    await new Promise(resolve => setTimeout(resolve, POLL_MS));
+    const response = await fetch(
+      `${world.base}/api/v1/organizations/${world.org}/deployments/${id}${etag && `?wait=${POLL_S}`}`,
+      { headers: { Authorization: `Bearer ${world.token}`, ...(etag && { "If-None-Match": etag }) } },
+    );
+    if (response.status !== NOT_MODIFIED) {
+      const { data, ...problem } = await response.json();
+      if (!response.ok) throw new Error(`deployment ${id}: ${response.status} ${JSON.stringify(problem)}`);
+      if (holds(data.status)) return data;
+      if (Date.now() > until) throw new Error(`deployment ${id} is still ${data.status}`);
+      etag = response.headers.get("ETag") ?? "";
+    } else if (Date.now() > until) throw new Error(`deployment ${id} did not change`);
   }
 }
 

@@ -1,7 +1,6 @@
-/** What the tests know about the server they talk to. */
-import { readFileSync } from "node:fs";
+/** What the tests of a file know about the server they talk to. */
 
-/** `cookie` is a sign-in made before the tests, so that not each of them waits for a password to be checked. */
+/** `cookie` is set by the first login, which all tests of a file share: checking a password takes long. */
 export type Person = { email: string; password: string; cookie?: string };
 
 export type World = {
@@ -11,13 +10,8 @@ export type World = {
   /** A directory whose repositories the server may read. */
   places: string;
   ada: Person;
+  /** These are members when the file asks for them: `test.use({ parts: ["grace"] })`. */
   grace: Person;
   linus: Person;
   vera: Person;
 };
-
-export const WORLD_FILE = "test-results-world.json";
-
-export function world(): World {
-  return JSON.parse(readFileSync(WORLD_FILE, "utf8"));
-}

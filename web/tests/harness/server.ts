@@ -1,0 +1,98 @@
+/** Starts the real server with data of its own, and stops it. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fill, type Part } from "./fill";
+import type { World } from "./world";
+
+const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
+
+/** The line that `berth serve --demo --json` prints when it is ready. */
+export type Announcement = {
+  baseUrl: string;
+  organizations: { slug: string; email: string; password: string; apiToken: string }[];
+  signInUrl: string;
+  storyUrl: string;
+  sites: Record<string, string>;
+};
+
+/** A `berth serve --demo` process. It chooses a free port and a temporary data directory, and removes the latter. */
+export class Server {
+  readonly #process: ChildProcess;
+
+  constructor(args: string[]) {
+    if (!existsSync(PROGRAM))
+      throw new Error(`there is no ${PROGRAM}: cargo build -p berth, or set BERTH_PROGRAM`);
+    this.#process = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", ...args], {
+      stdio: ["ignore", "pipe", "ignore"],
+    });
+  }
+
+  async ready(): Promise<Announcement> {
+    if (!this.#process.stdout) throw new Error("the server has no output");
+    const lines = createInterface({ input: this.#process.stdout });
+    const [line] = await Promise.race([
+      once(lines, "line"),
+      once(this.#process, "exit").then(() =>
+        Promise.reject(new Error("the server ended before it was ready")),
+      ),
+    ]);
+    return JSON.parse(line as string);
+  }
+
+  async stop() {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
+    const exited = once(this.#process, "exit");
+    this.#process.kill("SIGTERM");
+    await exited;
+  }
+}
+
+/** The server of the spec file that a worker runs. A worker runs one file after the other, each with a new server. */
+export class FileServer {
+  #file?: string;
+  #server?: Server;
+  #world?: World;
+  #places?: string;
+
+  /** Returns the file's server; starts and fills it for the first test of the file. */
+  async worldOf(file: string, parts: Part[]): Promise<World> {
+    if (this.#file === file && this.#world) return this.#world;
+    await this.stop();
+    this.#file = file;
+    const places = mkdtempSync(join(tmpdir(), "berth-web-"));
+    this.#places = places;
+    const repositories = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
+    this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories]);
+    const world = toWorld(await this.#server.ready(), places);
+    await fill(world, parts);
+    this.#world = world;
+    return world;
+  }
+
+  async stop() {
+    this.#world = undefined;
+    await this.#server?.stop();
+    this.#server = undefined;
+    if (this.#places) rmSync(this.#places, { recursive: true, force: true });
+    this.#places = undefined;
+  }
+}
+
+function toWorld({ baseUrl, organizations }: Announcement, places: string): World {
+  const [acme] = organizations;
+  if (!acme) throw new Error("the server has no organization");
+  return {
+    base: baseUrl.replace(/\/api\/v1$/, ""),
+    org: acme.slug,
+    token: acme.apiToken,
+    places,
+    ada: { email: acme.email, password: acme.password },
+    grace: { email: "grace@acme.test", password: "" },
+    linus: { email: "linus@acme.test", password: "" },
+    vera: { email: "vera@acme.test", password: "" },
+  };
+}
