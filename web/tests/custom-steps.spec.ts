@@ -1,4 +1,5 @@
 import { withToken } from "./harness/api";
+import { Latch } from "./harness/latch";
 import { registry } from "./harness/registry";
 import { isOver, makePipeline, start, when } from "./harness/run";
 import { expect, isAccessible, test } from "./harness/test";
@@ -24,11 +25,14 @@ const STEP = {
   paramsJsonSchema: SCHEMA,
 };
 const CALL = `echo "called with $input"; echo '{"status": "SUCCESS"}' > "$output"`;
-const BUILD = 'echo "fetching"; sleep 4; printf "\\033[32mbuilt\\033[0m one step\\n"';
 
 test("custom steps are added, built before one's eyes, and used as the page says", async ({ ada, world }) => {
   test.setTimeout(120_000);
-  const repository = registry(world, "steps", [STEP], CALL, BUILD);
+  const latch = new Latch(world, "steps");
+  const build = `echo fetching
+while ${latch.isHeld}; do sleep 0.1; done
+printf '\\033[32mbuilt\\033[0m one step\\n'`;
+  const repository = registry(world, "steps", [STEP], CALL, build);
   await ada.goto("/o/acme/settings/custom-steps");
   await expect(ada.getByLabel("The first custom steps")).toContainText("berth registry new");
   await isAccessible(ada, "no custom steps");
@@ -50,6 +54,7 @@ test("custom steps are added, built before one's eyes, and used as the page says
   await expect(builds).toContainText("building");
   await expect(ada.getByRole("region", { name: "What build 1 printed" })).toContainText("fetching");
   // It ends without a reload.
+  latch.release();
   const step = ada.getByRole("article", { name: "tools/deploy" });
   await expect(step).toBeVisible({ timeout: 30_000 });
   await expect(ada.getByRole("main").getByRole("status").first()).toContainText("ready");

@@ -11,7 +11,7 @@ base.beforeAll(async () => {
   server = new Server([]);
   told = await server.ready();
   const story = () => fetch(told.storyUrl).then(answer => answer.json());
-  await expect.poll(async () => (await story()).done, { timeout: 100_000 }).toBe(true);
+  await expect.poll(async () => (await story()).done, { timeout: 100_000, intervals: [100] }).toBe(true);
 });
 
 base.afterAll(() => server?.stop());
@@ -46,7 +46,7 @@ function covered(page: Page): Promise<string[]> {
 
 async function site(page: Page, place: string, words: string) {
   const answer = () => page.request.get(told.sites[place] ?? "").then(each => each.text());
-  await expect.poll(answer, { timeout: 40_000 }).toContain(words);
+  await expect.poll(answer, { timeout: 40_000, intervals: [100] }).toContain(words);
 }
 
 base("the first steps cover nothing, open or folded, and go away when told to", async ({ page, context }) => {

@@ -1,16 +1,18 @@
 /** Deployments in the browser: started, watched, approved, ended, taken back. */
+import { Latch } from "./harness/latch";
 import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
 import { expect, isAccessible, test } from "./harness/test";
 
-const SLOWLY = `echo "--- Prepare"
-echo "preparing"
-echo "--- Roll out"
-for i in $(seq 1 60); do echo "pod $i is ready"; sleep 0.2; done
-echo "all pods are ready"`;
-
 test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
   test.setTimeout(60_000);
-  await makePipeline(world, "dep-live", definition("Live", { Deploy: SLOWLY }));
+  const latch = new Latch(world, "dep-live");
+  const run = `echo "--- Prepare"
+echo "preparing"
+echo "--- Roll out"
+i=0
+while ${latch.isHeld}; do i=$((i+1)); echo "pod $i is ready"; sleep 0.1; done
+echo "all pods are ready"`;
+  await makePipeline(world, "dep-live", definition("Live", { Deploy: run }));
   await ada.goto("/o/acme/pipelines/dep-live");
   await ada.getByRole("button", { name: "Deploy", exact: true }).click();
   const dialog = ada.getByRole("dialog");
@@ -25,7 +27,8 @@ test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) =
   await expect(log).toContainText("pod 2 is ready");
   await expect(ada.getByText("succeeded", { exact: true })).toHaveCount(0);
   await expect(ada.getByText(/lines, following/)).toBeVisible();
-  await expect(log).toContainText("all pods are ready", { timeout: 25_000 });
+  latch.release();
+  await expect(log).toContainText("all pods are ready");
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
   await expect(ada.getByText("“the new cart”")).toBeVisible();
 });
@@ -34,8 +37,10 @@ test("a log that is followed stops following when somebody scrolls, until they a
   ada,
   world,
 }) => {
+  const latch = new Latch(world, "dep-follow");
   const run = `for i in $(seq 1 400); do echo "before $i"; done
-for i in $(seq 1 60); do echo "now $i"; sleep 0.1; done
+i=0
+while ${latch.isHeld}; do i=$((i+1)); echo "now $i"; sleep 0.1; done
 for i in $(seq 1 100); do echo "last $i"; done`;
   await makePipeline(world, "dep-follow", definition("Follow", { Deploy: run }));
   const { id } = await start(world, "dep-follow", "v1");
@@ -52,8 +57,9 @@ for i in $(seq 1 100); do echo "last $i"; done`;
   expect(await log.evaluate(element => element.scrollTop)).toBe(before);
   await follow.click();
   await expect(follow).toBeHidden();
+  latch.release();
   // The last lines arrive together with the news that it ended: they are followed too.
-  await expect(log).toContainText("last 100", { timeout: 30_000 });
+  await expect(log).toContainText("last 100");
   await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
   await expect
     .poll(() => log.evaluate(it => it.scrollHeight - it.clientHeight - it.scrollTop))

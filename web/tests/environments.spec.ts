@@ -1,9 +1,9 @@
 import type { Page } from "@playwright/test";
 import { expect, isAccessible, signedIn, test } from "./harness/test";
 
-test.use({ parts: ["crane", "search", "linus", "vera"] });
+test.use({ parts: ["quay", "crane", "search", "linus", "vera"] });
 
-const BOARD = "/o/acme/environments?search=playground";
+const BOARD = "/o/acme/environments?search=quay";
 
 function card(page: Page, name: string) {
   return page.getByRole("article", { name, exact: true });
@@ -11,7 +11,7 @@ function card(page: Page, name: string) {
 
 test("claim, deploy, release", async ({ ada }) => {
   await ada.goto(BOARD);
-  const berth = card(ada, "play-1");
+  const berth = card(ada, "quay-1");
   await berth.getByRole("button", { name: "Claim" }).click();
   const dialog = ada.getByRole("dialog");
   await dialog.getByLabel("Commit, branch or tag").fill("v7");
@@ -34,7 +34,7 @@ test("claim, deploy, release", async ({ ada }) => {
   await berth.getByRole("button", { name: "Release" }).click();
   await dialog.getByRole("button", { name: "Release" }).click();
   await expect(berth).toContainText("Free");
-  await ada.goto("/o/acme/environments/playground/play-1");
+  await ada.goto("/o/acme/environments/quay/quay-1");
   await expect(ada.getByRole("region", { name: "History" })).toContainText("given back");
 });
 
@@ -46,23 +46,23 @@ test("contention: one waits in line, another takes over, and the loser sees it h
   const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);
   await grace.goto(BOARD);
   await ada.goto(BOARD);
-  await card(grace, "play-2").getByRole("button", { name: "Claim" }).click();
+  await card(grace, "quay-2").getByRole("button", { name: "Claim" }).click();
   await grace.getByRole("dialog").getByLabel("Why").fill("load test");
   await grace.getByRole("dialog").getByLabel("Commit, branch or tag").fill("slow");
   await grace.getByRole("dialog").getByRole("button", { name: "Claim" }).click();
 
   // Ada did not reload.
-  const seen = card(ada, "play-2");
+  const seen = card(ada, "quay-2");
   await expect(seen).toContainText("Held by Grace Hopper");
   await seen.getByRole("button", { name: "Wait in line" }).click();
   await ada.getByRole("dialog").getByRole("button", { name: "Wait in line" }).click();
-  await expect(card(grace, "play-2")).toContainText("In line: ada");
+  await expect(card(grace, "quay-2")).toContainText("In line: ada");
   await seen.getByRole("button", { name: /Leave the line/ }).click();
-  await expect(card(grace, "play-2")).not.toContainText("In line");
+  await expect(card(grace, "quay-2")).not.toContainText("In line");
 
   await seen.getByRole("button", { name: "Take over" }).click();
   const dialog = ada.getByRole("dialog");
-  await expect(dialog).toContainText("Take over play-2 from Grace Hopper");
+  await expect(dialog).toContainText("Take over quay-2 from Grace Hopper");
   await expect(dialog).toContainText("load test");
   await expect(dialog.getByRole("button", { name: "Take over" })).toBeDisabled();
   await dialog.getByLabel("Why you take over").fill("hotfix for a customer");
@@ -70,11 +70,11 @@ test("contention: one waits in line, another takes over, and the loser sees it h
   await dialog.getByRole("button", { name: "Take over" }).click();
 
   await expect(seen).toContainText("Held by you");
-  await expect(card(grace, "play-2")).toContainText("Held by ada");
-  await expect(grace.getByText(/ada took play-2 over from you/)).toBeVisible();
-  await card(grace, "play-2").getByRole("link", { name: "play-2" }).click();
+  await expect(card(grace, "quay-2")).toContainText("Held by ada");
+  await expect(grace.getByText(/ada took quay-2 over from you/)).toBeVisible();
+  await card(grace, "quay-2").getByRole("link", { name: "quay-2" }).click();
   await expect(grace.getByRole("region", { name: "History" })).toContainText("taken over by ada");
-  await card(ada, "play-2").getByRole("button", { name: "Release" }).click();
+  await card(ada, "quay-2").getByRole("button", { name: "Release" }).click();
   await ada.getByRole("dialog").getByRole("button", { name: "Release" }).click();
   await expect(seen).toContainText("Free");
 });
@@ -105,6 +105,6 @@ test("extend and hand over", async ({ ada }) => {
 test("a viewer looks and is not offered more", async ({ context, world }) => {
   const page = await signedIn(context, world, world.vera);
   await page.goto(BOARD);
-  await expect(card(page, "play-1")).toContainText("You may look");
+  await expect(card(page, "quay-1")).toContainText("You may look");
   await expect(page.getByRole("button", { name: "Claim" })).toHaveCount(0);
 });

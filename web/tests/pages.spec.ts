@@ -31,6 +31,9 @@ const LOOKS = [
   { look: "phone", colorScheme: "light", viewport: { width: 390, height: 844 } },
 ] as const;
 
+// They only read: both workers may take them, each with a server of its own.
+test.describe.configure({ mode: "parallel" });
+
 for (const { look, colorScheme, viewport } of LOOKS) {
   test.describe(`in ${look}`, () => {
     test.use({ colorScheme, viewport });

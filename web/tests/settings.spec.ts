@@ -62,6 +62,7 @@ test("a member gets a first password, once", async ({ ada }) => {
 });
 
 test("a webhook shows its secret once and its deliveries", async ({ ada, world }) => {
+  await ada.clock.install();
   await ada.goto("/o/acme/settings/webhooks");
   await ada.getByRole("button", { name: "Create a webhook" }).click();
   const dialog = ada.getByRole("dialog");
@@ -74,6 +75,12 @@ test("a webhook shows its secret once and its deliveries", async ({ ada, world }
   await ada.getByRole("link", { name: "ops" }).click();
   const api = withToken(world);
   const held = await api("POST", "/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions", {});
+  const [{ id }] = await api("GET", "/ORG/webhooks");
+  await expect
+    .poll(() => api("GET", `/ORG/webhooks/${id}/deliveries`), { intervals: [100] })
+    .not.toHaveLength(0);
+  // The page asks again every five seconds.
+  await ada.clock.fastForward(5_000);
   await expect(ada.getByRole("region", { name: "Deliveries" })).toContainText("session claimed");
   await api("DELETE", `/ORG/pipelines/warehouse/ephemeral-environments/dock-2/sessions/${held.id}`);
   await isAccessible(ada, "a webhook");

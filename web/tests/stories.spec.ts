@@ -1,15 +1,18 @@
 /** Whole stories, as people live them: from the first press to the last. */
 import { withToken } from "./harness/api";
+import { Latch } from "./harness/latch";
 import { registry } from "./harness/registry";
 import { definition, makePipeline, start, when } from "./harness/run";
 import { expect, isAccessible, signedIn, test } from "./harness/test";
 
 test.use({ parts: ["grace"] });
 
-/** Prints a line every fifth of a second for as long as this takes. */
-const TALKS = `i=0
-while [ $i -lt 40 ]; do i=$((i+1)); echo "crane moved box $i to $BERTH_COMMIT"; sleep 0.2; done
+/** Prints a line every tenth of a second while the shell condition holds. */
+function talkWhile(condition: string): string {
+  return `i=0
+while ${condition}; do i=$((i+1)); echo "crane moved box $i to $BERTH_COMMIT"; sleep 0.1; done
 echo "all boxes are ashore"`;
+}
 
 function withEnvironments(text: string, names: string[]): string {
   return `${text}  ephemeral_environments:\n${names.map(name => `    ${name}: {}\n`).join("")}`;
@@ -17,7 +20,8 @@ function withEnvironments(text: string, names: string[]): string {
 
 test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
   test.setTimeout(90_000);
-  const quay = withEnvironments(definition("Quay", { Unload: TALKS }), ["quay-1"]);
+  const latch = new Latch(world, "quay");
+  const quay = withEnvironments(definition("Quay", { Unload: talkWhile(latch.isHeld) }), ["quay-1"]);
   await makePipeline(world, "story-quay", quay);
   await ada.goto("/o/acme/environments?search=story-quay");
   const berth = ada.getByRole("article", { name: "quay-1" });
@@ -36,8 +40,9 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
   const log = ada.getByRole("region", { name: "Log of Unload" });
   await expect(log).toContainText("crane moved box 2 to ship-7");
   await expect(ada.getByText(/lines?, following/)).toBeVisible();
+  latch.release();
   // Nobody reloads: the lines come by themselves, and the last one is in sight of whoever looks at the log.
-  await expect(ada.locator("[data-log-complete=true]")).toBeVisible({ timeout: 30_000 });
+  await expect(ada.locator("[data-log-complete=true]")).toBeVisible();
   await log.evaluate(element => element.scrollIntoView({ block: "end" }));
   await expect(log.getByText("all boxes are ashore")).toBeInViewport();
   await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
@@ -55,7 +60,7 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
 
 test("who is overrun sees it on the page of the deployment that stops", async ({ browser, ada, world }) => {
   test.setTimeout(90_000);
-  const text = definition("Dry dock", { Paint: TALKS.replace("40", "4000") });
+  const text = definition("Dry dock", { Paint: talkWhile("true") });
   await makePipeline(world, "story-dock", withEnvironments(text, ["dock"]));
   const path = "/o/acme/environments/story-dock/dock";
   const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);

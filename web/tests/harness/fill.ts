@@ -57,6 +57,21 @@ pipeline:
     dock-2: {}
 `;
 
+const QUAY = `version: 1
+pipeline:
+  name: Quay
+  stages:
+    - name: production
+  steps:
+    - name: Deploy
+      type: dummy
+      params: { message: "deployed" }
+  ephemeral_environments:
+    quay-1: {}
+    quay-2:
+      ttl: 1h
+`;
+
 export type Part =
   | "grace"
   | "linus"
@@ -65,6 +80,7 @@ export type Part =
   | "checkout"
   | "search"
   | "warehouse"
+  | "quay"
   | "secret"
   | "approval"
   | "deployments"
@@ -88,6 +104,7 @@ const PARTS: Record<Part, (world: World, need: Need) => Promise<unknown>> = {
   checkout: world => makePipeline(world, "checkout", CHECKOUT),
   search: world => makePipeline(world, "search", SEARCH),
   warehouse: world => makePipeline(world, "warehouse", SLOW),
+  quay: world => makePipeline(world, "quay", QUAY),
   secret: world =>
     withToken(world)("POST", "/ORG/secrets", {
       name: "DEPLOY_KEY",

@@ -2,12 +2,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fill, type Part } from "./fill";
 import type { World } from "./world";
 
+/** Steps have a /tmp of their own where there is bubblewrap, and can read this one. */
+const TEMPORARY = "/var/tmp";
 const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
 /** The line that `berth serve --demo --json` prints when it is ready. */
@@ -63,7 +64,7 @@ export class FileServer {
     if (this.#file === file && this.#world) return this.#world;
     await this.stop();
     this.#file = file;
-    const places = mkdtempSync(join(tmpdir(), "berth-web-"));
+    const places = mkdtempSync(join(TEMPORARY, "berth-web-"));
     this.#places = places;
     const repositories = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
     this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories]);
