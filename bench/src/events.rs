@@ -11,6 +11,7 @@ use berth_core::id::OrgId;
 use berth_core::name::{Email, Slug};
 use berth_server::app::App;
 use berth_server::config::Config;
+use berth_server::credential::password::PasswordCost;
 use berth_server::setup::create_organization;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_store::chain::{self, Head, StoredCheck};
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let store = Store::open_sqlite(&dir.database())?;
     let made = |slug: &str| {
         let email = Email::parse(&format!("ada@{slug}.test"))?;
-        create_organization(&store, Slug::parse(slug)?, email).map_err(told)
+        create_organization(&store, Slug::parse(slug)?, email, PasswordCost::default()).map_err(told)
     };
     seal_and_check(&store, made("history")?.org.id, options.history)?;
     let created = made("acme")?;

@@ -10,6 +10,7 @@ use anyhow::{Context as _, anyhow};
 use berth_core::name::{Email, Slug};
 use berth_server::app::App;
 use berth_server::config::Config;
+use berth_server::credential::password::PasswordCost;
 use berth_server::error::AppError;
 use berth_server::serve::serve;
 use berth_server::setup::create_organization;
@@ -38,8 +39,13 @@ impl Site {
     pub(crate) fn open(place: &Path, rows: usize) -> anyhow::Result<Self> {
         let dir = DataDir::open(&place.join(rows.to_string()))?;
         let store = Store::open_sqlite(&dir.database())?;
-        let created = create_organization(&store, Slug::parse("acme")?, Email::parse("ada@acme.test")?)
-            .map_err(told)?;
+        let created = create_organization(
+            &store,
+            Slug::parse("acme")?,
+            Email::parse("ada@acme.test")?,
+            PasswordCost::default(),
+        )
+        .map_err(told)?;
         let start = Instant::now();
         data::fill(&store, created.org.id, rows)?;
         let filled_in = start.elapsed();

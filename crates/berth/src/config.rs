@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::Times;
+use berth_server::credential::password::PasswordCost;
 use berth_server::limits::STREAMS_PER_TOKEN_MAX;
 use serde::Deserialize;
 
@@ -18,6 +19,7 @@ pub(crate) struct Settings {
     pub(crate) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     pub(crate) rate_limit: bool,
+    pub(crate) passwords: PasswordSettings,
     pub(crate) streams_per_token_max: usize,
     pub(crate) root_key_file: Option<PathBuf>,
     pub(crate) runner: RunnerSettings,
@@ -30,6 +32,27 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsSettings,
     pub(crate) retention: RetentionSettings,
     pub(crate) log: Log,
+}
+
+/// Cost of the Argon2id hash of a password.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct PasswordSettings {
+    pub(crate) memory_kib: u32,
+    pub(crate) passes: u32,
+}
+
+impl PasswordSettings {
+    pub(crate) fn cost(&self) -> anyhow::Result<PasswordCost> {
+        PasswordCost::new(self.memory_kib, self.passes).map_err(|why| anyhow::anyhow!("passwords: {why}"))
+    }
+}
+
+impl Default for PasswordSettings {
+    fn default() -> Self {
+        let cost = PasswordCost::default();
+        Self { memory_kib: cost.memory_kib(), passes: cost.passes() }
+    }
 }
 
 /// Numbers for Prometheus.
@@ -132,6 +155,7 @@ impl Default for Settings {
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
+            passwords: PasswordSettings::default(),
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             root_key_file: None,
             runner: RunnerSettings::default(),
@@ -155,6 +179,8 @@ const VARIABLES: &[&str] = &[
     "BERTH_PUBLIC_URL",
     "BERTH_TRUSTED_PROXIES",
     "BERTH_RATE_LIMIT",
+    "BERTH_PASSWORDS__MEMORY_KIB",
+    "BERTH_PASSWORDS__PASSES",
     "BERTH_STREAMS_PER_TOKEN_MAX",
     "BERTH_ROOT_KEY_FILE",
     "BERTH_RUNNER__PLACES",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use berth_core::runner::{LOCAL_LABEL, Times};
 
+use crate::credential::password::PasswordCost;
 use crate::egress::{self, Allowed};
 use crate::forge::ForgeAt;
 use crate::git::Access;
@@ -41,6 +42,7 @@ pub struct Config {
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
     pub rate_limit: bool,
+    pub password_cost: PasswordCost,
     pub requests_per_s: u32,
     pub requests_burst: u32,
     pub streams_per_token_max: usize,
@@ -85,6 +87,7 @@ impl Config {
             events_kept: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
+            password_cost: PasswordCost::default(),
             requests_per_s: REQUESTS_PER_TOKEN_PER_S,
             requests_burst: REQUESTS_PER_TOKEN_BURST,
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,

@@ -10,7 +10,8 @@ use berth_store::records::user::{self, Account, User};
 use berth_store::{Context, Store, Tx};
 
 use crate::app::{default_name, issue_token, organization_subject};
-use crate::credential::{Redacted, password};
+use crate::credential::Redacted;
+use crate::credential::password::{self, PasswordCost};
 use crate::error::AppError;
 
 /// What `berth init` made. Password and token are shown once.
@@ -22,9 +23,14 @@ pub struct Created {
     pub token: Redacted,
 }
 
-pub fn create_organization(store: &Store, slug: Slug, email: Email) -> Result<Created, AppError> {
+pub fn create_organization(
+    store: &Store,
+    slug: Slug,
+    email: Email,
+    cost: PasswordCost,
+) -> Result<Created, AppError> {
     let password = password::generate();
-    let hash = password::hash(&password);
+    let hash = password::hash(&password, cost);
     store.transact_blocking(Context::system(None), move |tx| {
         if organization::by_slug(tx, &slug)?.is_some() {
             let text = format!("an organization \"{slug}\" exists already");

@@ -46,7 +46,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (dir, store) = open(args.data_dir.as_deref().unwrap_or(&settings.data_dir), database)?;
     let key = args.root_key_file.as_deref().or(settings.root_key_file.as_deref());
     open_vault(&store, &dir, key, WhenMissing::Create)?;
-    let created = create_organization(&store, args.org.clone(), args.email.clone()).map_err(told)?;
+    let cost = settings.passwords.cost()?;
+    let created = create_organization(&store, args.org.clone(), args.email.clone(), cost).map_err(told)?;
     say(&if args.json { as_json(&created).to_string() } else { for_people(&created, &dir, database) })?;
     Ok(ExitCode::SUCCESS)
 }

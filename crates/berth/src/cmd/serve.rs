@@ -131,6 +131,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         public_url: args.public_url.clone().or(settings.public_url),
         trusted_proxies: settings.trusted_proxies,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
+        password_cost: settings.passwords.cost()?,
         streams_per_token_max: settings.streams_per_token_max,
         repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
@@ -144,6 +145,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
         ..Config::local(listen)
     };
+    if config.password_cost.is_below_default() {
+        tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
+    }
     let tls = tls(&settings.tls)?;
     let config = Config { has_tls: tls.is_some(), ..config };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };

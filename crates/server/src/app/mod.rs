@@ -145,7 +145,7 @@ impl App {
     pub fn new(mut store: Store, vault: Vault, config: Config) -> Self {
         store.calls_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
         let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
-        let (passwords, shutdown) = (Passwords::new(), CancellationToken::new());
+        let (passwords, shutdown) = (Passwords::new(config.password_cost), CancellationToken::new());
         let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
         let reading = Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX);
         let (vault, engine) = (Arc::new(vault), Engine::new());

@@ -11,6 +11,7 @@ use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 
 use crate::app::{checked_definition, declare_environments};
+use crate::credential::password::PasswordCost;
 use crate::error::AppError;
 use crate::setup::{Created, create_organization};
 
@@ -56,7 +57,12 @@ fn organization(
     email: &str,
     definitions: Vec<(&str, String)>,
 ) -> Result<DemoOrganization, AppError> {
-    let created = create_organization(store, parsed(Slug::parse(slug))?, parsed(Email::parse(email))?)?;
+    let created = create_organization(
+        store,
+        parsed(Slug::parse(slug))?,
+        parsed(Email::parse(email))?,
+        PasswordCost::default(),
+    )?;
     let mut pipelines = Vec::new();
     for (slug, source) in definitions {
         let slug = parsed(Slug::parse(slug))?;

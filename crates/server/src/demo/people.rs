@@ -10,7 +10,8 @@ use berth_store::{Context, Store};
 
 use super::parsed;
 use crate::app::issue_token;
-use crate::credential::{Redacted, password};
+use crate::credential::Redacted;
+use crate::credential::password::{self, PasswordCost};
 use crate::error::AppError;
 
 /// Somebody of the demo. A service account has no password.
@@ -40,7 +41,7 @@ fn add(
     let email = parsed(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
     let (shown, token_name) = (parsed(DisplayName::parse(name))?, parsed(DisplayName::parse("demo"))?);
     let password = (!is_service).then(password::generate);
-    let hash = password.as_ref().map(password::hash);
+    let hash = password.as_ref().map(|password| password::hash(password, PasswordCost::default()));
     store.transact_blocking(Context::system(Some(org)), move |tx| {
         let account = match hash {
             Some(password_hash) => Account::Person { password_hash, password_is_generated: true },

@@ -22,6 +22,7 @@ use berth_core::pipeline::alone::{Alone, Place, Refused, Wanted, alone};
 use berth_core::pipeline::{parse, write};
 use berth_server::app::App;
 use berth_server::config::Config;
+use berth_server::credential::password::PasswordCost;
 use berth_server::setup::create_organization;
 use berth_server::vault::WhenMissing;
 use tokio::runtime::Runtime;
@@ -164,8 +165,13 @@ fn serve_and(
 ) -> anyhow::Result<ExitCode> {
     let (dir, store) = open(data, None)?;
     let vault = open_vault(&store, &dir, None, WhenMissing::Create)?;
-    let created =
-        create_organization(&store, Slug::parse(ORGANIZATION)?, Email::parse(OWNER)?).map_err(told)?;
+    let created = create_organization(
+        &store,
+        Slug::parse(ORGANIZATION)?,
+        Email::parse(OWNER)?,
+        PasswordCost::default(),
+    )
+    .map_err(told)?;
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let config = Config {
         data_dir: dir.path().to_owned(),
