@@ -13,7 +13,6 @@ pub mod data_dir;
 mod entropy;
 pub mod error;
 mod event_lists;
-mod fail;
 pub mod feed;
 pub mod idempotency;
 pub mod incarnation;

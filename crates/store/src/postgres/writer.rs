@@ -21,7 +21,6 @@ use super::address::{Address, Purpose};
 use super::conn::PgConn;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
-use crate::fail::{FailPoint, Side};
 use crate::job::{Answer, Job};
 use crate::trail;
 
@@ -74,7 +73,6 @@ impl Writers {
                 conn: None,
                 last: last.clone(),
                 nudges: nudges.clone(),
-                fail: FailPoint::from_env(),
                 commits: writers.commits.clone(),
             };
             let thread = std::thread::Builder::new()
@@ -135,7 +133,6 @@ struct Writer {
     /// The latest time this process has given to anybody.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
-    fail: FailPoint,
     commits: Arc<Commits>,
 }
 
@@ -175,14 +172,7 @@ impl Writer {
         }
         let outcome = outcome.and_then(|()| {
             trail::write_heads(&mut conn)?;
-            self.fail.pass(Side::Before);
-            if self.fail.forgets() {
-                conn.heads.forget();
-                return conn.batch("ROLLBACK");
-            }
-            conn.commit()?;
-            self.fail.pass(Side::After);
-            Ok(())
+            conn.commit()
         });
         if outcome.is_err() {
             conn.heads.forget();

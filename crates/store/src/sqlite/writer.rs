@@ -20,7 +20,6 @@ use crate::access::{Changes, Standings};
 use crate::answer_keys::{self, Unkeyed};
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
-use crate::fail::{FailPoint, Side};
 use crate::feed::Publisher;
 use crate::job::{Answer, Job};
 use crate::locks::Locks;
@@ -56,10 +55,6 @@ impl Writer {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(StoreError::from)?;
-        // For a list of words SQLite builds a table at every write. What we write are words of ours: the tests, PostgreSQL
-        // and `berth admin verify` compare them.
-        db.pragma_update(None, "ignore_check_constraints", !cfg!(debug_assertions))
-            .map_err(StoreError::from)?;
         let checkpoints = Checkpoints::start(path, file, &mut db)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
@@ -132,10 +127,9 @@ fn run(
     conn.locks = Some(Locks::default());
     conn.standings = Some(Standings::default());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
-    let mut fail = FailPoint::from_env();
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
-        let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..), &mut fail);
+        let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..));
         outward.commits.note(began.elapsed(), jobs);
         let committed = committed.and_then(|()| checkpoints.see_to(db));
         if let Err(error) = committed {
@@ -157,7 +151,6 @@ fn commit_batch(
     clock: &mut Clock,
     outward: &Outward,
     jobs: impl ExactSizeIterator<Item = Job>,
-    fail: &mut FailPoint,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = begin(conn, clock).err();
@@ -192,9 +185,7 @@ fn commit_batch(
         outward.access.step();
     }
     if failure.is_none() {
-        fail.pass(Side::Before);
         failure = conn.batch("COMMIT").err();
-        fail.pass(Side::After);
     }
     if failure.is_none() && step.is_some() {
         clock.stepped();
