@@ -12,13 +12,18 @@ pub struct Scratch {
     maintenance: String,
     // Ours alone, where nobody has started one for all.
     server: Option<Server>,
+    is_kept: bool,
 }
 
 impl Scratch {
-    /// Where tests are told to run on PostgreSQL. Then there has to be one.
+    /// Whether tests run on PostgreSQL. Then there has to be one.
+    pub fn is_wanted() -> bool {
+        std::env::var(DATABASE_VARIABLE).is_ok_and(|word| word == "postgres")
+    }
+
+    /// A database where tests run on PostgreSQL.
     pub fn if_wanted() -> Option<Self> {
-        let is_wanted = std::env::var(DATABASE_VARIABLE).is_ok_and(|word| word == "postgres");
-        is_wanted.then(|| Self::new().unwrap_or_else(|| panic!("no PostgreSQL here")))
+        Self::is_wanted().then(|| Self::new().unwrap_or_else(|| panic!("no PostgreSQL here")))
     }
 
     /// `None`: there is no PostgreSQL on this machine.
@@ -30,10 +35,25 @@ impl Scratch {
                 (server.url("postgres"), Some(server))
             }
         };
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("t_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        ask(&maintenance, &[format!("CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")]);
-        Some(Self { name, maintenance, server })
+        let name = create(&maintenance, "template0");
+        Some(Self { name, maintenance, server, is_kept: false })
+    }
+
+    /// A copy of this database, which nobody is connected to. `None`: the server is this test's own.
+    pub fn copy_of(template: &str) -> Option<Self> {
+        let maintenance = std::env::var(SERVER_VARIABLE).ok()?;
+        Some(Self { name: create(&maintenance, template), maintenance, server: None, is_kept: false })
+    }
+
+    /// The server that all tests share, where there is one.
+    pub fn shared_server() -> Option<String> {
+        std::env::var(SERVER_VARIABLE).ok()
+    }
+
+    /// Leaves the database in place as a template for [`Scratch::copy_of`], and gives its name.
+    pub fn into_template(mut self) -> String {
+        self.is_kept = true;
+        self.name.clone()
     }
 
     pub fn url(&self) -> String {
@@ -57,10 +77,17 @@ impl Scratch {
 impl Drop for Scratch {
     fn drop(&mut self) {
         // With a server of our own everything goes.
-        if self.server.is_none() {
+        if self.server.is_none() && !self.is_kept {
             ask(&self.maintenance, &[format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name)]);
         }
     }
+}
+
+fn create(maintenance: &str, template: &str) -> String {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let name = format!("t_{}_{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+    ask(maintenance, &[format!("CREATE DATABASE {name} TEMPLATE {template} ENCODING 'UTF8'")]);
+    name
 }
 
 fn connect(url: &str) -> Client {

@@ -5,13 +5,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use berth_testkit::{Scratch, outcome};
 use serde_json::{Value, json};
 
 use crate::client::{Api, Client, Request, Response};
 use crate::harness::{DEFINITION, Home, Process, Server};
 use crate::random::Random;
 
-const KILLS: usize = 50;
+/// Of one data directory.
+const KILLS: usize = 25;
+/// Data directories in the long form.
+const REPEATS_LONG: usize = 20;
 const WRITERS: usize = 4;
 const LOAD_MS: std::ops::Range<u64> = 20..180;
 /// Events of `berth init`.
@@ -19,13 +23,21 @@ const EVENTS_BEFORE: usize = 3;
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
 
 #[test]
-fn what_was_acknowledged_survives_fifty_kills_and_nothing_happens_twice() {
+fn acknowledged_writes_survive_kills_and_happen_once() {
     let mut random = Random::from_env("CRASH_SEED");
+    let repeats = outcome::short_or_long(1, REPEATS_LONG);
+    let writes: usize = (0..repeats).map(|_| kill_again_and_again(&mut random)).sum();
+    let database = if Scratch::is_wanted() { "PostgreSQL" } else { "SQLite" };
+    outcome::covered(&format!("{writes} acknowledged writes and {} kills on {database}", repeats * KILLS));
+}
+
+/// How many writes were acknowledged, all of which were found.
+fn kill_again_and_again(random: &mut Random) -> usize {
     let home = Home::new();
     let mut writers: Vec<_> = (0..WRITERS).map(|number| Writer::new(number, random.next())).collect();
     for round in 0..KILLS {
         if random.next().is_multiple_of(5) {
-            kill_while_it_starts(&home, &mut random);
+            kill_while_it_starts(&home, random);
         }
         let mut server = start(&home);
         check_all(&server.api, &mut writers, round);
@@ -41,9 +53,9 @@ fn what_was_acknowledged_survives_fifty_kills_and_nothing_happens_twice() {
     let server = start(&home);
     check_all(&server.api, &mut writers, KILLS);
     let acknowledged: usize = writers.iter().map(Writer::effects).sum();
-    println!("{acknowledged} writes of {WRITERS} writers, {KILLS} kills");
     assert!(acknowledged > KILLS * WRITERS, "hardly anything was written: {acknowledged}");
     server.stop();
+    acknowledged
 }
 
 fn start(home: &Home) -> Server {

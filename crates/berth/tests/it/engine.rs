@@ -11,7 +11,7 @@ use crate::harness::{Home, Server, until};
 use crate::random::Random;
 
 const KILLS: usize = 12;
-/// On either side of so many of a round's commits the server ends by itself.
+/// The server is killed on either side of this many of a round's commits.
 const COMMITS: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PIPELINE: &str = "/api/v1/organizations/acme/pipelines/shop";
@@ -62,21 +62,34 @@ fn deployments_survive_kills_and_nothing_runs_that_should_not() {
 }
 
 #[test]
-fn the_end_of_the_server_on_either_side_of_a_commit_loses_nothing_and_repeats_nothing() {
+fn kill_on_either_side_of_a_commit_loses_nothing_and_repeats_nothing() {
     let yard = Yard::new();
+    let preloaded = compile_kill_at_commit(yard.outside.path());
     for (round, (side, commit)) in points().enumerate() {
         let point = yard.outside.path().join(format!("point-{round}"));
         let mut command = yard.command();
-        let server = Server::start(command.env("TEST_FAIL_AT_COMMIT", &point), &yard.home.token);
+        command.env("LD_PRELOAD", &preloaded).env("KILL_AT_COMMIT", &point);
+        let server = Server::start(&mut command, &yard.home.token);
         let asked = yard.deploy(&server, round);
         let draft = point.with_extension("draft");
         std::fs::write(&draft, format!("{side} {commit}")).expect("written");
         std::fs::rename(draft, point).expect("armed");
         let ended = server.process.wait(PATIENCE);
-        assert_eq!(ended.code, None, "it ended by itself {side} commit {commit}: {}", ended.stderr);
+        assert_eq!(ended.code, None, "not killed {side} commit {commit}: {}", ended.stderr);
         yard.settle(&asked, round);
     }
     check_ledger(&yard.ledger);
+}
+
+/// Compiles the library that kills the server at a commit.
+fn compile_kill_at_commit(dir: &Path) -> PathBuf {
+    let library = dir.join("kill_at_commit.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/kill_at_commit.c");
+    let compiled =
+        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(source).output();
+    let compiled = compiled.expect("a C compiler");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    library
 }
 
 fn points() -> impl Iterator<Item = (&'static str, usize)> {

@@ -1,14 +1,16 @@
 //! The program as a child process, with its data in a directory that goes away.
 
+use std::fs::DirBuilder;
 use std::io::{BufRead as _, BufReader, Read};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_testkit::Scratch;
+use berth_testkit::{Scratch, copy_dir, template_dir};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -43,12 +45,19 @@ pub(crate) fn until<T>(within: Duration, what: &str, mut look: impl FnMut() -> O
     }
 }
 
+/// The program under test: the one cargo built, or the one that `BERTH_PROGRAM` names, such as a release build.
+pub(crate) fn program() -> PathBuf {
+    std::env::var_os("BERTH_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_berth").into(), PathBuf::from)
+}
+
 /// The program with no settings of the person who runs the tests.
 pub(crate) fn berth(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    let mut command = Command::new(program());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BERTH_")) {
         command.env_remove(name);
     }
+    // The lowest cost: what tests are about is never how long a password takes.
+    command.env("BERTH_PASSWORDS__MEMORY_KIB", "8192").env("BERTH_PASSWORDS__PASSES", "1");
     command.args(args);
     command
 }
@@ -195,33 +204,41 @@ pub(crate) struct Home {
 
 impl Home {
     pub(crate) fn new() -> Self {
-        let postgres = Scratch::if_wanted();
-        let home = Self::with(postgres.as_ref().map(Scratch::url));
-        Self { _postgres: postgres, ..home }
+        match Scratch::if_wanted() {
+            None => Self::on_sqlite(),
+            Some(postgres) => {
+                let home = Self::over(postgres.url());
+                Self { _postgres: Some(postgres), ..home }
+            }
+        }
     }
 
     /// On SQLite, whatever other tests run on.
     pub(crate) fn on_sqlite() -> Self {
-        Self::with(None)
+        let template = template_dir("home", &program(), "", |dir| {
+            let made = init(&dir.join("data"), "acme", "ada@acme.test").json();
+            let token = made["apiToken"].as_str().expect("a token");
+            std::fs::write(dir.join("token"), token).expect("written");
+        });
+        let temp = tempfile::tempdir().expect("a temporary directory");
+        let data = temp.path().join("data");
+        DirBuilder::new().mode(0o700).create(&data).expect("a data directory");
+        copy_dir(&template.join("data"), &data);
+        let token = std::fs::read_to_string(template.join("token")).expect("a token");
+        Self { temp, database: None, _postgres: None, token }
     }
 
     /// Over this database.
     pub(crate) fn over(url: String) -> Self {
-        Self::with(Some(url))
-    }
-
-    fn with(database: Option<String>) -> Self {
         let temp = tempfile::tempdir().expect("a temporary directory");
         let mut command = init_command(&temp.path().join("data"), "acme", "ada@acme.test");
-        if let Some(url) = &database {
-            command.args(["--database", url]);
-        }
+        command.args(["--database", &url]);
         let made = Process::start(&mut command).wait(START_MAX).json();
         let token = made["apiToken"].as_str().expect("a token").to_owned();
-        Self { temp, database, _postgres: None, token }
+        Self { temp, database: Some(url), _postgres: None, token }
     }
 
-    pub(crate) fn path(&self) -> std::path::PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.temp.path().join("data")
     }
 

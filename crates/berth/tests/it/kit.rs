@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use berth_testkit::outcome;
 use serde_json::{Value, json};
 
 use crate::harness::{Home, Server, berth, until};
@@ -111,7 +112,7 @@ fn is_there(program: &str, args: &[&str]) -> bool {
 #[test]
 fn a_scaffold_in_the_shell_is_used_in_a_pipeline() {
     if !is_there("jq", &["--version"]) {
-        eprintln!("NOT TESTED: there is no jq here");
+        outcome::skip("jq", "apt-get install jq");
         return;
     }
     check("shelly", "shell");
@@ -120,7 +121,7 @@ fn a_scaffold_in_the_shell_is_used_in_a_pipeline() {
 #[test]
 fn a_scaffold_in_typescript_is_used_in_a_pipeline() {
     if !is_there("npm", &["view", "typescript", "version"]) {
-        eprintln!("NOT TESTED: npm cannot fetch the compiler here");
+        outcome::skip("the npm registry", "typescript is fetched from it");
         return;
     }
     check("typed", "typescript");

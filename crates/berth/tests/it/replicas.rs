@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_testkit::{Server as Postgres, binaries};
+use berth_testkit::{Server as Postgres, binaries, outcome};
 use serde_json::{Value, json};
 
 use crate::client::Api;
@@ -42,7 +42,7 @@ fn log_of(api: &Api, deployment: &Value) -> String {
 #[test]
 fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let mut database = Postgres::start(&bin).expect("a PostgreSQL");
@@ -91,7 +91,7 @@ fn what_one_server_is_asked_another_may_do_and_either_or_the_database_may_go() {
 #[test]
 fn a_server_that_starts_before_its_database_waits_and_says_for_what() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let mut database = Postgres::start(&bin).expect("a PostgreSQL");

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, Outcome};
 use berth_runner::{Runner, Sandbox, Settings};
+use berth_testkit::outcome;
 use serde_json::{Map, Value, json};
 
 use crate::link::{PATIENCE, TestLink};
@@ -43,6 +44,14 @@ impl Fixture {
         if let Some(runner) = self.runner.take() {
             runner.stop();
         }
+    }
+}
+
+/// Reports that a sandbox level does not work here. Landlock is up to the kernel; bubblewrap can be installed.
+pub(crate) fn skip_level(sandbox: Sandbox, why: &str) {
+    match sandbox {
+        Sandbox::Bubblewrap => outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})")),
+        _ => outcome::impossible(&format!("sandbox {sandbox:?}"), why),
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
 use berth_runner::{Runner, Sandbox, StartError};
 
-use crate::fixture::{Fixture, failed, script, settings, sleepers, succeeded, unique_sleep};
+use crate::fixture::{Fixture, failed, script, settings, skip_level, sleepers, succeeded, unique_sleep};
 use crate::link::TestLink;
 
 /// Nothing when the level does not work here.
@@ -16,7 +16,7 @@ fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
     match Runner::start(wanted, Arc::new(TestLink::default())) {
         Ok(runner) => runner.stop(),
         Err(StartError::Sandbox(_, why)) => {
-            eprintln!("NOT TESTED: the sandbox {sandbox:?} does not work here: {why}");
+            skip_level(sandbox, &why);
             return None;
         }
         Err(other) => panic!("{other}"),

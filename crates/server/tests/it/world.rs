@@ -8,11 +8,12 @@ use axum::body::Body;
 use berth_core::name::{Email, Slug};
 use berth_server::app::App;
 use berth_server::config::Config;
+use berth_server::credential::password::PasswordCost;
 use berth_server::http::Edge;
 use berth_server::setup::create_organization;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
-use berth_testkit::Scratch;
+use berth_testkit::{Scratch, copy_dir, template_dir};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ pub(crate) struct World {
     pub(crate) postgres: Option<Scratch>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Account {
     pub(crate) email: String,
     pub(crate) password: String,
@@ -48,11 +49,14 @@ impl World {
     pub(crate) async fn with(config: Config) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().to_owned();
-        let postgres = Scratch::if_wanted();
-        let url = postgres.as_ref().map(Scratch::url);
-        let made = tokio::task::spawn_blocking(move || make(&path, url.as_deref())).await.unwrap();
-        let (store, vault, ada, hank) = made;
-        let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.path().to_owned(), ..config };
+        let made = tokio::task::spawn_blocking(move || from_template(&path)).await.unwrap();
+        let (store, vault, [ada, hank], postgres) = made;
+        let config = Config {
+            data_dir: dir.path().to_owned(),
+            own_dir: dir.path().to_owned(),
+            password_cost: PasswordCost::MIN,
+            ..config
+        };
         let builder = Arc::new(InSandbox::off(dir.path()));
         let app = Arc::new(App::new(store, vault, config).building_with(builder));
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
@@ -136,20 +140,68 @@ pub(crate) fn open_store(path: &Path, postgres: Option<&str>) -> Store {
     }
 }
 
-fn make(path: &Path, postgres: Option<&str>) -> (Store, Vault, Account, Account) {
+/// The name of the database that PostgreSQL copies, in a template.
+const TEMPLATE_DATABASE: &str = "postgres-template";
+const TEMPLATE_ACCOUNTS: &str = "accounts.json";
+
+/// Migrates and fills one database for all tests of a run, and copies it for each.
+fn from_template(path: &Path) -> (Store, Vault, [Account; 2], Option<Scratch>) {
+    let server = Scratch::is_wanted().then(Scratch::shared_server).flatten();
+    if Scratch::is_wanted() && server.is_none() {
+        let postgres = Scratch::if_wanted();
+        let accounts = make(path, postgres.as_ref().map(Scratch::url).as_deref());
+        return open(path, postgres, accounts);
+    }
+    let name = if server.is_some() { "world-postgres" } else { "world" };
+    let program = std::env::current_exe().unwrap();
+    let template = template_dir(name, &program, server.as_deref().unwrap_or_default(), |dir| {
+        let postgres = Scratch::if_wanted();
+        let accounts = make(dir, postgres.as_ref().map(Scratch::url).as_deref());
+        std::fs::write(dir.join(TEMPLATE_ACCOUNTS), serde_json::to_vec(&accounts).unwrap()).unwrap();
+        if let Some(postgres) = postgres {
+            std::fs::write(dir.join(TEMPLATE_DATABASE), postgres.into_template()).unwrap();
+        }
+    });
+    copy_dir(&template, path);
+    let accounts = serde_json::from_slice(&std::fs::read(path.join(TEMPLATE_ACCOUNTS)).unwrap()).unwrap();
+    std::fs::remove_file(path.join(TEMPLATE_ACCOUNTS)).unwrap();
+    let postgres = std::fs::read_to_string(path.join(TEMPLATE_DATABASE)).ok().map(|name| {
+        std::fs::remove_file(path.join(TEMPLATE_DATABASE)).unwrap();
+        Scratch::copy_of(&name).unwrap()
+    });
+    open(path, postgres, accounts)
+}
+
+fn open(
+    path: &Path,
+    postgres: Option<Scratch>,
+    accounts: [Account; 2],
+) -> (Store, Vault, [Account; 2], Option<Scratch>) {
+    let store = open_store(path, postgres.as_ref().map(Scratch::url).as_deref());
+    let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Refuse).unwrap();
+    (store, vault, accounts, postgres)
+}
+
+/// Two organizations, each with its owner. Nothing of the database is open afterwards.
+fn make(path: &Path, postgres: Option<&str>) -> [Account; 2] {
     let store = open_store(path, postgres);
     let account = |org: &str, email: &str| {
-        let made =
-            create_organization(&store, Slug::parse(org).unwrap(), Email::parse(email).unwrap()).unwrap();
+        let made = create_organization(
+            &store,
+            Slug::parse(org).unwrap(),
+            Email::parse(email).unwrap(),
+            PasswordCost::MIN,
+        );
+        let made = made.unwrap();
         Account {
             email: email.into(),
             password: made.password.unwrap().reveal().to_owned(),
             token: made.token.reveal().to_owned(),
         }
     };
-    let (ada, hank) = (account("acme", "ada@acme.test"), account("globex", "hank@globex.test"));
-    let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
-    (store, vault, ada, hank)
+    let accounts = [account("acme", "ada@acme.test"), account("globex", "hank@globex.test")];
+    Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
+    accounts
 }
 
 pub(crate) struct Call(pub(crate) Request<Body>);

@@ -2,12 +2,12 @@
 
 use berth_store::migrations::MIGRATIONS;
 use berth_store::sql::{self, Engine, render};
-use berth_testkit::Scratch;
+use berth_testkit::{Scratch, outcome};
 
 #[test]
 fn every_migration_runs_and_every_statement_prepares_on_postgresql() {
     let Some(scratch) = Scratch::new() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let mut client = scratch.connect();

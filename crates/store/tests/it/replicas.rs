@@ -14,7 +14,7 @@ use berth_store::feed::Heard;
 use berth_store::query::events;
 use berth_store::records::{instance, lease, pipeline};
 use berth_store::{Context, OpenError, Store, StoreError, idempotency};
-use berth_testkit::{Scratch, Server, binaries};
+use berth_testkit::{Scratch, Server, binaries, outcome};
 
 use super::{create, new_organization};
 
@@ -22,7 +22,7 @@ use super::{create, new_organization};
 fn scratch() -> Option<Scratch> {
     let found = Scratch::new();
     if found.is_none() {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
     }
     found
 }
@@ -232,7 +232,7 @@ fn a_commit_whose_answer_is_lost_is_neither_a_yes_nor_a_no() {
 #[test]
 fn a_database_that_goes_away_is_told_and_found_again() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let mut server = Server::start(&bin).unwrap();
@@ -261,7 +261,7 @@ fn epoch(store: &Store) -> i64 {
 #[test]
 fn p3_the_epoch_rises_when_another_database_has_taken_over_and_not_before() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let mut server = Server::start(&bin).unwrap();

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use serde_json::{Value, json};
 
 use super::{Desk, PATIENCE};
-use crate::harness::{Process, Server, berth, until};
+use crate::harness::{Process, Server, berth, program, until};
 
 const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
 /// Says that it began, and goes on until it is stopped.
@@ -128,7 +128,7 @@ fn those_in_line_get_their_turn_and_leave_it_when_interrupted() {
 
 /// As at a desk: `script` makes a terminal and runs it there.
 fn on_a_terminal(desk: &Desk, script: &str) -> Command {
-    let program = env!("CARGO_BIN_EXE_berth");
+    let program = program().display().to_string();
     line_on_a_terminal(desk, &format!("{program} env claim qa-1 -- sh -c '{script}'"))
 }
 
@@ -182,7 +182,7 @@ fn on_a_terminal_that_stops_writers_in_the_background_a_takeover_is_told() {
 #[test]
 fn in_the_background_the_command_gets_the_terminal_when_it_is_brought_to_the_front() {
     let desk = Desk::new();
-    let program = env!("CARGO_BIN_EXE_berth");
+    let program = program().display().to_string();
     // It has begun behind, and reads from a terminal that is not its standard input.
     let command = "touch began; read line </dev/tty; echo got $line";
     let line = format!(

@@ -2,7 +2,7 @@
 
 use super::hold::line_on_a_terminal;
 use super::{Desk, PATIENCE};
-use crate::harness::Process;
+use crate::harness::{Process, program};
 
 const COMMIT: &str = "4f2a1c9b0e3d4f2a1c9b0e3d4f2a1c9b0e3d4f2a";
 
@@ -12,7 +12,7 @@ fn each_deployment_is_one_line_with_its_whole_id_on_80_columns() {
     let started = desk.run(&format!("deploy shop {COMMIT} --detach --json")).json();
     let id = started["id"].as_str().expect("an id");
     let list = |columns: &str| {
-        let program = env!("CARGO_BIN_EXE_berth");
+        let program = program().display().to_string();
         let line = format!("stty cols {columns}; {program} deployment list");
         let ran = Process::start(&mut line_on_a_terminal(&desk, &line)).wait(PATIENCE);
         assert_eq!(ran.code, Some(0), "{ran:?}");

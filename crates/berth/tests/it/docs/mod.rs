@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use berth_testkit::outcome;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::harness::{Home, Process, Server};
+use crate::harness::{Home, Process, Server, program};
 
 /// Of one page.
 const PAGE_MAX: Duration = Duration::from_secs(180);
@@ -121,11 +122,12 @@ fn check(page: &str) {
     let blocks = blocks(page);
     assert!(!blocks.is_empty(), "{page} has no blocks to run");
     if let Some(program) = missing(&blocks) {
-        eprintln!("NOT TESTED: {page} needs {program}, which is not here");
+        outcome::skip(program, "cargo xtask test installs it");
         return;
     }
     let place = tempfile::tempdir().expect("a directory");
-    let program = Path::new(env!("CARGO_BIN_EXE_berth")).parent().expect("its directory").to_owned();
+    let program = program();
+    let program = program.parent().expect("its directory");
     let path = std::env::var("PATH").expect("a path");
     let mut shell = Command::new("bash");
     shell

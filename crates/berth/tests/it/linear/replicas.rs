@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ScopedJoinHandle;
 
-use berth_testkit::{Server as Postgres, binaries};
+use berth_testkit::{Server as Postgres, binaries, outcome};
 
 use super::board::Board;
 use super::people::invite;
@@ -14,13 +14,14 @@ use crate::random::Random;
 const CLIENTS: usize = 16;
 const PEOPLE: usize = 4;
 const ROUNDS: usize = 6;
+const ROUNDS_LONG: usize = 60;
 /// Answers between two kills.
 const ROUND: std::ops::Range<u64> = 300..700;
 
 #[test]
 fn two_servers_are_one_lock_whatever_of_them_or_of_their_database_is_killed() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let mut random = Random::from_env("LINEAR_SEED");
@@ -30,7 +31,8 @@ fn two_servers_are_one_lock_whatever_of_them_or_of_their_database_is_killed() {
     create_pipeline(&servers[0].api, 0);
     let people = invite(&servers[0].api, PEOPLE);
     let board = Board::new(WIDTH);
-    for round in 0..ROUNDS {
+    let rounds = outcome::short_or_long(ROUNDS, ROUNDS_LONG);
+    for round in 0..rounds {
         let goal = board.answered() + random.within(ROUND) as usize;
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -66,10 +68,9 @@ fn two_servers_are_one_lock_whatever_of_them_or_of_their_database_is_killed() {
     }
     let histories = board.histories();
     let (answered, lost) = count(&histories);
-    println!(
-        "{answered} answers and {lost} calls without one, {} environments, {ROUNDS} kills",
-        histories.len()
-    );
-    assert!(lost >= ROUNDS, "hardly anything was on its way at the kills: {lost}");
+    outcome::covered(&format!(
+        "{answered} linearized lock operations on two servers, {lost} without an answer, {rounds} kills of servers and PostgreSQL"
+    ));
+    assert!(lost >= rounds, "hardly anything was on its way at the kills: {lost}");
     check_all(&histories);
 }

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use berth_testkit::outcome;
 use serde_json::{Value, json};
 
 use super::board::{Board, Service};
@@ -17,6 +18,8 @@ use crate::random::Random;
 const CLIENTS: usize = 32;
 const PEOPLE: usize = 4;
 const KILLS: usize = 7;
+/// Servers that are taken through all of it, one after the other, in the long form.
+const REPEATS_LONG: usize = 50;
 /// Answers between two kills.
 const ROUND: std::ops::Range<u64> = 1_500..3_500;
 pub(crate) const ROUND_MAX: Duration = Duration::from_secs(60);
@@ -26,8 +29,20 @@ pub(crate) const WIDTH: usize = 6;
 pub(crate) const PER_PIPELINE: usize = 200;
 
 #[test]
-fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
+fn lock_answers_are_linearizable_across_kills() {
     let mut random = Random::from_env("LINEAR_SEED");
+    let repeats = outcome::short_or_long(1, REPEATS_LONG);
+    let counts: Vec<_> = (0..repeats).map(|_| check_one_server(&mut random)).collect();
+    let sum = |of: fn(&(usize, usize)) -> usize| counts.iter().map(of).sum::<usize>();
+    let (answered, lost) = (sum(|it| it.0), sum(|it| it.1));
+    let kills = repeats * KILLS;
+    outcome::covered(&format!(
+        "{answered} linearized lock operations, {lost} without an answer, {kills} kills"
+    ));
+}
+
+/// How many calls were answered, and how many were not.
+fn check_one_server(random: &mut Random) -> (usize, usize) {
     let home = Home::new();
     let mut server = start(&home);
     for number in 0..2 {
@@ -62,14 +77,9 @@ fn l01_to_l07_every_answer_fits_one_order_of_events_across_kills() {
 
     let histories = board.histories();
     let (answered, lost) = count(&histories);
-    println!(
-        "{answered} answers and {lost} calls without one, {} environments, {KILLS} kills",
-        histories.len()
-    );
     assert!(lost >= KILLS, "hardly anything was on its way when the server was killed: {lost}");
-    let begin = Instant::now();
     check_all(&histories);
-    println!("checked in {:?}", begin.elapsed());
+    (answered, lost)
 }
 
 /// What is wrong is kept whole.

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use berth_testkit::{Server as Postgres, binaries};
+use berth_testkit::{Server as Postgres, binaries, outcome};
 
 use super::yard::{ORG, PATIENCE, Yard, first_step, is_alive};
 use crate::harness::{Home, Server, until};
@@ -21,7 +21,7 @@ fn serve(home: &Home, lost: Duration) -> Command {
 #[test]
 fn l12_a_server_in_more_of_a_hurry_does_not_call_lost_what_another_one_has_told_to_be_patient() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let database = Postgres::start(&bin).expect("a PostgreSQL");

@@ -35,16 +35,18 @@ pub(super) enum Fault {
     RunnerCutOff,
     RunnerLost,
     DatabaseKilled,
+    DatabasePromoted,
 }
 
 /// In turn. Between them, now and then, a runner is lost.
-pub(super) const FAULTS: [Fault; 6] = [
+pub(super) const FAULTS: [Fault; 7] = [
     Fault::ServerKilled,
     Fault::RunnerKilled,
     Fault::ServerPaused,
     Fault::RunnerCutOff,
     Fault::DatabaseKilled,
     Fault::RunnerPaused,
+    Fault::DatabasePromoted,
 ];
 
 pub(super) struct Fleet {
@@ -56,18 +58,24 @@ pub(super) struct Fleet {
     outside: tempfile::TempDir,
     home: Home,
     database: Postgres,
-    plant: Option<PathBuf>,
+    /// Restarts and promotions of the database.
+    pub(super) database_faults: usize,
 }
 
 impl Fleet {
-    /// With a mistake in every server, where one is planted.
-    pub(super) fn start(database: Postgres, plant: Option<PathBuf>) -> Self {
-        let home = Home::over(database.url("postgres"));
+    pub(super) fn start(database: Postgres) -> Self {
+        let url = database.url("postgres");
+        Self::start_over(database, url)
+    }
+
+    /// With servers that reach the database at this address, such as a proxy's.
+    pub(super) fn start_over(database: Postgres, url: String) -> Self {
+        let home = Home::over(url);
         let doors = Arc::new(Doors::default());
         let fronts = (0..RUNNERS).map(|_| Front::of(&doors)).collect();
         let outside = tempfile::tempdir().expect("a directory");
         let (servers, runners) = (Vec::new(), Vec::new());
-        let mut fleet = Self { servers, runners, doors, fronts, outside, home, database, plant };
+        let mut fleet = Self { servers, runners, doors, fronts, outside, home, database, database_faults: 0 };
         for number in 0..SERVERS {
             let server = fleet.serve();
             fleet.doors.open(number, server.address);
@@ -137,6 +145,11 @@ impl Fleet {
             Fault::DatabaseKilled => {
                 self.database.kill();
                 self.database.resume().expect("it starts again");
+                self.database_faults += 1;
+            }
+            Fault::DatabasePromoted => {
+                self.database.fail_over().expect("a standby that takes over");
+                self.database_faults += 1;
             }
         }
     }
@@ -153,9 +166,6 @@ impl Fleet {
         command.arg("--no-runner").env("BERTH_LOG__LEVEL", "warn");
         command.env("BERTH_RUNNER__LOST_MS", LOST_MS.to_string());
         command.env("BERTH_RUNNER__STOP_GRACE_MS", GRACE_MS.to_string());
-        if let Some(plant) = &self.plant {
-            command.env("TEST_FAIL_AT_COMMIT", plant);
-        }
         Server::start(&mut command, &self.home.token)
     }
 

@@ -3,6 +3,7 @@
 //!
 //! `cargo xtask soak --minutes N` does the same for longer.
 
+mod amnesia;
 mod asker;
 mod audit;
 mod deployer;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use berth_testkit::{Server as Postgres, binaries};
+use berth_testkit::{Server as Postgres, binaries, outcome};
 use serde_json::json;
 
 use crate::client::Api;
@@ -25,6 +26,7 @@ use crate::linear::history::{Answer, Operation, Tick};
 use crate::linear::people::invite;
 use crate::linear::served::{check_all, count, create_pipeline, id_of};
 use crate::random::Random;
+use amnesia::Amnesia;
 use asker::Asker;
 use doors::Doors;
 use fleet::{FAULTS, Fault, Fleet};
@@ -41,6 +43,7 @@ const PLACES: u64 = 6;
 const PIPELINES: usize = 8;
 /// How long, unless `SOAK_MINUTES` says something else.
 const LOAD: Duration = Duration::from_secs(25);
+const LOAD_LONG: Duration = Duration::from_secs(10 * 60);
 /// Faults from one lost runner to the next: that takes its time.
 const ROUND: usize = 25;
 /// Not the first: by then there is work.
@@ -87,13 +90,14 @@ struct Told {
 #[test]
 fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let minutes: Option<u64> = std::env::var("SOAK_MINUTES").ok().and_then(|text| text.parse().ok());
-    let load = minutes.map_or(LOAD, |minutes| Duration::from_secs(60 * minutes));
+    let load =
+        minutes.map_or(outcome::short_or_long(LOAD, LOAD_LONG), |minutes| Duration::from_secs(60 * minutes));
     let mut random = Random::from_env("SOAK_SEED");
-    let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"), None);
+    let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"));
     let mut faults = 0;
     let told = under_load(&mut fleet, &mut random, |fleet, random| {
         let end = Instant::now() + load;
@@ -109,11 +113,11 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let (answered, lost) = count(&told.histories);
     let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
     let silent = audit::silent(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
-    println!(
-        "{faults} faults, {silent} attempts of silent runners, {answered} answers and {lost} calls without one in {} environments, {} takeovers, {writes} writes of steps",
-        told.histories.len(),
+    outcome::covered(&format!(
+        "soak: {faults} faults, {} of them restarts or promotions of PostgreSQL, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
+        fleet.database_faults,
         told.taken.len(),
-    );
+    ));
     assert!(told.wrong.is_empty(), "{:?}", told.wrong);
     audit::check_order(&told.taken).unwrap_or_else(|why| panic!("{why}"));
     audit::check(&fleet.database(), &acknowledged(&told), &told.taken).unwrap_or_else(|why| panic!("{why}"));
@@ -130,19 +134,19 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
 }
 
 #[test]
-fn a_commit_that_is_told_and_not_made_is_found() {
+fn commit_that_the_database_acknowledges_and_forgets_is_found() {
     let Some(bin) = binaries() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
-    let dir = tempfile::tempdir().expect("a directory");
-    let plant = dir.path().join("plant");
-    let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"), Some(plant.clone()));
+    let database = Postgres::start(&bin).expect("a PostgreSQL");
+    let amnesia = Amnesia::before(&database.socket());
+    let mut fleet = Fleet::start_over(database, amnesia.url());
     let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), |_, _| {
-        std::fs::write(&plant, "forget 10").expect("planted");
+        amnesia.begin();
         std::thread::sleep(Duration::from_secs(4));
     });
-    // What a server that lies has begun need not come to an end.
+    // What was begun over a database that forgets need not come to an end.
     let rows = audit::check_acknowledged(&fleet.database(), &acknowledged(&told));
     rows.expect_err("an acknowledged session that is not there");
     let order = std::panic::catch_unwind(|| check_all(&told.histories));

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use berth_testkit::outcome;
 use rustix::process::Signal;
 
 use super::{PATIENCE, text};
@@ -46,7 +47,7 @@ fn is_served(address: &str, trusted: &Path) -> bool {
 #[test]
 fn a_certificate_is_replaced_while_the_server_runs_and_a_bad_one_is_not_taken() {
     if !is_there("openssl") || !is_there("curl") {
-        eprintln!("NOT TESTED: there is no openssl or no curl here");
+        outcome::skip("openssl or curl", "apt-get install openssl curl");
         return;
     }
     let home = Home::on_sqlite();

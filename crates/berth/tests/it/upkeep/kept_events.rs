@@ -6,7 +6,7 @@ use berth_core::time::Timestamp;
 use berth_store::chain::{self, Head};
 use berth_store::query::{events, everywhere};
 use berth_store::{Store, StoreError};
-use berth_testkit::Scratch;
+use berth_testkit::{Scratch, outcome};
 use rusqlite::params;
 use serde_json::json;
 
@@ -133,7 +133,7 @@ fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
 #[test]
 fn a_history_that_was_cut_moves_to_postgresql() {
     let Some(postgres) = Scratch::new() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let (home, _) = with_an_old_history();

@@ -1,6 +1,6 @@
 //! From SQLite to PostgreSQL and back, with what somebody holds.
 
-use berth_testkit::Scratch;
+use berth_testkit::{Scratch, outcome};
 use serde_json::json;
 
 use super::{SHOP, admin, claim, deploy, log_of, make_shop, serve, text};
@@ -9,7 +9,7 @@ use crate::harness::{Home, Process, STOP_MAX, run};
 #[test]
 fn everything_moves_to_postgresql_and_back_and_whoever_held_holds() {
     let Some(postgres) = Scratch::new() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let home = Home::on_sqlite();

@@ -8,6 +8,7 @@ use std::time::Duration;
 use berth_core::registry::Answer;
 use berth_runner::Sandbox;
 use berth_runner::registry::{BuildRequest, Built, CallRequest, Called, build, call, task};
+use berth_testkit::outcome;
 use serde_json::{Value, json};
 
 /// Nothing when npm is not there.
@@ -80,7 +81,7 @@ if (task.params && task.params.hang) setInterval(() => {}, 1000);
 #[test]
 fn a_registry_in_node_is_built_by_npm_and_called_without_it() {
     if npm(&["--version"]).is_none() {
-        eprintln!("NOT TESTED: there is no npm here");
+        outcome::skip("npm", "install Node 20 or newer");
         return;
     }
     let dir = tempfile::tempdir_in("/var/tmp").expect("directory");
@@ -142,8 +143,9 @@ fn a_registry_written_with_the_public_sdk_runs_unchanged() {
     // Where npm does not have it, a packed copy can be named instead.
     let copy = std::env::var("BERTH_TEST_STEP_SDK").ok();
     if copy.is_none() && npm(&["view", SDK, "version"]).is_none() {
-        eprintln!(
-            "NOT TESTED: npm cannot fetch {SDK} from here; BERTH_TEST_STEP_SDK can name a packed copy of it"
+        outcome::impossible(
+            SDK,
+            "the npm registry does not have it; BERTH_TEST_STEP_SDK can name a packed copy",
         );
         return;
     }

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use berth_testkit::Scratch;
+use berth_testkit::{Scratch, outcome};
 use expect_test::expect_file;
 use rustix::process::Signal;
 use serde_json::json;
@@ -114,7 +114,7 @@ fn an_installation_is_looked_after() {
 #[test]
 fn a_database_moves() {
     let Some(postgres) = Scratch::new() else {
-        eprintln!("SKIPPED: no PostgreSQL here; `apt-get install postgresql` brings one");
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
         return;
     };
     let desk = Desk::on_sqlite();

@@ -1,0 +1,77 @@
+//! A PostgreSQL that acknowledges commits and forgets them: a proxy that turns every tenth COMMIT into an ABORT.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+const FORGETS_EVERY: u32 = 10;
+const COMMIT: &[u8] = b"COMMIT\0";
+/// As long as a COMMIT, so that the length in front of the message stays right.
+const ABORT: &[u8] = b"ABORT \0";
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A socket in a directory of its own that leads to the server's.
+pub(super) struct Amnesia {
+    dir: tempfile::TempDir,
+    is_on: Arc<AtomicBool>,
+}
+
+impl Amnesia {
+    /// In front of the server with this socket; it forgets nothing until [`Amnesia::begin`].
+    pub(super) fn before(server: &Path) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let socket = dir.path().join(server.file_name().expect("a name"));
+        let listener = UnixListener::bind(socket).expect("a socket");
+        let is_on = Arc::new(AtomicBool::new(false));
+        let (server, forgets) = (PathBuf::from(server), is_on.clone());
+        std::thread::spawn(move || {
+            let commits = Arc::new(AtomicU32::new(0));
+            for client in listener.incoming().flatten() {
+                let Ok(database) = UnixStream::connect(&server) else { continue };
+                let (forgets, commits) = (forgets.clone(), commits.clone());
+                carry(&client, &database, move |bytes| {
+                    if forgets.load(Ordering::Relaxed) {
+                        forget(bytes, &commits);
+                    }
+                });
+                carry(&database, &client, |_| {});
+            }
+        });
+        Self { dir, is_on }
+    }
+
+    pub(super) fn begin(&self) {
+        self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn url(&self) -> String {
+        let dir = self.dir.path().display().to_string().replace('/', "%2F");
+        format!("postgres://berth@{dir}/postgres")
+    }
+}
+
+/// The driver sends a COMMIT as one message and waits for its answer, so it is never cut in two.
+fn forget(bytes: &mut [u8], commits: &AtomicU32) {
+    let Some(at) = bytes.windows(COMMIT.len()).position(|part| part == COMMIT) else { return };
+    if (commits.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(FORGETS_EVERY) {
+        bytes[at..at + ABORT.len()].copy_from_slice(ABORT);
+    }
+}
+
+fn carry(from: &UnixStream, to: &UnixStream, change: impl Fn(&mut [u8]) + Send + 'static) {
+    let (mut from, mut to) = (from.try_clone().expect("a handle"), to.try_clone().expect("a handle"));
+    std::thread::spawn(move || {
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Ok(count @ 1..) = from.read(&mut piece) {
+            change(&mut piece[..count]);
+            if to.write_all(&piece[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
+    });
+}

@@ -1,0 +1,38 @@
+//! How a test says that it did not run, or what it covered. `cargo xtask test` collects these lines in its closing table.
+
+/// A program is missing that can be installed.
+pub const SKIPPED: &str = "SKIPPED:";
+/// A probe showed that the kernel or the privileges of this machine do not allow it.
+pub const IMPOSSIBLE: &str = "NOT POSSIBLE:";
+/// What a test with a short and a long form covered.
+pub const COVERED: &str = "COVERED:";
+/// `1`: a test whose program is missing fails. Set by `cargo xtask test --strict`.
+pub const STRICT_VARIABLE: &str = "BERTH_TEST_STRICT";
+/// `1`: tests with a short and a long form run the long one. Set by `cargo xtask test --long`.
+pub const LONG_VARIABLE: &str = "BERTH_TEST_LONG";
+
+/// Reports that the test needs a program that is missing, and how to install it. Panics in strict mode.
+pub fn skip(missing: &str, install: &str) {
+    let line = format!("{missing} is missing: {install}");
+    assert!(!is_set(STRICT_VARIABLE), "{line}");
+    eprintln!("{SKIPPED} {line}");
+}
+
+/// Reports that this machine cannot run the test, with what the probe found.
+pub fn impossible(what: &str, found: &str) {
+    eprintln!("{IMPOSSIBLE} {what}: {found}");
+}
+
+/// Reports what the test covered.
+pub fn covered(what: &str) {
+    println!("{COVERED} {what}");
+}
+
+/// Picks the size of a test that has a short and a long form.
+pub fn short_or_long<T>(short: T, long: T) -> T {
+    if is_set(LONG_VARIABLE) { long } else { short }
+}
+
+fn is_set(variable: &str) -> bool {
+    std::env::var(variable).is_ok_and(|value| value == "1")
+}
