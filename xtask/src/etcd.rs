@@ -11,7 +11,7 @@ pub(crate) fn prepare() {
     if output(Command::new("etcd").arg("--version")).is_some() || !may_install() {
         return;
     }
-    if let Err(why) = apt_install(PACKAGE) {
+    if let Err(why) = apt_install(&[PACKAGE]) {
         eprintln!("{PACKAGE} cannot be installed: {why}");
     }
 }

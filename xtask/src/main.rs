@@ -5,7 +5,6 @@ mod dist;
 mod etcd;
 mod npm;
 mod postgres;
-mod programs;
 mod schemathesis;
 mod served;
 mod soak;

@@ -26,7 +26,7 @@ pub(crate) fn install() -> Result<PathBuf, String> {
     if !may_install() {
         return Err(missing("it is not installed"));
     }
-    apt_install("postgresql").map_err(|error| missing(&error))?;
+    apt_install(&["postgresql"]).map_err(|error| missing(&error))?;
     find().ok_or_else(|| missing("the package of this system is too old"))
 }
 

@@ -33,11 +33,6 @@ const DEFINITION: &str = "version: 1\npipeline:\n  name: Doomed\n  stages:\n    
 /// In the demo's first pipeline and in the doomed one.
 const ENVIRONMENT: &str = "qa-1";
 
-pub(crate) enum Verdict {
-    Passed(String),
-    Skipped(String),
-}
-
 /// Alone, from the command line.
 pub(crate) fn task(args: &[String]) -> Done {
     let examples = match args {
@@ -45,37 +40,33 @@ pub(crate) fn task(args: &[String]) -> Done {
         [flag, number] if flag == "--max-examples" => number.parse().map_err(|_| ()),
         _ => Err(()),
     };
-    match run(examples.map_err(|()| "usage: cargo xtask schemathesis [--max-examples N]")?)? {
-        Verdict::Passed(line) | Verdict::Skipped(line) => println!("{line}"),
-    }
-    Ok(())
+    let examples = examples.map_err(|()| "usage: cargo xtask schemathesis [--max-examples N]")?;
+    let program = install()?;
+    run_command(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
+    fuzz_demo(&program, &own_dir()?.with_file_name("berth"), examples)
 }
 
-/// As a step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Verdict, String> {
-    run(EXAMPLES_DEFAULT)
+/// Fuzzes a demo server of this binary.
+pub(crate) fn fuzz_demo(program: &Path, berth: &Path, examples: u32) -> Done {
+    let dir = own_dir()?;
+    let served = Served::start(berth, &dir.join("berth.log"))?;
+    let fuzzed = fuzz(&served, program, &dir, examples);
+    let stopped = served.stop();
+    println!("{}", fuzzed?);
+    stopped
 }
 
-fn run(examples: u32) -> Result<Verdict, String> {
+/// Where its program and its files are, beside this program.
+fn own_dir() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     let dir = own.with_file_name("schemathesis");
     std::fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
-    let program = match install(&dir.join("venv")) {
-        Ok(program) => program,
-        // A machine without Python or without its index can still be worked on. Continuous integration has both.
-        Err(why) if std::env::var("CI").is_ok_and(|value| value == "true") => return Err(why),
-        Err(why) => return Ok(Verdict::Skipped(format!("NO API FUZZING: {why}"))),
-    };
-    run_command(&mut cargo(["build", "--quiet", "-p", "berth"]))?;
-    let served = Served::start(&own.with_file_name("berth"), &dir.join("berth.log"))?;
-    let fuzzed = fuzz(&served, &program, &dir, examples);
-    let stopped = served.stop();
-    let line = fuzzed?;
-    stopped.map(|()| Verdict::Passed(line))
+    Ok(dir)
 }
 
 /// The program in its virtual environment, made when it is not there yet or of another version.
-fn install(venv: &Path) -> Result<PathBuf, String> {
+pub(crate) fn install() -> Result<PathBuf, String> {
+    let venv = &own_dir()?.join("venv");
     let program = venv.join("bin/schemathesis");
     let version = output(Command::new(&program).arg("--version"));
     if version.is_some_and(|text| text.ends_with(VERSION)) {
@@ -84,7 +75,7 @@ fn install(venv: &Path) -> Result<PathBuf, String> {
     println!("    installing schemathesis {VERSION} into {}", venv.display());
     let has_venv = || output(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_some();
     if !has_venv() && tool::may_install() {
-        tool::apt_install("python3-venv")?;
+        tool::apt_install(&["python3-venv"])?;
     }
     if !has_venv() {
         return Err("python3 with its module venv is not installed (`apt-get install python3-venv`)".into());

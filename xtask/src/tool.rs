@@ -46,14 +46,14 @@ pub(crate) fn may_install() -> bool {
     is_root && output(Command::new("apt-get").arg("--version")).is_some()
 }
 
-pub(crate) fn apt_install(package: &str) -> Done {
-    println!("    installing {package} with apt-get");
+pub(crate) fn apt_install(packages: &[&str]) -> Done {
+    println!("    installing {} with apt-get", packages.join(", "));
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
         run(command.args(args).env("DEBIAN_FRONTEND", "noninteractive"))
     };
     apt(&["update", "-qq"])?;
-    apt(&["install", "-y", "-qq", "--no-install-recommends", package])
+    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())
 }
 
 pub(crate) fn no_arguments(args: &[String]) -> Done {

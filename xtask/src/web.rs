@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Instant, SystemTime};
 
-use crate::tool::{self, Done, apt_install, cargo, may_install, output, root};
+use crate::tool::{self, Done, output, root};
 
 /// The oldest Node that our tools run on.
 const NODE_MIN: (u32, u32) = (20, 19);
@@ -23,50 +23,41 @@ const SOURCES: &[&str] = &[
 const BUILT: &str = "web/dist/index.html";
 /// What npm writes when it has installed everything.
 const INSTALLED: &str = "web/node_modules/.package-lock.json";
-const CHROMIUM: &str = "/usr/bin/chromium";
+pub(crate) const CHROMIUM: &str = "/usr/bin/chromium";
 /// Scripts of `package.json` that need nothing but the sources and what `generate` writes.
 const CHECKS: &[&str] = &["lint", "types", "bundle", "test"];
 
-/// Why there is no dashboard to be had here.
-pub(crate) struct NoNode(pub(crate) String);
-
-/// Builds the dashboard if there is Node and something has changed.
-pub(crate) fn prepare() -> Result<Done, NoNode> {
-    node()?;
+/// Builds the dashboard if something has changed. Needs Node.
+pub(crate) fn prepare() -> Done {
+    find_node()?;
     let root = root();
     let built = changed_at(&root.join(BUILT));
     let newest = SOURCES.iter().filter_map(|source| changed_at(&root.join(source))).max();
     if built.is_some() && built >= newest {
-        return Ok(Ok(()));
+        return Ok(());
     }
     eprintln!("building the dashboard");
-    Ok(install().and_then(|()| npm(&["run", "build"])))
+    install().and_then(|()| npm(&["run", "build"]))
 }
 
-/// Lint, types, unit tests and the build with its budget.
-pub(crate) fn check() -> Result<Done, NoNode> {
-    node()?;
-    Ok(install().and_then(|()| npm(&["run", "generate"])).and_then(|()| run_scripts_concurrently(CHECKS)))
-}
-
-/// Runs the scripts at the same time. Prints one line for each that succeeds, and the output of each that fails.
-fn run_scripts_concurrently(scripts: &[&str]) -> Done {
+/// Lint, types, unit tests and the build with its budget. The unit tests report to this file.
+pub(crate) fn check(junit: &Path) -> Done {
+    npm(&["run", "generate"])?;
     std::thread::scope(|scope| {
-        let threads: Vec<_> = scripts.iter().map(|script| scope.spawn(|| run_script(script))).collect();
-        let failures: Vec<String> = threads
-            .into_iter()
-            .filter_map(|thread| {
-                thread.join().unwrap_or_else(|_| Err("a script's thread panicked".to_owned())).err()
-            })
-            .collect();
+        let threads: Vec<_> = CHECKS.iter().map(|script| scope.spawn(|| run_script(script, junit))).collect();
+        let failures = threads.into_iter().filter_map(|thread| {
+            thread.join().unwrap_or_else(|_| Err("a script's thread panicked".to_owned())).err()
+        });
+        let failures: Vec<String> = failures.collect();
         if failures.is_empty() { Ok(()) } else { Err(failures.join("; ")) }
     })
 }
 
-fn run_script(script: &str) -> Done {
+/// Prints one line if the script succeeds, and its output if it fails.
+fn run_script(script: &str, junit: &Path) -> Done {
     let started = Instant::now();
     let mut npm = command("npm");
-    npm.args(["run", "--silent", script]).stdin(Stdio::null());
+    npm.args(["run", "--silent", script]).stdin(Stdio::null()).env("BERTH_JUNIT_WEB", junit);
     let output = npm.output().map_err(|error| format!("cannot run `npm run {script}`: {error}"))?;
     let seconds = started.elapsed().as_secs_f64();
     if output.status.success() {
@@ -79,50 +70,25 @@ fn run_script(script: &str) -> Done {
     Err(format!("`npm run {script}` failed: {}", output.status))
 }
 
-/// Builds the server beside this program, and runs the browser tests against it: [`browse_program`].
-pub(crate) fn browse(files: &[&str]) -> Result<Done, NoNode> {
-    prepare_browser()?;
-    let built = tool::run(&mut cargo(["build", "-p", "berth"])).and_then(|()| {
-        let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
-        Ok(own.with_file_name("berth"))
-    });
-    Ok(built.and_then(|program| browse_with_chromium(&program, files)))
-}
-
 /// Runs the browser tests against this server binary, which has the dashboard inside. All of them, or those in files with
 /// these names.
-pub(crate) fn browse_program(program: &Path, files: &[&str]) -> Result<Done, NoNode> {
-    prepare_browser()?;
-    Ok(browse_with_chromium(program, files))
-}
-
-fn prepare_browser() -> Result<(), NoNode> {
-    node()?;
-    if Path::new(CHROMIUM).exists() {
-        return Ok(());
-    }
-    let why = "no Chromium: `apt-get install chromium`";
-    if !may_install() {
-        return Err(NoNode(why.to_owned()));
-    }
-    apt_install("chromium").map_err(|error| NoNode(format!("{why} ({error})")))
-}
-
-fn browse_with_chromium(program: &Path, files: &[&str]) -> Done {
+pub(crate) fn browse(program: &Path, files: &[&str], junit: &Path) -> Done {
     // The tests run in `web`.
     let program = std::path::absolute(program)
         .map_err(|error| format!("cannot find {}: {error}", program.display()))?;
-    tool::run(command("npx").args(["playwright", "test"]).args(files).env("BERTH_PROGRAM", program))
+    let mut command = command("npx");
+    command.args(["playwright", "test"]).args(files);
+    tool::run(command.env("BERTH_PROGRAM", program).env("BERTH_JUNIT_BROWSER", junit))
 }
 
-fn node() -> Result<(), NoNode> {
+/// An error says which Node is needed.
+pub(crate) fn find_node() -> Done {
     let wanted = format!("Node {}.{} or newer", NODE_MIN.0, NODE_MIN.1);
     let version = output(Command::new("node").arg("--version"));
-    let version =
-        version.ok_or_else(|| NoNode(format!("no Node: install {wanted} to build the dashboard")))?;
+    let version = version.ok_or_else(|| format!("no Node: install {wanted} to build the dashboard"))?;
     match parsed(&version) {
         Some(found) if found >= NODE_MIN => Ok(()),
-        _ => Err(NoNode(format!("Node is {version}: install {wanted} to build the dashboard"))),
+        _ => Err(format!("Node is {version}: install {wanted} to build the dashboard")),
     }
 }
 
@@ -132,7 +98,8 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-fn install() -> Done {
+/// Installs the packages of the dashboard, unless they are up to date.
+pub(crate) fn install() -> Done {
     let root = root();
     let (installed, wanted) =
         (changed_at(&root.join(INSTALLED)), changed_at(&root.join("web/package-lock.json")));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tool::{Done, cargo, output, root, run};
-use crate::web::{self, NoNode};
+use crate::web;
 
 const USAGE: &str = "usage: cargo xtask dist [--binary FILE] [--to DIR]
   --binary FILE   package this program instead of building one
@@ -59,10 +59,7 @@ pub(crate) fn task(args: &[String]) -> Done {
 }
 
 fn built() -> Result<PathBuf, String> {
-    match web::prepare() {
-        Ok(done) => done?,
-        Err(NoNode(why)) => return Err(format!("the dashboard cannot be built: {why}")),
-    }
+    web::prepare().map_err(|why| format!("the dashboard cannot be built: {why}"))?;
     println!("building berth with optimisation, a cold build takes many minutes");
     run(&mut cargo(["build", "--release", "--locked", "-p", "berth"]))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);

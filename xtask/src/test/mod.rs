@@ -12,7 +12,7 @@ use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 
 use crate::schemathesis;
 use crate::tool::{self, Done, cargo, cargo_has};
-use crate::{mutants, npm, web};
+use crate::{npm, web};
 use build::{Built, cargo_with_lints};
 use prepare::Tools;
 use report::{Collected, Outcome, Suite};
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &[String]) -> Done {
     let (form, is_strict) = parse(args)?;
     let results = own_dir()?.join(RESULTS);
     let _ = std::fs::remove_dir_all(&results);
-    std::fs::create_dir_all(&results).map_err(|error| format!("cannot make {}: {error}", results.display()))?;
+    std::fs::create_dir_all(&results)
+        .map_err(|error| format!("cannot make {}: {error}", results.display()))?;
     let mut run = Run {
         form,
         is_strict,
@@ -153,9 +154,6 @@ impl Run {
             run.collect("browser", &junit);
             outcome(done)
         });
-        if self.form == Form::Long {
-            self.suite("mutants", "every mutation of the rules is caught", |_| outcome(mutants::run(&[])));
-        }
     }
 
     /// Runs the tests of the workspace with what was built; `Some`: those of this filter, on PostgreSQL.

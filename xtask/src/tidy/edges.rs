@@ -29,8 +29,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// What only the tests of a crate may know besides.
 const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
     ("crates/berth", &["berth-testkit"]),
+    ("crates/runner", &["berth-testkit"]),
     ("crates/server", &["berth-runner", "berth-testkit"]),
     ("crates/store", &["berth-sim", "berth-testkit"]),
+    ("sim", &["berth-testkit"]),
 ];
 
 /// `name` is the path of a Cargo.toml from the root. The root's own has no dependencies.

@@ -1,0 +1,78 @@
+//! Reads the JUnit reports of the suites: what was skipped, what was covered, what was slow.
+
+use std::path::Path;
+use std::time::Duration;
+
+use berth_testkit::outcome::{COVERED, IMPOSSIBLE, SKIPPED};
+
+#[derive(Debug, Default)]
+pub(super) struct Report {
+    pub(super) cases: Vec<Case>,
+    /// Lines that begin with one of the marks of `berth_testkit::outcome`, without the mark.
+    pub(super) skipped: Vec<String>,
+    pub(super) impossible: Vec<String>,
+    pub(super) covered: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) took: Duration,
+}
+
+/// Reads one report. A suite that ended before it wrote one has an empty report.
+pub(super) fn read(file: &Path) -> Result<Report, String> {
+    match std::fs::read_to_string(file) {
+        Ok(text) => parse(&text).map_err(|error| format!("{}: {error}", file.display())),
+        Err(_) => Ok(Report::default()),
+    }
+}
+
+fn parse(text: &str) -> Result<Report, roxmltree::Error> {
+    let document = roxmltree::Document::parse(text)?;
+    let mut report = Report::default();
+    for case in document.descendants().filter(|node| node.has_tag_name("testcase")) {
+        let name = [case.attribute("classname"), case.attribute("name")];
+        let name: Vec<_> = name.into_iter().flatten().collect();
+        let seconds = case.attribute("time").and_then(|time| time.parse().ok()).unwrap_or(0.0);
+        report.cases.push(Case { name: name.join(" "), took: Duration::from_secs_f64(seconds) });
+        let output =
+            case.children().filter(|node| node.has_tag_name("system-out") || node.has_tag_name("system-err"));
+        for line in output.filter_map(|node| node.text()).flat_map(str::lines) {
+            for (mark, lines) in [
+                (SKIPPED, &mut report.skipped),
+                (IMPOSSIBLE, &mut report.impossible),
+                (COVERED, &mut report.covered),
+            ] {
+                lines.extend(line.strip_prefix(mark).map(|rest| rest.trim().to_owned()));
+            }
+        }
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn report_of_a_suite_has_times_skips_and_coverage() {
+        let text = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="nextest-run"><testsuite name="berth-store::it">
+  <testcase name="chain::edit_is_found" classname="berth-store::it" time="1.250">
+    <system-out>running 1 test
+COVERED: 200 sequences
+</system-out>
+    <system-err>SKIPPED: PostgreSQL is missing: `apt-get install postgresql`
+NOT POSSIBLE: Landlock: the kernel has none
+</system-err>
+  </testcase>
+</testsuite></testsuites>"#;
+        let report = parse(text).unwrap();
+        assert_eq!(report.cases[0].name, "berth-store::it chain::edit_is_found");
+        assert_eq!(report.cases[0].took, Duration::from_millis(1_250));
+        assert_eq!(report.covered, ["200 sequences"]);
+        assert_eq!(report.skipped, ["PostgreSQL is missing: `apt-get install postgresql`"]);
+        assert_eq!(report.impossible, ["Landlock: the kernel has none"]);
+    }
+}

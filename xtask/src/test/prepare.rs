@@ -1,0 +1,119 @@
+//! Installs what the tests need, and lists what is still missing.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use berth_testkit::Server;
+
+use crate::tool::{apt_install, may_install, output};
+use crate::{npm, postgres, schemathesis, web};
+
+/// Programs of Debian packages: where the program is, its package, and what needs it.
+const PROGRAMS: &[(&str, &str, &str)] = &[
+    ("/usr/bin/bwrap", "bubblewrap", "sandbox suites"),
+    ("/usr/bin/git", "git", "repositories, definitions, custom steps"),
+    ("/usr/sbin/sshd", "openssh-server", "documentation"),
+    ("/usr/bin/ssh", "openssh-client", "documentation"),
+    ("/usr/bin/jq", "jq", "documentation, custom steps"),
+    ("/usr/bin/curl", "curl", "documentation"),
+    ("/usr/bin/openssl", "openssl", "TLS"),
+    (web::CHROMIUM, "chromium", "browser tests"),
+];
+
+/// Something a suite needs that is not on this machine.
+pub(super) struct Missing {
+    pub(super) what: String,
+    pub(super) needed_by: &'static str,
+    pub(super) install: String,
+}
+
+/// Programs the suites use, where they are present.
+#[derive(Default)]
+pub(super) struct Tools {
+    pub(super) postgres: Option<PathBuf>,
+    /// One server for all tests, stopped when dropped.
+    pub(super) postgres_server: Option<Server>,
+    pub(super) npm: Option<PathBuf>,
+    pub(super) schemathesis: Option<PathBuf>,
+    pub(super) has_node: bool,
+    pub(super) missing: Vec<Missing>,
+}
+
+/// Looks for everything; installs what is missing unless `quick`.
+pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
+    let mut tools = Tools::default();
+    let installs = !quick && may_install();
+    install_programs(installs, &mut tools);
+    prepare_postgres(installs, &mut tools)?;
+    if quick {
+        tools.npm = npm::find();
+        return Ok(tools);
+    }
+    match web::find_node() {
+        Ok(()) => tools.has_node = true,
+        Err(why) => tools.lacks("Node", "dashboard, emulated forge", why),
+    }
+    if tools.has_node {
+        match npm::install() {
+            Ok(dir) => tools.npm = Some(dir),
+            Err(why) => tools.lacks("packages from npm", "emulated forge", why),
+        }
+        if let Err(why) = web::install() {
+            tools.has_node = false;
+            tools.lacks("packages from npm", "dashboard", why);
+        }
+    }
+    match schemathesis::install() {
+        Ok(program) => tools.schemathesis = Some(program),
+        Err(why) => tools.lacks("schemathesis", "API fuzzing", why),
+    }
+    Ok(tools)
+}
+
+impl Tools {
+    fn lacks(&mut self, what: &str, needed_by: &'static str, install: impl Into<String>) {
+        self.missing.push(Missing { what: what.to_owned(), needed_by, install: install.into() });
+    }
+}
+
+fn install_programs(installs: bool, tools: &mut Tools) {
+    let absent = || PROGRAMS.iter().filter(|(program, ..)| !is_present(program));
+    let packages: Vec<&str> = absent().map(|(_, package, _)| *package).collect();
+    let tried = match (packages.is_empty(), installs) {
+        (false, true) => apt_install(&packages),
+        _ => Ok(()),
+    };
+    for (program, package, needed_by) in absent() {
+        let why = tried.as_ref().err().map(|why| format!(" ({why})")).unwrap_or_default();
+        tools.lacks(program, needed_by, format!("apt-get install {package}{why}"));
+    }
+}
+
+/// On Debian's path, or anywhere on ours.
+fn is_present(program: &str) -> bool {
+    let path = Path::new(program);
+    let found = || output(Command::new("sh").args(["-c", "command -v \"$1\"", "sh"]).arg(file_name(path)));
+    path.exists() || found().is_some()
+}
+
+fn file_name(path: &Path) -> &std::ffi::OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+fn prepare_postgres(installs: bool, tools: &mut Tools) -> Result<(), String> {
+    let found = match postgres::find() {
+        Some(found) => Ok(found),
+        None if installs => postgres::install(),
+        None => Err(postgres::missing("not installed")),
+    };
+    match found {
+        Err(why) => tools.lacks("PostgreSQL", "PostgreSQL suites", why),
+        Ok(bin) => {
+            println!("    PostgreSQL in {}", bin.display());
+            let server = Server::start(&bin).map_err(|why| format!("PostgreSQL does not start: {why}"))?;
+            tools.postgres_server = Some(server);
+            tools.postgres = Some(bin);
+        }
+    }
+    Ok(())
+}
