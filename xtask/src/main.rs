@@ -3,6 +3,7 @@
 mod demo;
 mod dist;
 mod etcd;
+mod mutants;
 mod npm;
 mod postgres;
 mod schemathesis;
@@ -30,6 +31,7 @@ Tasks of this project:
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options
   cargo xtask sim runs        random plans, outcomes, commands and crashes of a run, with the same options
+  cargo xtask mutants         change the rules in a scratch copy, and run the suites that have to notice: [NAME…]
   cargo xtask soak            servers, runners and a PostgreSQL that are killed under load: --minutes N [--seed S]
   cargo xtask bench lists     measure lists at growing sizes; --help shows its options
   cargo xtask bench events    measure followers of the history, and how long it takes to check
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),
         "openapi" => tool::no_arguments(rest).and_then(|()| openapi()),
         "sim" => sim(rest),
+        "mutants" => mutants::run(rest),
         "soak" => soak::run(rest),
         "bench" => bench(rest),
         "help" | "--help" | "-h" => {

@@ -16,7 +16,6 @@ pub mod insights;
 pub mod mask;
 pub mod name;
 pub mod pipeline;
-pub mod plant;
 pub mod registry;
 pub mod repository;
 pub mod rollout;

@@ -10,7 +10,6 @@ use crate::deployment::{Cancel, Failure};
 use crate::event::{Actor, EventKind, NewEvent, Subject};
 use crate::id::{DeploymentId, PipelineId, UserId};
 use crate::name::{CommitId, Reason};
-use crate::plant::{Plant, planted};
 use crate::run::RunStatus;
 use crate::time::Timestamp;
 
@@ -216,7 +215,7 @@ pub fn follow(rollout: &Rollout, run: RunStatus, now: Timestamp) -> Decision<Rol
         RunStatus::Cancelled(cancel) => (Status::Cancelled(cancel), Some(EventKind::DeploymentCancelled)),
     };
     // The run of a superseded one is cancelled, and that is not how it ended.
-    let comes_back = matches!(rollout.status, Status::Failed(_)) || planted(Plant::SupersededComesBack);
+    let comes_back = matches!(rollout.status, Status::Failed(_));
     if rollout.status.is_final() && !comes_back {
         return Decision::calm(rollout.clone());
     }

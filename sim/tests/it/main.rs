@@ -3,7 +3,6 @@
 mod calls;
 mod drills;
 mod exploration;
-mod plants;
 mod regressions;
 mod run_regressions;
 mod runs;

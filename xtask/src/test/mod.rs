@@ -12,7 +12,7 @@ use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 
 use crate::schemathesis;
 use crate::tool::{self, Done, cargo, cargo_has};
-use crate::{npm, web};
+use crate::{mutants, npm, web};
 use build::{Built, cargo_with_lints};
 use prepare::Tools;
 use report::{Collected, Outcome, Suite};
@@ -154,6 +154,9 @@ impl Run {
             run.collect("browser", &junit);
             outcome(done)
         });
+        if self.form == Form::Long {
+            self.suite("mutants", "every mutation of the rules is caught", |_| outcome(mutants::run(&[])));
+        }
     }
 
     /// Runs the tests of the workspace with what was built; `Some`: those of this filter, on PostgreSQL.

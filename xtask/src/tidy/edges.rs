@@ -57,27 +57,6 @@ pub(super) fn check(name: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Mistakes are planted into the rules in tests alone: a product that could switch them on would have them.
-pub(super) fn check_plants(name: &str, text: &str) -> Vec<String> {
-    const FEATURE: &str = "\"plants\"";
-    let mut found = Vec::new();
-    let mut table = String::new();
-    for (number, line) in (1..).zip(text.lines()) {
-        let line = line.trim();
-        if let Some(header) = line.strip_prefix('[') {
-            header.trim_end_matches(']').clone_into(&mut table);
-        }
-        let is_used = line.contains(FEATURE) || line.contains("/plants\"");
-        let is_test = name == "sim/Cargo.toml" || table.contains("dev-dependencies");
-        if is_used && !is_test && !line.starts_with('#') {
-            found.push(format!(
-                "{name}:{number}: plants are for tests: enable them in dev-dependencies or in sim"
-            ));
-        }
-    }
-    found
-}
-
 struct Dependency {
     line: usize,
     name: String,
@@ -142,19 +121,6 @@ mod tests {
             ["[dependencies]\nberth-sim.workspace = true", "[dependencies.berth-sim]\npath = \"../sim\""]
         {
             assert_eq!(check_store(bad).len(), 1, "{bad}");
-        }
-    }
-
-    #[test]
-    fn plants_grow_in_tests_alone() {
-        let plain = "[dependencies]\nberth-core = { workspace = true, features = [\"plants\"] }";
-        assert!(check_plants("sim/Cargo.toml", plain).is_empty());
-        for name in ["Cargo.toml", "crates/server/Cargo.toml"] {
-            assert_eq!(check_plants(name, plain).len(), 1);
-            assert_eq!(check_plants(name, "[dependencies.berth-core]\nfeatures = [\"plants\"]").len(), 1);
-            assert_eq!(check_plants(name, "[features]\ndefault = [\"berth-core/plants\"]").len(), 1);
-            let tests = plain.replace("[dependencies]", "[dev-dependencies]");
-            assert!(check_plants(name, &tests).is_empty());
         }
     }
 

@@ -42,10 +42,7 @@ fn violations(root: &Path) -> Vec<String> {
                 found.extend(docs::check_links(root, path, &name, &text));
                 found.extend(docs::check_proofs(root, &name, &text));
             }
-            Some("toml") if path.ends_with("Cargo.toml") => {
-                found.extend(edges::check(&name, &text));
-                found.extend(edges::check_plants(&name, &text));
-            }
+            Some("toml") if path.ends_with("Cargo.toml") => found.extend(edges::check(&name, &text)),
             _ => {}
         }
     }

@@ -6,7 +6,6 @@ use crate::decision::{Refusal, Ruling};
 use crate::environment::{Condition, Draft, Lock, Moment};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
-use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone)]
 pub struct Grant {
@@ -18,25 +17,24 @@ pub struct Grant {
 /// Everything that keeps a queued deployment from starting.
 pub fn obstacles(lock: &Lock, deployment: &Deployment) -> Vec<Blocked> {
     let mut found = Vec::new();
-    if lock.is_paused && !planted(Plant::PauseIgnored) {
+    if lock.is_paused {
         found.push(Blocked::PipelineStopped);
     }
     let overrides = deployment.overrides_drain.is_some();
     let pending: Vec<_> = lock.left_over().map(|other| other.id).collect();
-    if !pending.is_empty() && !overrides && !planted(Plant::DeployWhileContested) {
+    if !pending.is_empty() && !overrides {
         found.push(Blocked::EnvironmentContested { pending });
     }
     let mut earlier = lock.deployments.iter().take_while(|other| other.id != deployment.id);
     if deployment.work == Work::Reset {
         // One that was told to stop may still run.
-        let first = earlier.find(|other| other.work == Work::Reset && !planted(Plant::TwoResets));
+        let first = earlier.find(|other| other.work == Work::Reset);
         found.extend(first.map(|other| Blocked::EnvironmentResetting { reset: other.id }));
     } else if let Work::Session(session) = deployment.work {
-        if let Some(reset) = lock.reset().filter(|_| !overrides && !planted(Plant::DeployWhileResetting)) {
+        if let Some(reset) = lock.reset().filter(|_| !overrides) {
             found.push(Blocked::EnvironmentResetting { reset: reset.id });
         }
-        let first = earlier.find(|other| other.work == Work::Session(session));
-        if let Some(other) = first.filter(|_| !planted(Plant::TwoAtOnce)) {
+        if let Some(other) = earlier.find(|other| other.work == Work::Session(session)) {
             found.push(Blocked::Queue { behind: other.id });
         }
     }
@@ -51,9 +49,7 @@ pub fn grant(lock: &Lock, cmd: &Grant, moment: &Moment) -> Ruling<Deployment> {
     };
     match &deployment.status {
         Status::Queued => {}
-        Status::Running(attempt) if attempt.nonce == cmd.nonce || planted(Plant::GrantedTwice) => {
-            return draft.finish(Ok(deployment));
-        }
+        Status::Running(attempt) if attempt.nonce == cmd.nonce => return draft.finish(Ok(deployment)),
         _ => return draft.refuse(Refusal::InvalidState("another attempt has it".into())),
     }
     if !draft.lock.is_current(&deployment) {

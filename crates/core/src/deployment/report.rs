@@ -7,7 +7,6 @@ use crate::environment::fence::Fence;
 use crate::environment::{Condition, Draft, Lock, Moment};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
-use crate::plant::{Plant, planted};
 
 /// How an attempt ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,15 +51,11 @@ pub fn report(
 ) -> Decision<Order> {
     let mut draft = Draft::begin(lock, moment);
     let Some(deployment) = draft.lock.deployment(id).cloned() else { return draft.finish(Order::Stale) };
-    let is_ours = |its: &str| its == nonce || planted(Plant::NonceNotCompared);
-    if !deployment.status.attempt().is_some_and(|attempt| is_ours(&attempt.nonce)) {
+    if deployment.status.attempt().is_none_or(|attempt| attempt.nonce != nonce) {
         return draft.finish(Order::Stale);
     }
-    let is_current = draft.lock.is_current(&deployment) || planted(Plant::FenceNotCompared);
-    let counts = match &deployment.status {
-        Status::Cancelling { .. } => planted(Plant::SuccessOverCancel) || planted(Plant::FenceNotCompared),
-        _ => is_current,
-    };
+    let is_cancelling = matches!(deployment.status, Status::Cancelling { .. });
+    let counts = !is_cancelling && draft.lock.is_current(&deployment);
     let order = if counts { Order::Continue } else { Order::Stale };
     let status = if counts { ended(&deployment, outcome) } else { stopped(&mut draft, &deployment, outcome) };
     conclude(&mut draft, deployment, status, outcome);
@@ -139,9 +134,7 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
     draft.record(event);
     let environment = &mut draft.lock.environment;
     match (&status, deployment.work) {
-        _ if *outcome == Outcome::Lost && !planted(Plant::LostLeavesDirty) => {
-            environment.condition = Condition::Unknown;
-        }
+        _ if *outcome == Outcome::Lost => environment.condition = Condition::Unknown,
         (Status::Succeeded, work) => {
             environment.deployed_commit = Some(deployment.commit.clone());
             let is_reset = work == Work::Reset;
@@ -159,7 +152,7 @@ fn conclude(draft: &mut Draft<'_>, deployment: Deployment, status: Status, outco
 /// The last attempt of an ended session has stopped: whoever holds the environment, or will, may begin.
 fn drain(draft: &mut Draft<'_>) {
     let now = draft.now();
-    if draft.lock.is_contested() || planted(Plant::DrainNeverEnds) {
+    if draft.lock.is_contested() {
         return;
     }
     let drain = draft.lock.session.as_mut().and_then(|session| session.drain.as_mut());

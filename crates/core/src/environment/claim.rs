@@ -7,7 +7,6 @@ use super::lock::Lock;
 use super::state::{Holder, Locked, Session, Ticket, Wish};
 use crate::decision::{Refusal, Ruling};
 use crate::id::{DeploymentId, SessionId, TokenId};
-use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone)]
 pub struct Claim {
@@ -35,8 +34,7 @@ pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
     if let Err(refusal) = check_declared(&draft.lock) {
         return draft.refuse(refusal);
     }
-    let holder = draft.lock.session.as_ref().filter(|_| !planted(Plant::ClaimTakesHeld));
-    match (holder, cmd.wait_seconds) {
+    match (draft.lock.session.as_ref(), cmd.wait_seconds) {
         (None, _) => {
             let id = draft.new_session_id();
             let opened = open(&mut draft, id, &cmd.by, &cmd.wish);

@@ -12,7 +12,6 @@ use crate::event::{Actor, EventKind};
 use crate::id::{EnvironmentId, PipelineId};
 use crate::name::EnvName;
 use crate::pipeline::model::Environment as Configuration;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
@@ -35,7 +34,7 @@ pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
         configuration: cmd.configuration,
         definition_hash: cmd.definition_hash,
         is_declared: true,
-        fence: if planted(Plant::FenceRestarts) { Fence::default() } else { cmd.last_fence },
+        fence: cmd.last_fence,
         sessions: 0,
         tickets: 0,
         deployments: 0,
@@ -69,9 +68,6 @@ pub fn undeclare(lock: &Lock, moment: &Moment) -> Decision<()> {
     let mut draft = Draft::begin(lock, moment);
     draft.lock.environment.is_declared = false;
     draft.dissolve(TicketCause::EnvironmentDeleted);
-    if planted(Plant::RemovalEndsSession) {
-        end(&mut draft, Actor::system());
-    }
     draft.finish(())
 }
 
@@ -82,8 +78,7 @@ pub fn delete(lock: &Lock, by: Actor, moment: &Moment) -> Decision<()> {
     draft.dissolve(TicketCause::EnvironmentDeleted);
     end(&mut draft, by.clone());
     // Nobody is left to put it back for.
-    let is_kept = planted(Plant::DeleteKeepsReset);
-    let resets: Vec<_> = draft.lock.resets().filter(|_| !is_kept).map(|reset| reset.id).collect();
+    let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
     let cancel = Cancel { by, cause: CancelCause::EnvironmentDeleted, reason: None };
     for reset in resets {
         deployment::cancel::apply(&mut draft, reset, &cancel);

@@ -10,7 +10,6 @@ use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
 use crate::event::EventKind;
 use crate::id::DeploymentId;
 use crate::name::{CommitId, Reason};
-use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone)]
 pub struct Deploy {
@@ -35,7 +34,6 @@ pub enum OnConflict {
 pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> Ruling<Deployment> {
     let mut draft = Draft::begin(lock, moment);
     let allowed = match named.held_by(&cmd.by, &mut draft) {
-        Err(Refusal::NotSessionHolder(_)) if planted(Plant::DeployByStranger) => Ok(()),
         Err(refusal) => Err(refusal),
         Ok(_) => check_conflict(&draft.lock, cmd.on_conflict),
     };
@@ -55,7 +53,7 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
         }
     }
     let id = draft.deploy(cmd.commit.clone(), cmd.by.actor(), overrides);
-    if cmd.on_conflict == OnConflict::Supersede && !planted(Plant::SupersedeStopsNothing) {
+    if cmd.on_conflict == OnConflict::Supersede {
         for older in earlier {
             deployment::cancel::supersede(&mut draft, older, id);
         }
@@ -93,8 +91,7 @@ fn give_up_waiting(draft: &mut Draft<'_>, by: &Holder, reason: &Reason) {
         .with("pending", pending)
         .with("reason", reason.as_str());
     draft.record(event);
-    let is_kept = planted(Plant::OverrideKeepsReset);
-    let resets: Vec<_> = draft.lock.resets().filter(|_| !is_kept).map(|reset| reset.id).collect();
+    let resets: Vec<_> = draft.lock.resets().map(|reset| reset.id).collect();
     for reset in resets {
         let cause = CancelCause::DrainOverridden;
         let cancel = Cancel { by: by.actor(), cause, reason: Some(reason.clone()) };

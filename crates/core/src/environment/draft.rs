@@ -8,7 +8,6 @@ use crate::decision::{Change, Decision, Record, Refusal, Ruling};
 use crate::deployment::{self, Deployment, Status, Work};
 use crate::event::{Actor, NewEvent};
 use crate::id::{Entropy, TicketId};
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// What a rule needs from outside: the time, the installation's epoch, and chance.
@@ -122,13 +121,7 @@ impl<'a> Draft<'a> {
     }
 
     pub(super) fn next_fence(&mut self) -> Fence {
-        let last = self.lock.environment.fence;
-        let next = match () {
-            () if planted(Plant::CounterNotRaised) && last > Fence::default() => last,
-            () if planted(Plant::EpochIgnored) => last.next(0),
-            () if planted(Plant::CounterRaisedTwice) => last.next(self.moment.epoch).next(self.moment.epoch),
-            () => last.next(self.moment.epoch),
-        };
+        let next = self.lock.environment.fence.next(self.moment.epoch);
         self.lock.environment.fence = next;
         next
     }
@@ -138,7 +131,6 @@ impl<'a> Draft<'a> {
         let now = self.now();
         if let Some(session) = &mut self.lock.session
             && deployment.work == Work::Session(session.id)
-            && !planted(Plant::CancelMakesIdle)
         {
             session.note_activity(now);
         }

@@ -10,12 +10,11 @@ use super::limits::WAIT_S_DEFAULT;
 use super::lock::Lock;
 use super::moves::Ending;
 use super::state::{EndReason, Holder, Takeover, Wish};
-use super::{check_declared, check_fence, settle, telling};
+use super::{check_declared, check_fence, telling};
 use crate::decision::{Refusal, Ruling};
 use crate::event::EventKind;
 use crate::id::TokenId;
 use crate::name::Reason;
-use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone)]
 pub struct Force {
@@ -37,8 +36,7 @@ pub enum Mode {
 
 pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
     let mut draft = Draft::begin(lock, moment);
-    let expected = cmd.expected.filter(|_| !planted(Plant::ForceIgnoresIfMatch));
-    if let Err(refusal) = check_declared(&draft.lock).and_then(|()| check_fence(&draft.lock, expected)) {
+    if let Err(refusal) = check_declared(&draft.lock).and_then(|()| check_fence(&draft.lock, cmd.expected)) {
         return draft.refuse(refusal);
     }
     let Some(target) = draft.lock.session.as_ref().map(|session| session.id) else {
@@ -71,9 +69,6 @@ fn take(draft: &mut Draft<'_>, cmd: &Force) -> Opened {
     if let Some(session) = draft.end(ending) {
         let event = telling::ended(EventKind::SessionOverridden, &draft.lock, &session);
         draft.record(event);
-    }
-    if planted(Plant::ForceLeavesFree) {
-        settle::after_end(draft);
     }
     open(draft, successor, &cmd.by, &cmd.wish)
 }

@@ -6,7 +6,6 @@ use crate::decision::{Change, Decision, Record};
 use crate::deployment::{Deployment, Status, Work};
 use crate::id::{DeploymentId, TicketId};
 use crate::name::CommitId;
-use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lock {
@@ -63,10 +62,7 @@ impl Lock {
 
     /// One that will put the environment back: one that was told to stop will not.
     pub(crate) fn is_being_reset(&self) -> bool {
-        let goes_on = |status: &Status| {
-            !matches!(status, Status::Cancelling { .. }) || planted(Plant::StoppedResetCounts)
-        };
-        self.resets().any(|reset| goes_on(&reset.status))
+        self.resets().any(|reset| !matches!(reset.status, Status::Cancelling { .. }))
     }
 
     pub fn deployment(&self, id: DeploymentId) -> Option<&Deployment> {

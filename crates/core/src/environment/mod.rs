@@ -34,7 +34,6 @@ pub use state::{
 };
 
 use crate::decision::Refusal;
-use crate::plant::{Plant, planted};
 
 /// What a command says about the session it means.
 #[derive(Debug, Clone)]
@@ -82,7 +81,7 @@ fn check_fence(lock: &Lock, expected: Option<fence::Fence>) -> Result<(), Refusa
 
 /// Once the definition does not name it, nobody new gets in.
 fn check_declared(lock: &Lock) -> Result<(), Refusal> {
-    if lock.environment.is_declared || planted(Plant::ClaimWhereGone) {
+    if lock.environment.is_declared {
         return Ok(());
     }
     let text =

@@ -13,7 +13,6 @@ use crate::event::{Actor, EventKind};
 use crate::id::{DeploymentId, SessionId, TicketId, TokenId};
 use crate::name::{CommitId, Reason};
 use crate::pipeline::model::{OnRelease, ReleaseRule};
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// How a session ends, all but the time.
@@ -151,15 +150,9 @@ impl Draft<'_> {
             .filter(|deployment| deployment.work == Work::Session(session.id))
             .map(|deployment| deployment.id)
             .collect();
+        let cancel = Cancel { by, cause: CancelCause::SessionEnded, reason: None };
         for id in ids {
-            let is_queued =
-                self.lock.deployment(id).is_some_and(|deployment| deployment.status == Status::Queued);
-            let is_left = planted(Plant::HandOverKeepsWork) && reason == EndReason::HandedOver
-                || planted(if is_queued { Plant::EndLeavesQueued } else { Plant::EndLeavesRunning });
-            if !is_left {
-                let cancel = Cancel { by: by.clone(), cause: CancelCause::SessionEnded, reason: None };
-                deployment::cancel::apply(self, id, &cancel);
-            }
+            deployment::cancel::apply(self, id, &cancel);
         }
         Some(session)
     }
@@ -171,8 +164,7 @@ impl Draft<'_> {
         let is_wanted = environment.configuration.on_release == OnRelease::DeployTracked
             && environment.condition != Condition::Clean
             && environment.is_declared
-            && !self.lock.is_being_reset()
-            && !planted(Plant::ResetForgotten);
+            && !self.lock.is_being_reset();
         if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
             let fence = self.next_fence();
             self.plan(Work::Reset, fence, commit, Actor::system(), None);
@@ -229,9 +221,7 @@ impl Lock {
         session.note_activity(now);
         let later = ttl_seconds.or(session.ttl_seconds).map(|seconds| now.plus_seconds(seconds));
         // Without an expiry there is nothing to put off.
-        if let (Some(at), Some(later)) = (session.expires_at, later)
-            && !planted(Plant::ExpiryIgnoresExtension)
-        {
+        if let (Some(at), Some(later)) = (session.expires_at, later) {
             session.expires_at = Some(at.max(later));
         }
     }

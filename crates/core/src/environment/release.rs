@@ -7,7 +7,6 @@ use super::state::{EndReason, Holder, Session, SessionStatus};
 use super::{Named, check_fence, settle, telling};
 use crate::decision::{Refusal, Ruling};
 use crate::event::EventKind;
-use crate::plant::{Plant, planted};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Released {
@@ -28,13 +27,12 @@ pub fn release(lock: &Lock, named: &Named<'_>, cmd: &Release, moment: &Moment) -
     if let Err(refusal) = check_fence(&draft.lock, named.expected) {
         return draft.refuse(refusal);
     }
-    let active = draft.lock.session.as_ref();
-    let active = active.filter(|active| active.id == named.session.id || planted(Plant::ReleaseEndsCurrent));
+    let active = draft.lock.session.as_ref().filter(|active| active.id == named.session.id);
     let Some(active) = active else {
-        let session = ended_before(&draft, named.session, cmd);
+        let session = ended_before(&draft, named.session);
         return draft.finish(Ok(Released { session, released: false }));
     };
-    if active.holder.id != cmd.by.id && !cmd.may_force && !planted(Plant::ReleaseByStranger) {
+    if active.holder.id != cmd.by.id && !cmd.may_force {
         let refusal = Refusal::NotSessionHolder(active.holder.clone());
         return draft.refuse(refusal);
     }
@@ -46,14 +44,8 @@ pub fn release(lock: &Lock, named: &Named<'_>, cmd: &Release, moment: &Moment) -
     draft.finish(Ok(Released { session, released: true }))
 }
 
-fn ended_before(draft: &Draft<'_>, named: &Session, cmd: &Release) -> Session {
-    let mut session = draft.as_ended(named);
-    if let Some(end) = &mut session.end
-        && planted(Plant::EndReasonOverwritten)
-    {
-        end.reason = EndReason::Released;
-        end.by = cmd.by.actor();
-    }
+fn ended_before(draft: &Draft<'_>, named: &Session) -> Session {
+    let session = draft.as_ended(named);
     debug_assert_ne!(session.status(), SessionStatus::Active);
     session
 }

@@ -9,7 +9,6 @@ use super::telling;
 use crate::decision::Decision;
 use crate::event::{Actor, EventKind};
 use crate::id::SessionId;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// For the sweep: does what is due, and nothing if nothing is.
@@ -23,25 +22,19 @@ pub(super) fn run(draft: &mut Draft<'_>) {
         end_overdue_session(draft);
         take_over_when_due(draft);
         grant_next(draft);
-        if planted(Plant::WarningAtOnce) {
-            announce_end(draft);
-        }
     });
 }
 
 /// At the very end of a decision: an end that was just put off is not worth a word.
 pub(super) fn announce(draft: &mut Draft<'_>) {
-    if !planted(Plant::WarningForgotten) {
-        draft.as_system(announce_end);
-    }
+    draft.as_system(announce_end);
 }
 
 /// When the active session will end by itself, and why.
 pub fn ends_at(lock: &Lock) -> Option<(Timestamp, EndReason)> {
     let session = lock.session.as_ref()?;
     let expiry = session.expires_at.map(|at| (at, EndReason::Expired));
-    let is_idle = !lock.is_busy() || planted(Plant::IdleRunsWhileDeploying);
-    let idle = session.idle_seconds.filter(|_| is_idle);
+    let idle = session.idle_seconds.filter(|_| !lock.is_busy());
     let idle = idle.map(|seconds| (session.active_at.plus_seconds(seconds), EndReason::Idle));
     [expiry, idle].into_iter().flatten().min_by_key(|(at, _)| *at)
 }
@@ -68,14 +61,12 @@ fn warns_at(lock: &Lock, session: &Session) -> Option<Timestamp> {
 
 fn drop_dead_tickets(draft: &mut Draft<'_>) {
     let now = draft.now();
-    let dead = |ticket: &Ticket| match ticket {
-        _ if !ticket.is_entitled && !planted(Plant::RevokedWaiterGranted) => {
+    let dead = |ticket: &Ticket| {
+        if !ticket.is_entitled {
             Some(TicketStatus::Cancelled { at: now, cause: TicketCause::Revoked })
+        } else {
+            (ticket.expires_at <= now).then_some(TicketStatus::Expired { at: now })
         }
-        _ if ticket.expires_at <= now && !planted(Plant::ExpiredWaiterGranted) => {
-            Some(TicketStatus::Expired { at: now })
-        }
-        _ => None,
     };
     let dead: Vec<_> = draft
         .lock
@@ -97,11 +88,9 @@ fn drop_dead_tickets(draft: &mut Draft<'_>) {
 
 fn end_overdue_session(draft: &mut Draft<'_>) {
     let now = draft.now();
-    let is_due =
-        |at: Timestamp| if planted(Plant::ExpiryOneLate) { at.plus_seconds(1) <= now } else { at <= now };
-    let Some((_, reason)) = ends_at(&draft.lock).filter(|(at, _)| is_due(*at)) else { return };
+    let Some((_, reason)) = ends_at(&draft.lock).filter(|(at, _)| *at <= now) else { return };
     let ended = draft.end(Ending { reason, by: Actor::system(), why: None, successor: None });
-    if let Some(session) = ended.filter(|_| !planted(Plant::NoEventOnExpiry)) {
+    if let Some(session) = ended {
         let event = telling::ended(EventKind::SessionExpired, &draft.lock, &session);
         draft.record(event);
     }
@@ -110,10 +99,6 @@ fn end_overdue_session(draft: &mut Draft<'_>) {
 
 /// What every end but a takeover brings: the reset takes its number, then the next one is granted.
 pub(super) fn after_end(draft: &mut Draft<'_>) {
-    if planted(Plant::ResetAfterGrant) {
-        grant_next(draft);
-        return draft.plan_reset();
-    }
     draft.plan_reset();
     grant_next(draft);
 }
@@ -121,7 +106,7 @@ pub(super) fn after_end(draft: &mut Draft<'_>) {
 fn take_over_when_due(draft: &mut Draft<'_>) {
     let Some((ticket, takeover)) = draft.lock.pending_takeover() else { return };
     let is_due = match takeover.at {
-        Some(at) => at <= draft.now() || planted(Plant::GraceIgnored),
+        Some(at) => at <= draft.now(),
         None => !draft.lock.is_deploying(),
     };
     if !is_due {
@@ -139,23 +124,19 @@ fn take_over_when_due(draft: &mut Draft<'_>) {
 
 /// The waiter is granted inside the decision that freed the environment: a free moment would let a newcomer win.
 fn grant_next(draft: &mut Draft<'_>) {
-    if draft.lock.session.is_some() || !draft.lock.environment.is_declared || planted(Plant::GrantForgotten) {
+    if draft.lock.session.is_some() || !draft.lock.environment.is_declared {
         return;
     }
-    let tickets = &draft.lock.tickets;
-    let next = if planted(Plant::QueueNotInOrder) { tickets.last() } else { tickets.first() };
-    if let Some(ticket) = next.cloned() {
+    if let Some(ticket) = draft.lock.tickets.first().cloned() {
         let id = draft.new_session_id();
         grant(draft, id, &ticket);
     }
 }
 
 fn grant(draft: &mut Draft<'_>, session: SessionId, ticket: &Ticket) {
-    let mut wish = ticket.wish.clone();
-    wish.deploy &= !planted(Plant::TicketForgetsCommit);
-    let deployment = draft.grant(session, &ticket.holder, &wish);
+    let deployment = draft.grant(session, &ticket.holder, &ticket.wish);
     let status = TicketStatus::Granted { at: draft.now(), session, deployment };
-    if let Some(ticket) = draft.leave(ticket.id, status).filter(|_| !planted(Plant::NoEventOnGrant)) {
+    if let Some(ticket) = draft.leave(ticket.id, status) {
         let event = telling::ticket(EventKind::TicketGranted, &draft.lock, &ticket)
             .with("sessionId", session.to_string())
             .with_some("deploymentId", deployment);

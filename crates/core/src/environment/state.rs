@@ -7,7 +7,6 @@ use crate::event::{Actor, ActorKind};
 use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::pipeline::model::Environment as Configuration;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -291,7 +290,7 @@ pub struct NotActive {
 impl Session {
     /// Its holder or a deployment of theirs did something. A clock that was set back does not undo what was later.
     pub(crate) fn note_activity(&mut self, now: Timestamp) {
-        self.active_at = if planted(Plant::ClockBackShortens) { now } else { self.active_at.max(now) };
+        self.active_at = self.active_at.max(now);
     }
 
     pub fn status(&self) -> SessionStatus {

@@ -7,7 +7,6 @@ use super::report::{self, too_often};
 use super::state::{Outcome, StageStatus, StepStatus};
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
-use crate::plant::{Plant, planted};
 
 pub(super) fn advance(draft: &mut Draft<'_>) {
     // Every round ends a stage or stops, so there are no more rounds than stages.
@@ -22,8 +21,7 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
         }
         match draft.run.stages[stage].status {
             StageStatus::Succeeded | StageStatus::Skipped => {}
-            StageStatus::Failed | StageStatus::Cancelled => return skip_after(draft, stage),
-            StageStatus::Waiting if planted(Plant::StageNotInOrder) => {}
+            StageStatus::Failed | StageStatus::Cancelled => return skip_from(draft, stage + 1),
             _ => return,
         }
     }
@@ -32,7 +30,6 @@ pub(super) fn advance(draft: &mut Draft<'_>) {
 /// Its turn has come. A stage proper belongs to one deployment at a time, so it waits to be let in.
 fn arrive(draft: &mut Draft<'_>, stage: usize) {
     match draft.run.stages[stage].kind {
-        StageKind::Stage if planted(Plant::EntersUninvited) => start(draft, stage),
         StageKind::Stage => draft.stage(stage).status = StageStatus::Queued,
         StageKind::Build | StageKind::Environment => start(draft, stage),
     }
@@ -56,15 +53,10 @@ fn within(draft: &mut Draft<'_>, stage: usize) {
     // What it has begun elsewhere runs as well.
     let is_alive = any(StepStatus::Running) || steps().any(|it| it.is_polling());
     let status = if any(StepStatus::Failed) {
-        let must_wait = is_alive && !planted(Plant::FailsWhileRunning);
-        if must_wait { StageStatus::Running } else { StageStatus::Failed }
+        if is_alive { StageStatus::Running } else { StageStatus::Failed }
     } else if steps().all(|step| step.status.is_passed()) {
         StageStatus::Succeeded
-    } else if any(StepStatus::Waiting)
-        && !is_alive
-        && !any(StepStatus::Ready)
-        && !planted(Plant::WaitingNotShown)
-    {
+    } else if any(StepStatus::Waiting) && !is_alive && !any(StepStatus::Ready) {
         StageStatus::Waiting
     } else {
         StageStatus::Running
@@ -104,7 +96,7 @@ fn is_due(draft: &Draft<'_>, stage: usize, at: usize) -> bool {
     let needs = &draft.plan.stages[stage].steps[draft.run.steps[at].index].needs;
     let first = at - draft.run.steps[at].index;
     let is_passed = |need: &usize| draft.run.steps[first + need].status.is_passed();
-    needs.iter().all(is_passed) || (planted(Plant::StartsBeforeNeeds) && needs.iter().any(is_passed))
+    needs.iter().all(is_passed)
 }
 
 fn decide(draft: &mut Draft<'_>, stage: usize, at: usize) {
@@ -155,7 +147,7 @@ pub(super) fn fail_for(draft: &mut Draft<'_>, stage: usize, failure: Option<Fail
 /// has failed, also if it was to be tried again.
 fn leave(draft: &mut Draft<'_>, at: usize) {
     let step = &draft.run.steps[at];
-    if step.failures + step.losses == 0 || planted(Plant::TriedIsSkipped) {
+    if step.failures + step.losses == 0 {
         draft.close_parked(at, Outcome::Stopped);
         draft.step(at).status = StepStatus::Skipped;
         return;
@@ -168,7 +160,7 @@ fn leave(draft: &mut Draft<'_>, at: usize) {
 /// It ends when the last of what runs has stopped.
 fn wind_down(draft: &mut Draft<'_>, stage: usize) {
     let ats: Vec<usize> = draft.run.of_stage(stage).collect();
-    if ats.iter().any(|at| draft.run.steps[*at].live.is_some()) && !planted(Plant::CancelForgetsRunning) {
+    if ats.iter().any(|at| draft.run.steps[*at].live.is_some()) {
         return;
     }
     for at in ats {
@@ -195,12 +187,6 @@ fn wind_down(draft: &mut Draft<'_>, stage: usize) {
 pub(super) fn settle_cancelled(draft: &mut Draft<'_>, stage: usize) {
     wind_down(draft, stage);
     if draft.run.stages[stage].status == StageStatus::Cancelled {
-        skip_after(draft, stage);
-    }
-}
-
-fn skip_after(draft: &mut Draft<'_>, stage: usize) {
-    if !planted(Plant::LaterNotSkipped) {
         skip_from(draft, stage + 1);
     }
 }
@@ -209,13 +195,13 @@ fn skip_after(draft: &mut Draft<'_>, stage: usize) {
 /// stage has done.
 pub(super) fn skip_from(draft: &mut Draft<'_>, first: usize) {
     for stage in first..draft.run.stages.len() {
-        if draft.run.stages[stage].status.is_final() && !planted(Plant::SkippedForgets) {
+        if draft.run.stages[stage].status.is_final() {
             continue;
         }
         draft.stage(stage).status = StageStatus::Skipped;
         let ats: Vec<usize> = draft.run.of_stage(stage).collect();
         for at in ats {
-            if draft.run.steps[at].status == StepStatus::Pending || planted(Plant::SkippedForgets) {
+            if draft.run.steps[at].status == StepStatus::Pending {
                 draft.step(at).status = StepStatus::Skipped;
             }
         }

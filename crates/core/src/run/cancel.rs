@@ -6,7 +6,6 @@ use super::state::{Run, StageStatus};
 use crate::decision::{Decision, Refusal};
 use crate::deployment::Cancel;
 use crate::event::EventKind;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// The whole deployment. One that has ended, or is being stopped, stays as it is.
@@ -41,7 +40,7 @@ pub fn cancel_stage(
 }
 
 fn stop(draft: &mut Draft<'_>, stage: usize, cancel: &Cancel) {
-    if draft.run.stages[stage].status == StageStatus::Cancelling && !planted(Plant::CancelToldAgain) {
+    if draft.run.stages[stage].status == StageStatus::Cancelling {
         return;
     }
     let it = draft.stage(stage);

@@ -9,7 +9,6 @@ use super::state::{Attempt, AttemptEnd, Outcome, Run, StageRun, StepRun, StepSta
 use crate::decision::{Change, Decision, Record};
 use crate::event::{EventKind, NewEvent, Subject};
 use crate::id::StepRunId;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// A run as it is written: its head, and those of its steps and attempts that changed.
@@ -61,9 +60,7 @@ impl<'a> Draft<'a> {
             return Decision { changes: Vec::new(), events: self.events, effects: Vec::new(), answer };
         }
         let since = self.run.version;
-        if !planted(Plant::VersionNotRaised) {
-            self.run.version += 1;
-        }
+        self.run.version += 1;
         let is_quiet = self.is_call && self.events.is_empty();
         let (run, steps, attempts) = (self.run, self.steps, self.attempts);
         let change = RunChange { run, since, steps, attempts, is_quiet };
@@ -79,9 +76,7 @@ impl<'a> Draft<'a> {
     /// `at` is a position in `run.steps`.
     pub(super) fn step(&mut self, at: usize) -> &mut StepRun {
         self.is_changed = true;
-        if !planted(Plant::StepNotWritten) {
-            self.steps.insert(at);
-        }
+        self.steps.insert(at);
         Arc::make_mut(&mut self.run.steps[at])
     }
 
@@ -95,7 +90,7 @@ impl<'a> Draft<'a> {
         let now = self.now;
         let step = self.step(at);
         let is_new = step.memory.is_none();
-        if is_new && (!planted(Plant::AttemptNumberReused) || step.tries == 0) {
+        if is_new {
             step.tries += 1;
         }
         let (granted_at, calls) = match &mut step.memory {
@@ -129,9 +124,7 @@ impl<'a> Draft<'a> {
         step.memory = None;
         if let Some(attempt) = step.live.take() {
             let end = Some(AttemptEnd { at: now, outcome });
-            if !planted(Plant::EndNotWritten) {
-                self.attempts.push(Attempt { end, ..attempt });
-            }
+            self.attempts.push(Attempt { end, ..attempt });
         }
     }
 
@@ -153,9 +146,6 @@ impl<'a> Draft<'a> {
     pub(super) fn close_parked(&mut self, at: usize, outcome: Outcome) {
         let now = self.now;
         let Some(memory) = self.run.steps[at].memory.clone() else { return };
-        if planted(Plant::ParkedOutlives) {
-            return;
-        }
         let step = self.step(at);
         step.memory = None;
         let attempt = Attempt {

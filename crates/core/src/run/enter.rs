@@ -7,7 +7,6 @@ use super::state::{Run, StageStatus};
 use crate::decision::Decision;
 use crate::deployment::Failure;
 use crate::id::DeploymentId;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// Another deployment of the same pipeline, and how it stands in the stage in question.
@@ -61,12 +60,8 @@ pub struct Waits {
 /// `others` are all others of its pipeline that have not ended.
 pub fn entry(waits: Waits, others: &[Contender]) -> Entry {
     let Waits { number, is_kept, passes } = waits;
-    let is_newer = |it: &&Contender| match planted(Plant::OlderSupersedes) {
-        true => it.number < number,
-        false => it.number > number,
-    };
     let waiting = others.iter().filter(|it| it.status == StageStatus::Queued);
-    let newer = waiting.filter(|it| !it.is_rollback).filter(is_newer);
+    let newer = waiting.filter(|it| !it.is_rollback && it.number > number);
     if let Some(newest) = newer.max_by_key(|it| it.number).filter(|_| !is_kept) {
         return Entry::SupersededBy(newest.deployment);
     }
@@ -88,10 +83,7 @@ pub fn entry_back(number: i64, others: &[Contender]) -> Entry {
 }
 
 fn inside(others: &[Contender]) -> Option<&Contender> {
-    others.iter().find(|it| match planted(Plant::EntersBesideWaiting) {
-        true => it.status == StageStatus::Running,
-        false => it.status.is_open(),
-    })
+    others.iter().find(|it| it.status.is_open())
 }
 
 /// The caller has seen that the stage is free.

@@ -6,7 +6,6 @@ use super::state::{Attempt, Run, StageStatus, StepRun, StepStatus};
 use crate::decision::{Decision, Refusal};
 use crate::event::EventKind;
 use crate::id::StepRunId;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone)]
@@ -32,16 +31,14 @@ impl Run {
     /// The first moment at which a step may be granted.
     pub fn ready_at(&self) -> Option<Timestamp> {
         let moments = self.grantable().map(|at| self.steps[at].not_before);
-        let moments = moments.map(|at| at.unwrap_or(Timestamp::from_micros(0)));
-        if planted(Plant::ReadyAtLast) { moments.max() } else { moments.min() }
+        moments.map(|at| at.unwrap_or(Timestamp::from_micros(0))).min()
     }
 
     fn grantable(&self) -> impl Iterator<Item = usize> + '_ {
         let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running);
         let steps = self.steps.iter().enumerate().filter(move |(_, step)| Some(step.stage) == stage);
         // Once one has failed the stage only waits for what runs.
-        let may_start =
-            !stage.is_some_and(|stage| self.has_failed(stage)) || planted(Plant::GrantAfterFailure);
+        let may_start = !stage.is_some_and(|stage| self.has_failed(stage));
         // What it has begun elsewhere runs, and is looked at.
         let goes_on = move |it: &StepRun| may_start || it.is_polling();
         steps.filter(move |(_, it)| it.status == StepStatus::Ready && goes_on(it)).map(|(at, _)| at)
@@ -53,13 +50,12 @@ pub fn grant(run: &Run, plan: &Plan, cmd: &GrantStep, now: Timestamp) -> Result<
     let refused = |text: &str| Refusal::InvalidState(text.to_owned());
     let at = run.position(cmd.step).ok_or_else(|| refused("there is no such step"))?;
     if let Some(live) = &run.steps[at].live {
-        let is_same = live.nonce == cmd.nonce;
-        match is_same || planted(Plant::GrantShared) {
-            true if planted(Plant::GrantRepeated) => {}
-            true => return Ok(Decision::calm(live.clone())),
-            false => return Err(refused("another attempt has it")),
+        if live.nonce != cmd.nonce {
+            return Err(refused("another attempt has it"));
         }
-    } else if !run.ready(now).contains(&at) {
+        return Ok(Decision::calm(live.clone()));
+    }
+    if !run.ready(now).contains(&at) {
         return Err(refused("it has to wait"));
     }
     // A window may have shut since the stage was entered. What has begun goes on.

@@ -20,7 +20,6 @@ use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
 use crate::pipeline::seconds::Seconds;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 /// What is kept of a custom step between its calls.
@@ -122,11 +121,8 @@ pub fn park(
     (memory.lost, memory.is_agreed_to) = (0, false);
     match parking {
         Parking::Polls { state, pause_ms } => {
-            if memory.state.is_none() || !planted(Plant::StateForgotten) {
-                memory.state = Some(state);
-            }
+            memory.state = Some(state);
             let pause_ms = i64::try_from(pause_ms).unwrap_or(i64::MAX);
-            let pause_ms = if planted(Plant::PauseForgotten) { 0 } else { pause_ms };
             (it.status, it.not_before) = (StepStatus::Ready, Some(now.plus_millis(pause_ms)));
             // Of many polls only the first is news.
             if is_news {
@@ -136,9 +132,7 @@ pub fn park(
         }
         Parking::Asks { context } => {
             (memory.asks, memory.approved_by) = (Some(Asks { context, since: now }), None);
-            let is_called = planted(Plant::AskedIsCalled);
-            let status = if is_called { StepStatus::Ready } else { StepStatus::Waiting };
-            (it.status, it.not_before) = (status, None);
+            (it.status, it.not_before) = (StepStatus::Waiting, None);
         }
     }
     draft.finish(Order::Continue)
@@ -153,12 +147,11 @@ pub(super) fn repeat(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) -> boo
         Outcome::NeverStarted { known_fence: Some(_), .. } => return false,
         Outcome::NeverStarted { .. } => (NEVER_STARTED_PAUSE_S, step.false_starts + 1 < NEVER_STARTED_MAX),
         Outcome::Lost | Outcome::Interrupted | Outcome::Stopped | Outcome::Unanswered { .. } => {
-            let is_poll = memory.is_poll() || planted(Plant::TriggerRepeated);
-            (POLL_LOST_PAUSE_S, is_poll && memory.lost < POLL_LOSSES_MAX)
+            (POLL_LOST_PAUSE_S, memory.is_poll() && memory.lost < POLL_LOSSES_MAX)
         }
         Outcome::Succeeded { .. } | Outcome::Failed { .. } => return false,
     };
-    if !may_repeat || planted(Plant::LostPollEnds) {
+    if !may_repeat {
         return false;
     }
     draft.park(at);
@@ -190,8 +183,7 @@ pub(super) fn agreed(draft: &mut Draft<'_>, at: usize, by: &str) {
 /// Steps whose time is over while nothing of them runs.
 pub(super) fn time_out(draft: &mut Draft<'_>) {
     let now = draft.now;
-    let is_over =
-        |step: &StepRun| step.overdue_at().is_some_and(|by| by <= now) && !planted(Plant::TimeForgotten);
+    let is_over = |step: &StepRun| step.overdue_at().is_some_and(|by| by <= now);
     let late: Vec<usize> =
         draft.run.steps.iter().enumerate().filter(|(_, step)| is_over(step)).map(|(at, _)| at).collect();
     for at in late {

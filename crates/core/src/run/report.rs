@@ -10,15 +10,13 @@ use crate::deployment::report::Order;
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
-use crate::plant::{Plant, planted};
 use crate::step::OnLost;
 use crate::time::Timestamp;
 
 /// The answer to a sign of life.
 pub fn order(run: &Run, step: StepRunId, nonce: &str) -> Order {
     let found = run.steps.iter().find(|it| it.id == step);
-    let is_its = |its: &str| its == nonce || planted(Plant::StaleReportStored);
-    match found.filter(|it| it.live.as_ref().is_some_and(|live| is_its(&live.nonce))) {
+    match found.filter(|it| it.live.as_ref().is_some_and(|live| live.nonce == nonce)) {
         None => Order::Stale,
         Some(it) if run.stages[it.stage].status == StageStatus::Cancelling => Order::Cancel,
         Some(_) => Order::Continue,
@@ -45,11 +43,9 @@ pub fn report(
     let is_under_way = run.steps[at].memory.is_some();
     draft.close(at, outcome.clone());
     match order {
-        Order::Cancel if !planted(Plant::SuccessOverCancelled) => stopped(&mut draft, at, &outcome),
+        Order::Cancel => stopped(&mut draft, at, &outcome),
         // What it has begun elsewhere goes on: it is begun again only if it has said itself that it failed.
-        _ if is_under_way && is_no_answer(&outcome) && !planted(Plant::LatePollRetried) => {
-            give_up(&mut draft, at, outcome);
-        }
+        _ if is_under_way && is_no_answer(&outcome) => give_up(&mut draft, at, outcome),
         _ => ended(&mut draft, at, outcome),
     }
     let answer = if order == Order::Cancel { Order::Stale } else { order };
@@ -81,7 +77,7 @@ fn stopped(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
 
 fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
     let now = draft.now;
-    if !matches!(outcome, Outcome::NeverStarted { .. }) && !planted(Plant::FalseStartsAddUp) {
+    if !matches!(outcome, Outcome::NeverStarted { .. }) {
         draft.step(at).false_starts = 0;
     }
     match outcome {
@@ -122,12 +118,10 @@ fn ended(draft: &mut Draft<'_>, at: usize, outcome: Outcome) {
 /// In seconds; `None` if it is not tried again.
 fn pause_before_retry(draft: &Draft<'_>, at: usize) -> Option<i64> {
     let (retry, step) = (planned(draft, at).retry?, &draft.run.steps[at]);
-    let is_left = step.failures < retry.attempts + u32::from(planted(Plant::RetryOnceMore));
-    if !is_left || draft.run.has_failed(step.stage) {
+    if step.failures >= retry.attempts || draft.run.has_failed(step.stage) {
         return None;
     }
-    let pause_s = i64::try_from(retry.backoff.as_secs()).unwrap_or(i64::MAX);
-    Some(if planted(Plant::BackoffIgnored) { 0 } else { pause_s })
+    Some(i64::try_from(retry.backoff.as_secs()).unwrap_or(i64::MAX))
 }
 
 fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
@@ -139,11 +133,9 @@ fn lost(draft: &mut Draft<'_>, at: usize, outcome: &Outcome) {
     };
     let failure = Failure { cause: Cause::Lost, detail: detail.clone() };
     let step = &draft.run.steps[at];
-    let lost = if planted(Plant::LossesCountTries) { step.tries } else { step.losses };
-    let may_retry = lost <= LOST_RETRIES_MAX && !draft.run.has_failed(step.stage);
+    let may_retry = step.losses <= LOST_RETRIES_MAX && !draft.run.has_failed(step.stage);
     match planned(draft, at).on_lost {
         OnLost::Retry if may_retry => again(draft, at, draft.now, Some(failure)),
-        OnLost::Ask if planted(Plant::LostAskRetried) => again(draft, at, draft.now, Some(failure)),
         OnLost::Ask => {
             let step = draft.step(at);
             (step.status, step.failure) = (StepStatus::Waiting, Some(failure));
@@ -161,9 +153,7 @@ pub(super) fn again(draft: &mut Draft<'_>, at: usize, not_before: Timestamp, fai
     let event = draft
         .about_step(EventKind::StepRetried, at)
         .with_some("detail", failure.as_ref().map(|failure| failure.detail.as_str()));
-    if !planted(Plant::RetryNotTold) {
-        draft.record(event);
-    }
+    draft.record(event);
     let step = draft.step(at);
     (step.status, step.not_before, step.failure) = (StepStatus::Ready, Some(not_before), failure);
 }
@@ -183,7 +173,7 @@ pub(super) fn fail(draft: &mut Draft<'_>, at: usize, failure: Failure) {
 impl StepRun {
     /// It was tried so often that it is not granted again: it fails instead of waiting for ever.
     pub(super) fn is_worn_out(&self) -> bool {
-        self.tries >= ATTEMPTS_MAX && !planted(Plant::WornOutWaits)
+        self.tries >= ATTEMPTS_MAX
     }
 }
 

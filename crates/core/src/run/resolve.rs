@@ -8,7 +8,6 @@ use crate::decision::{Decision, Refusal};
 use crate::deployment::{Cause, Failure};
 use crate::event::EventKind;
 use crate::id::StepRunId;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 pub fn resolve(
@@ -22,9 +21,7 @@ pub fn resolve(
         let it = &run.steps[*at];
         // In a stage that is told to stop nothing succeeds any more, and nothing is run again.
         let is_stopping = run.stages[it.stage].status == StageStatus::Cancelling;
-        it.status == StepStatus::Waiting
-            && !it.is_held()
-            && (!is_stopping || planted(Plant::ResolveWhileStopping))
+        it.status == StepStatus::Waiting && !it.is_held() && !is_stopping
     };
     let Some(at) = run.position(step).filter(waiting) else {
         let text = "nothing about this step is unknown; there is nothing to resolve";

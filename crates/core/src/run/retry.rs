@@ -8,7 +8,6 @@ use super::state::{Run, StageStatus, StepStatus};
 use crate::decision::{Decision, Refusal};
 use crate::event::EventKind;
 use crate::id::StepRunId;
-use crate::plant::{Plant, planted};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,12 +29,7 @@ pub fn retry(
     now: Timestamp,
 ) -> Result<Decision<()>, Refusal> {
     let stage = run.stage_named(name)?;
-    let may_retry = match run.stages[stage].status {
-        StageStatus::Failed => true,
-        StageStatus::Cancelled => planted(Plant::RetryOfCancelled),
-        _ => false,
-    };
-    if !may_retry {
+    if run.stages[stage].status != StageStatus::Failed {
         let text = format!(
             "stage \"{name}\" did not fail: it is {}. Only a failed stage can be retried.",
             run.stages[stage].status.as_str()
@@ -50,7 +44,6 @@ pub fn retry(
     // What somebody has cancelled stays so, and what was skipped for that with it.
     let is_cancelled = |later: &usize| run.stages[*later].status == StageStatus::Cancelled;
     let end = (stage..run.stages.len()).find(is_cancelled).unwrap_or(run.stages.len());
-    let end = if planted(Plant::RetryRevivesCancelled) { run.stages.len() } else { end };
     for later in stage..end {
         let it = draft.stage(later);
         it.status = StageStatus::Pending;
@@ -59,14 +52,12 @@ pub fn retry(
         for at in ats {
             let has_succeeded = run.steps[at].status == StepStatus::Succeeded;
             let is_kept = has_succeeded && !asks_again.contains(&run.steps[at].id);
-            if is_kept && from == From::Failed && !planted(Plant::RetryRepeatsAll) {
+            if is_kept && from == From::Failed {
                 continue;
             }
             let step = draft.step(at);
             (step.status, step.memory) = (StepStatus::Pending, None);
-            if !planted(Plant::RetryKeepsCounts) {
-                (step.failures, step.losses, step.false_starts) = (0, 0, 0);
-            }
+            (step.failures, step.losses, step.false_starts) = (0, 0, 0);
             (step.not_before, step.failure, step.started_at, step.finished_at) = (None, None, None, None);
             step.outputs.clear();
             step.artifacts.clear();

@@ -1,0 +1,43 @@
+//! Runs the suites of `berth-sim` under mutations of the rules. Compiled in the scratch copy of `cargo xtask mutants`,
+//! as `sim/tests/it/mutations.rs`.
+
+use std::ops::Range;
+
+use berth_core::mutation::run_suite;
+use berth_sim::runs::{calls, compare, line, scenario, sequence};
+use berth_sim::{drill, locks, runs};
+
+/// Seeds to try before a mutation counts as missed.
+const SEEDS: Range<u64> = 0..10_000;
+const CALL_SEEDS: Range<u64> = 0..20_000;
+const DRILL_SEEDS: Range<u64> = 0..2_000;
+
+#[test]
+fn lock_sequences_catch_mutations() {
+    run_suite("locks", SEEDS, |seed| {
+        let violation = locks::check(&locks::generate(seed, 60)).err()?;
+        Some(violation.to_string())
+    });
+}
+
+#[test]
+fn run_sequences_scenarios_and_queues_catch_mutations() {
+    run_suite("runs", SEEDS, |seed| {
+        let sequence = runs::check(&sequence(seed)).err();
+        let scenario = || compare(&scenario(seed)).err().map(|failed| failed.violation);
+        let queue = || line::check(seed).err().map(|failed| failed.violation);
+        let violation = sequence.or_else(scenario).or_else(queue)?;
+        Some(violation.to_string())
+    });
+}
+
+#[test]
+fn calls_of_custom_steps_catch_mutations() {
+    run_suite("calls", CALL_SEEDS, |seed| Some(calls::check(seed).err()?.to_string()));
+}
+
+/// Only the target of the deployments watches: it does not know the rules.
+#[test]
+fn drills_seen_by_the_target_alone_catch_mutations() {
+    run_suite("drill", DRILL_SEEDS, |seed| Some(drill::run_unwatched(seed).err()?.violation.to_string()));
+}

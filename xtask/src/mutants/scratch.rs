@@ -1,0 +1,88 @@
+//! The scratch copy of the workspace with all mutations in it, each behind its switch: one compile serves them all.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use super::catalog::Sources;
+use super::read;
+use crate::tool::Done;
+
+/// Files of `sim/mutations`, where they go in the copy, and the file that declares them as a module.
+const MODULES: [(&str, &str, &str, &str); 3] = [
+    ("mutation.rs", "crates/core/src/mutation.rs", "crates/core/src/lib.rs", "pub mod mutation;"),
+    ("tests/rules.rs", "sim/tests/it/mutations.rs", "sim/tests/it/main.rs", "mod mutations;"),
+    (
+        "tests/differential.rs",
+        "crates/store/tests/it/differential/mutations.rs",
+        "crates/store/tests/it/differential.rs",
+        "mod mutations;",
+    ),
+];
+
+/// Makes `copy` a copy of the workspace with the mutated sources. Files that are already there with the same content keep
+/// their modification time, so that cargo compiles only what has changed.
+pub(super) fn write(root: &Path, copy: &Path, mut mutated: Sources) -> Done {
+    for (file, place, parent, declaration) in MODULES {
+        mutated.insert(place.to_owned(), read(&root.join("sim/mutations").join(file))?);
+        let parent_text = match mutated.remove(parent) {
+            Some(text) => text,
+            None => read(&root.join(parent))?,
+        };
+        mutated.insert(parent.to_owned(), format!("{parent_text}\n{declaration}\n"));
+    }
+    let mut expected = BTreeSet::new();
+    for file in workspace_files(root)? {
+        // Deleted and not yet committed.
+        if !root.join(&file).is_file() {
+            continue;
+        }
+        if !mutated.contains_key(&file) {
+            let content = std::fs::read(root.join(&file)).map_err(|error| format!("{file}: {error}"))?;
+            update(&copy.join(&file), &content)?;
+        }
+        expected.insert(file);
+    }
+    for (file, text) in mutated {
+        update(&copy.join(&file), text.as_bytes())?;
+        expected.insert(file);
+    }
+    remove_others(copy, copy, &expected)
+}
+
+/// Tracked files and new ones that are not ignored.
+fn workspace_files(root: &Path) -> Result<Vec<String>, String> {
+    let args = ["ls-files", "-z", "--cached", "--others", "--exclude-standard"];
+    let output = Command::new("git").args(args).current_dir(root).output();
+    let output = output.map_err(|error| format!("cannot run git: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("git ls-files failed: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let names = String::from_utf8_lossy(&output.stdout);
+    Ok(names.split('\0').filter(|name| !name.is_empty()).map(str::to_owned).collect())
+}
+
+fn update(path: &Path, content: &[u8]) -> Done {
+    if std::fs::read(path).is_ok_and(|present| present == content) {
+        return Ok(());
+    }
+    let parent = path.parent().unwrap_or(path);
+    let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(path, content));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Removes what the workspace no longer has: cargo would find tests and modules in it.
+fn remove_others(copy: &Path, dir: &Path, expected: &BTreeSet<String>) -> Done {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            remove_others(copy, &path, expected)?;
+            continue;
+        }
+        let name = path.strip_prefix(copy).unwrap_or(&path).to_string_lossy().into_owned();
+        if !expected.contains(&name) {
+            std::fs::remove_file(&path).map_err(|error| format!("cannot remove {name}: {error}"))?;
+        }
+    }
+    Ok(())
+}
