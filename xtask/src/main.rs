@@ -22,7 +22,9 @@ const USAGE: &str = "\
 Tasks of this project:
 
   cargo xtask demo [ARGS…]    build berth and start it with something to look at; --check plays the README's story instead
-  cargo xtask test [--quick]  all checks and tests; --quick leaves out clippy, API fuzzing and the dashboard, and installs nothing
+  cargo xtask test            all checks and tests; --strict fails when something is skipped
+                              --quick leaves out PostgreSQL, API fuzzing, the dashboard and slow tests, and installs nothing
+                              --long runs all seeds, kills and mutations
   cargo xtask dist            a release: .tar.gz, .deb and checksums in target/dist
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
