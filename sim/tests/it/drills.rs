@@ -1,22 +1,22 @@
-//! Two thousand runs in which clients, runners and servers fail.
+//! Drills: clients, runners and servers that fail.
 
+use berth_sim::budget;
 use berth_sim::drill::{self, Tally};
-
-const SEEDS: u64 = 2_000;
 
 #[test]
 fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
+    let seeds = 0..budget::size(400, 2_000);
     let mut total = Tally::default();
-    for seed in 0..SEEDS {
+    for seed in seeds.clone() {
         match drill::run(seed) {
             Ok(tally) => total += tally,
             Err(broken) => panic!("{broken}"),
         }
     }
-    println!("{total}");
+    budget::report(&format!("drills ({total})"), &seeds);
     // A drill in which nothing goes wrong proves nothing.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
-    assert!(rare.into_iter().all(|count| count > SEEDS / 10), "{total}");
+    assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");
 }
 
 #[test]

@@ -1,21 +1,20 @@
-//! A hundred thousand random sequences of a run, each step looked at by the oracle; scenarios compared with the
-//! reference; several runs in line for the same stages. In parts, so that cores share them.
+//! Random sequences of commands to a run, each step checked by the oracle; scenarios compared with the reference; several
+//! runs in the queues of the same stages. Split into several tests, so that they run in parallel.
 
 use std::collections::BTreeMap;
 
 use berth_core::deployment::report::Order;
+use berth_sim::budget;
 use berth_sim::runs::{Answer, Asked, Scene, compare, line, run, scenario, sequence, trace};
 
-const SEQUENCES_PER_TEST: u64 = 25_000;
-const SCENARIOS_PER_TEST: u64 = 10_000;
-const LINES: u64 = 5_000;
-
 fn check_sequences(part: u64) {
-    for seed in part * SEQUENCES_PER_TEST..(part + 1) * SEQUENCES_PER_TEST {
+    let seeds = budget::part(part, budget::size(2_500, 25_000));
+    for seed in seeds.clone() {
         if let Err(failed) = run(&sequence(seed)) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
+    budget::report("run sequences", &seeds);
 }
 
 #[test]
@@ -39,11 +38,13 @@ fn no_sequence_breaks_a_promise_part_4() {
 }
 
 fn check_scenarios(part: u64) {
-    for seed in part * SCENARIOS_PER_TEST..(part + 1) * SCENARIOS_PER_TEST {
+    let seeds = budget::part(part, budget::size(2_000, 10_000));
+    for seed in seeds.clone() {
         if let Err(failed) = compare(&scenario(seed)) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
+    budget::report("run scenarios against the reference", &seeds);
 }
 
 #[test]
@@ -58,11 +59,13 @@ fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_2() {
 
 #[test]
 fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
-    for seed in 0..LINES {
+    let seeds = 0..budget::size(1_000, 5_000);
+    for seed in seeds.clone() {
         if let Err(failed) = line::check(seed) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
+    budget::report("queues of runs for the same stages", &seeds);
 }
 
 #[test]

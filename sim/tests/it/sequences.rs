@@ -1,15 +1,16 @@
-//! A hundred thousand random sequences, each step looked at by the oracle. Four tests, so that cores share them.
+//! Random sequences of commands; the oracle checks every step. Four tests, so that they run in parallel.
 
+use berth_sim::budget;
 use berth_sim::locks::{run, sequence, trace};
 
-const SEEDS_PER_TEST: u64 = 25_000;
-
 fn check_seeds(part: u64) {
-    for seed in part * SEEDS_PER_TEST..(part + 1) * SEEDS_PER_TEST {
+    let seeds = budget::part(part, budget::size(2_500, 25_000));
+    for seed in seeds.clone() {
         if let Err(failed) = run(&sequence(seed)) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim sequences --seed {seed}");
         }
     }
+    budget::report("lock sequences", &seeds);
 }
 
 #[test]

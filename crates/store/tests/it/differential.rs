@@ -9,16 +9,13 @@ mod dump;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use berth_sim::budget;
 use berth_sim::locks::{Answer, Ask, Command, Model, Place, Step, Turn, sequence};
 use berth_store::StoreError;
 
 use self::backend::{Asked, Database, Looked, Run};
 use self::dump::{as_loaded, as_recorded, same};
 
-/// More than the 500 a commit has to show.
-const SEQUENCES: u32 = 1_000;
-/// A server takes its time, and does the same.
-const SEQUENCES_ON_POSTGRES: u32 = 300;
 /// Runs at the same time: they share the flushes of the database.
 const AT_ONCE: usize = 16;
 /// A run of this seed leaves rows of every kind.
@@ -28,16 +25,22 @@ const SEED_OF_A_LONG_RUN: u64 = 119;
 fn a_database_answers_and_keeps_what_the_model_does() {
     let database = Database::new();
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
-    let sequences = if database.is_postgres() { SEQUENCES_ON_POSTGRES } else { SEQUENCES };
+    // A round trip to PostgreSQL takes longer.
+    let (name, sequences) = if database.is_postgres() {
+        ("PostgreSQL", budget::size(100, 300))
+    } else {
+        ("SQLite", budget::size(200, 1_000))
+    };
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= sequences {
+                    let seed = u64::from(number);
+                    if seed >= sequences {
                         break;
                     }
-                    if let Err(difference) = compare(&database, number, u64::from(number)) {
+                    if let Err(difference) = compare(&database, number, seed) {
                         wrong.lock().unwrap().push(difference);
                     }
                 }
@@ -46,6 +49,7 @@ fn a_database_answers_and_keeps_what_the_model_does() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} of {sequences} differ. {}", wrong.len(), wrong.join("\n\n"));
+    budget::report(&format!("lock sequences on {name} and on the model"), &(0..sequences));
 }
 
 #[test]
