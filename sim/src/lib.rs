@@ -5,7 +5,6 @@
 //! repeat themselves and lie. [`runs`] does for the run of a deployment what [`locks`] does for the lock. Everything
 //! follows from a seed.
 
-pub mod budget;
 pub mod chance;
 pub mod drill;
 pub mod locks;

@@ -1,5 +1,8 @@
 //! How a test says that it did not run, or what it covered. `cargo xtask test` collects these lines in its closing table.
 
+use std::fmt::Display;
+use std::ops::Range;
+
 /// A program is missing that can be installed.
 pub const SKIPPED: &str = "SKIPPED:";
 /// A probe showed that the kernel or the privileges of this machine do not allow it.
@@ -23,6 +26,24 @@ pub fn impossible(what: &str, found: &str) {
     eprintln!("{IMPOSSIBLE} {what}: {found}");
 }
 
+/// The seeds of one of several tests that share a range, `size` seeds each.
+pub fn seed_range(part: u64, size: u64) -> Range<u64> {
+    part * size..(part + 1) * size
+}
+
+/// Reports which seeds a test covered.
+pub fn covered_seeds(what: &str, seeds: &Range<u64>) {
+    let count = group_digits(seeds.end - seeds.start);
+    covered(&format!("{count} {what}, seeds {}..{}", seeds.start, seeds.end));
+}
+
+/// Formats a number with a comma between thousands.
+pub fn group_digits(number: impl Display) -> String {
+    let digits = number.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(String::from_utf8_lossy).collect::<Vec<_>>().join(",")
+}
+
 /// Reports what the test covered.
 pub fn covered(what: &str) {
     println!("{COVERED} {what}");
@@ -35,4 +56,15 @@ pub fn short_or_long<T>(short: T, long: T) -> T {
 
 fn is_set(variable: &str) -> bool {
     std::env::var(variable).is_ok_and(|value| value == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_grouped_by_thousands() {
+        let grouped = [7, 400, 2_500, 25_000, 1_000_000].map(group_digits);
+        assert_eq!(grouped, ["7", "400", "2,500", "25,000", "1,000,000"]);
+    }
 }

@@ -1,11 +1,11 @@
 //! Drills: clients, runners and servers that fail.
 
-use berth_sim::budget;
 use berth_sim::drill::{self, Tally};
+use berth_testkit::outcome;
 
 #[test]
 fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
-    let seeds = 0..budget::size(400, 2_000);
+    let seeds = 0..outcome::short_or_long(400, 2_000);
     let mut total = Tally::default();
     for seed in seeds.clone() {
         match drill::run(seed) {
@@ -13,7 +13,7 @@ fn no_failure_of_clients_runners_and_servers_breaks_a_promise() {
             Err(broken) => panic!("{broken}"),
         }
     }
-    budget::report(&format!("drills ({total})"), &seeds);
+    outcome::covered_seeds(&format!("drills ({total})"), &seeds);
     // A drill in which nothing goes wrong proves nothing.
     let rare = [total.outdated, total.crashes, total.refused, total.lost];
     assert!(rare.into_iter().all(|count| count > seeds.end / 10), "{total}");

@@ -2,10 +2,10 @@
 
 use berth_core::environment::deploy::OnConflict;
 use berth_core::environment::force::Mode;
-use berth_sim::budget::group_digits;
 use berth_sim::locks::{
     Ask, Command, Due, Nonce, Outcomes, Turn, WhichDeployment, WhichSession, WhichTicket, explore,
 };
+use berth_testkit::outcome;
 
 fn asks(asks: &[Ask]) -> Vec<Command> {
     asks.iter().map(|ask| Command::Ask { place: 0, ask: ask.clone() }).collect()
@@ -89,11 +89,11 @@ fn every_order_of_eleven_commands_about_the_work_keeps_every_promise() {
 fn check(alphabet: &[Command], depth: usize) {
     match explore(alphabet, depth) {
         Ok(explored) => {
-            let [states, steps] = [explored.states, explored.steps].map(group_digits);
-            println!(
-                "COVERED: every sequence of up to {depth} of {} commands, {states} states, {steps} steps",
-                alphabet.len()
-            );
+            let [states, steps] = [explored.states, explored.steps].map(outcome::group_digits);
+            let commands = alphabet.len();
+            outcome::covered(&format!(
+                "every sequence of up to {depth} of {commands} commands, {states} states, {steps} steps"
+            ));
         }
         Err(failed) => panic!("{failed}"),
     }

@@ -4,17 +4,17 @@
 use std::collections::BTreeMap;
 
 use berth_core::deployment::report::Order;
-use berth_sim::budget;
 use berth_sim::runs::{Answer, Asked, Scene, compare, line, run, scenario, sequence, trace};
+use berth_testkit::outcome;
 
 fn check_sequences(part: u64) {
-    let seeds = budget::part(part, budget::size(2_500, 25_000));
+    let seeds = outcome::seed_range(part, outcome::short_or_long(2_500, 25_000));
     for seed in seeds.clone() {
         if let Err(failed) = run(&sequence(seed)) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
-    budget::report("run sequences", &seeds);
+    outcome::covered_seeds("run sequences", &seeds);
 }
 
 #[test]
@@ -38,13 +38,13 @@ fn no_sequence_breaks_a_promise_part_4() {
 }
 
 fn check_scenarios(part: u64) {
-    let seeds = budget::part(part, budget::size(2_000, 10_000));
+    let seeds = outcome::seed_range(part, outcome::short_or_long(2_000, 10_000));
     for seed in seeds.clone() {
         if let Err(failed) = compare(&scenario(seed)) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
-    budget::report("run scenarios against the reference", &seeds);
+    outcome::covered_seeds("run scenarios against the reference", &seeds);
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn graphs_outcomes_and_crashes_end_as_the_reference_says_part_2() {
 
 #[test]
 fn one_run_at_a_time_is_in_a_stage_and_the_newest_gets_in() {
-    let seeds = 0..budget::size(1_000, 5_000);
+    let seeds = 0..outcome::short_or_long(1_000, 5_000);
     for seed in seeds.clone() {
         if let Err(failed) = line::check(seed) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim runs --seed {seed}");
         }
     }
-    budget::report("queues of runs for the same stages", &seeds);
+    outcome::covered_seeds("queues of runs for the same stages", &seeds);
 }
 
 #[test]

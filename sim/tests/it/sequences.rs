@@ -1,16 +1,16 @@
 //! Random sequences of commands; the oracle checks every step. Four tests, so that they run in parallel.
 
-use berth_sim::budget;
 use berth_sim::locks::{run, sequence, trace};
+use berth_testkit::outcome;
 
 fn check_seeds(part: u64) {
-    let seeds = budget::part(part, budget::size(2_500, 25_000));
+    let seeds = outcome::seed_range(part, outcome::short_or_long(2_500, 25_000));
     for seed in seeds.clone() {
         if let Err(failed) = run(&sequence(seed)) {
             panic!("{failed}\nseed {seed}\nagain: cargo xtask sim sequences --seed {seed}");
         }
     }
-    budget::report("lock sequences", &seeds);
+    outcome::covered_seeds("lock sequences", &seeds);
 }
 
 #[test]

@@ -9,9 +9,9 @@ mod dump;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use berth_sim::budget;
 use berth_sim::locks::{Answer, Ask, Command, Model, Place, Step, Turn, sequence};
 use berth_store::StoreError;
+use berth_testkit::outcome;
 
 use self::backend::{Asked, Database, Looked, Run};
 use self::dump::{as_loaded, as_recorded, same};
@@ -27,9 +27,9 @@ fn a_database_answers_and_keeps_what_the_model_does() {
     let (next, wrong) = (AtomicU32::new(0), Mutex::new(Vec::new()));
     // A round trip to PostgreSQL takes longer.
     let (name, sequences) = if database.is_postgres() {
-        ("PostgreSQL", budget::size(100, 300))
+        ("PostgreSQL", outcome::short_or_long(100, 300))
     } else {
-        ("SQLite", budget::size(200, 1_000))
+        ("SQLite", outcome::short_or_long(200, 1_000))
     };
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -49,7 +49,7 @@ fn a_database_answers_and_keeps_what_the_model_does() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{} of {sequences} differ. {}", wrong.len(), wrong.join("\n\n"));
-    budget::report(&format!("lock sequences on {name} and on the model"), &(0..sequences));
+    outcome::covered_seeds(&format!("lock sequences on {name} and on the model"), &(0..sequences));
 }
 
 #[test]
