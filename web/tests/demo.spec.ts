@@ -1,20 +1,23 @@
 /** The first five minutes in the dashboard, as the README tells them, in a demo of their own. */
-import { test as base, expect, type Page } from "@playwright/test";
+import type { Page } from "@playwright/test";
 import { type Announcement, Server } from "./harness/server";
-import { isAccessible } from "./harness/test";
+import { expect, isAccessible, test } from "./harness/test";
+
+// Addresses are absolute: no other server is started for this file.
+test.use({ baseURL: undefined });
 
 let server: Server | undefined;
 let told: Announcement;
 
-base.beforeAll(async () => {
-  base.setTimeout(120_000);
+test.beforeAll(async () => {
+  test.setTimeout(120_000);
   server = new Server([]);
   told = await server.ready();
   const story = () => fetch(told.storyUrl).then(answer => answer.json());
   await expect.poll(async () => (await story()).done, { timeout: 100_000, intervals: [100] }).toBe(true);
 });
 
-base.afterAll(() => server?.stop());
+test.afterAll(() => server?.stop());
 
 function dashboard(path: string) {
   return told.baseUrl.replace("/api/v1", `/o/acme${path}`);
@@ -49,7 +52,7 @@ async function site(page: Page, place: string, words: string) {
   await expect.poll(answer, { timeout: 40_000, intervals: [100] }).toContain(words);
 }
 
-base("the first steps cover nothing, open or folded, and go away when told to", async ({ page, context }) => {
+test("the first steps cover nothing, open or folded, and go away when told to", async ({ page, context }) => {
   const steps = page.getByRole("complementary", { name: "First steps" });
   const fold = steps.getByRole("button", { name: /First steps/ });
   // The link that signs in works once, and the other test needs it.
@@ -87,8 +90,8 @@ base("the first steps cover nothing, open or folded, and go away when told to", 
   }
 });
 
-base("claim, take over, approve, roll back, mend: the list in the corner ticks itself", async ({ page }) => {
-  base.setTimeout(170_000);
+test("claim, take over, approve, roll back, mend: the list in the corner ticks itself", async ({ page }) => {
+  test.setTimeout(170_000);
   const steps = page.getByRole("complementary", { name: "First steps" });
   const dialog = page.getByRole("dialog");
 
