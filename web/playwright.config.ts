@@ -10,11 +10,15 @@ export default defineConfig({
   workers: 2,
   fullyParallel: false,
   retries: 0,
-  timeout: 30_000,
+  // Limits of a single step find what hangs. A test is up to fifty steps: on two cores that also build something it took
+  // four times as long as alone, and none of its steps reached its own limit.
+  timeout: 90_000,
   expect: { timeout: 10_000 },
   reporter: junit ? [list, ["junit", { outputFile: junit }]] : [list],
   outputDir: "test-results",
   use: {
+    actionTimeout: 15_000,
+    navigationTimeout: 30_000,
     viewport: { width: 1280, height: 900 },
     launchOptions: {
       executablePath: process.env.BERTH_CHROMIUM ?? "/usr/bin/chromium",

@@ -28,7 +28,6 @@ test("a failure is explained, its evidence leads into the log, and its fix becom
   ada,
   world,
 }) => {
-  test.setTimeout(90_000);
   const { repository, deployment } = await lostBit(world, "anl-bit");
   expect(deployment.status).toBe("failed");
   await ada.goto(`/o/acme/deployments/${deployment.id}`);

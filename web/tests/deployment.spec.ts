@@ -4,7 +4,6 @@ import { definition, deployed, isOver, makePipeline, start, when } from "./harne
 import { expect, isAccessible, test } from "./harness/test";
 
 test("deploy a commit, watch its log grow, see it end", async ({ ada, world }) => {
-  test.setTimeout(60_000);
   const latch = new Latch(world, "dep-live");
   const run = `echo "--- Prepare"
 echo "preparing"
@@ -233,7 +232,6 @@ pipeline:
 `;
 
 test("the page in light, dark and on a phone", async ({ ada, world }) => {
-  test.setTimeout(90_000);
   await makePipeline(world, "dep-whole", WHOLE);
   const { id } = await deployed(world, "dep-whole", "v1.4.2", { reason: "Faster checkout" });
   for (const { look, colorScheme, viewport } of LOOKS) {

@@ -19,7 +19,6 @@ function withEnvironments(text: string, names: string[]): string {
 }
 
 test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
-  test.setTimeout(90_000);
   const latch = new Latch(world, "quay");
   const quay = withEnvironments(definition("Quay", { Unload: talkWhile(latch.isHeld) }), ["quay-1"]);
   await makePipeline(world, "story-quay", quay);
@@ -59,7 +58,6 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
 });
 
 test("who is overrun sees it on the page of the deployment that stops", async ({ browser, ada, world }) => {
-  test.setTimeout(90_000);
   const text = definition("Dry dock", { Paint: talkWhile("true") });
   await makePipeline(world, "story-dock", withEnvironments(text, ["dock"]));
   const path = "/o/acme/environments/story-dock/dock";
@@ -96,7 +94,6 @@ test("who is overrun sees it on the page of the deployment that stops", async ({
 });
 
 test("nobody knows how a step ended, somebody looks, says so, and it goes on", async ({ ada, world }) => {
-  test.setTimeout(90_000);
   const api = withToken(world);
   // It is called, and ends without an answer.
   const onCall = `echo "the rope is cut"; exit 1`;
