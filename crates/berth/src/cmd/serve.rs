@@ -145,9 +145,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
         ..Config::local(listen)
     };
-    if config.password_cost.is_below_default() {
-        tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
-    }
     let tls = tls(&settings.tls)?;
     let config = Config { has_tls: tls.is_some(), ..config };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
@@ -175,6 +172,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         store.begin_in(&dir)?;
     }
     let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
+    if config.password_cost.is_below_default() {
+        tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
+    }
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),

@@ -35,18 +35,16 @@ pub(super) enum Fault {
     RunnerCutOff,
     RunnerLost,
     DatabaseKilled,
-    DatabasePromoted,
 }
 
 /// In turn. Between them, now and then, a runner is lost.
-pub(super) const FAULTS: [Fault; 7] = [
+pub(super) const FAULTS: [Fault; 6] = [
     Fault::ServerKilled,
     Fault::RunnerKilled,
     Fault::ServerPaused,
     Fault::RunnerCutOff,
     Fault::DatabaseKilled,
     Fault::RunnerPaused,
-    Fault::DatabasePromoted,
 ];
 
 pub(super) struct Fleet {
@@ -58,8 +56,7 @@ pub(super) struct Fleet {
     outside: tempfile::TempDir,
     home: Home,
     database: Postgres,
-    /// Restarts and promotions of the database.
-    pub(super) database_faults: usize,
+    pub(super) database_kills: usize,
 }
 
 impl Fleet {
@@ -75,7 +72,7 @@ impl Fleet {
         let fronts = (0..RUNNERS).map(|_| Front::of(&doors)).collect();
         let outside = tempfile::tempdir().expect("a directory");
         let (servers, runners) = (Vec::new(), Vec::new());
-        let mut fleet = Self { servers, runners, doors, fronts, outside, home, database, database_faults: 0 };
+        let mut fleet = Self { servers, runners, doors, fronts, outside, home, database, database_kills: 0 };
         for number in 0..SERVERS {
             let server = fleet.serve();
             fleet.doors.open(number, server.address);
@@ -145,11 +142,7 @@ impl Fleet {
             Fault::DatabaseKilled => {
                 self.database.kill();
                 self.database.resume().expect("it starts again");
-                self.database_faults += 1;
-            }
-            Fault::DatabasePromoted => {
-                self.database.fail_over().expect("a standby that takes over");
-                self.database_faults += 1;
+                self.database_kills += 1;
             }
         }
     }

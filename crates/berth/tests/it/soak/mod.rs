@@ -114,8 +114,8 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
     let silent = audit::silent(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
     outcome::covered(&format!(
-        "soak: {faults} faults, {} of them restarts or promotions of PostgreSQL, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
-        fleet.database_faults,
+        "soak: {faults} faults, {} of them kills of PostgreSQL, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
+        fleet.database_kills,
         told.taken.len(),
     ));
     assert!(told.wrong.is_empty(), "{:?}", told.wrong);
