@@ -3,7 +3,7 @@ import { withToken } from "./harness/api";
 import { Latch } from "./harness/latch";
 import { registry } from "./harness/registry";
 import { definition, makePipeline, start, when } from "./harness/run";
-import { expect, isAccessible, signedIn, test } from "./harness/test";
+import { expect, expectLogGrowth, isAccessible, signedIn, test } from "./harness/test";
 
 test.use({ parts: ["grace"] });
 
@@ -37,7 +37,8 @@ test("claim, deploy, watch the log grow, release", async ({ ada, world }) => {
   await ada.getByRole("button", { name: "Watch it" }).click();
 
   const log = ada.getByRole("region", { name: "Log of Unload" });
-  await expect(log).toContainText("crane moved box 2 to ship-7");
+  await expect(log).toContainText(/crane moved box \d+ to ship-7/);
+  await expectLogGrowth(ada);
   await expect(ada.getByText(/lines?, following/)).toBeVisible();
   latch.release();
   // Nobody reloads: the lines come by themselves, and the last one is in sight of whoever looks at the log.
@@ -68,7 +69,8 @@ test("who is overrun sees it on the page of the deployment that stops", async ({
   await grace.getByRole("dialog").getByLabel("Why").fill("a new coat");
   await grace.getByRole("dialog").getByRole("button", { name: "Claim" }).click();
   await grace.getByRole("region", { name: "Deployments of this hold" }).getByRole("link").first().click();
-  await expect(grace.getByRole("region", { name: "Log of Paint" })).toContainText("box 2 to red");
+  await expect(grace.getByRole("region", { name: "Log of Paint" })).toContainText(/box \d+ to red/);
+  await expectLogGrowth(grace);
 
   await ada.goto(path);
   await ada.getByRole("button", { name: "Take over" }).click();

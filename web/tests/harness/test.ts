@@ -50,6 +50,13 @@ export async function signedIn(context: BrowserContext, world: World, person: Pe
   return context.newPage();
 }
 
+/** Waits for lines that the log on the page does not have yet. A log that is followed shows only its last lines. */
+export async function expectLogGrowth(page: Page) {
+  const log = page.locator("[data-log-lines]");
+  const lines = await log.getAttribute("data-log-lines");
+  await expect(log).not.toHaveAttribute("data-log-lines", lines ?? "");
+}
+
 /** No serious or critical finding of axe. */
 export async function isAccessible(page: Page, name: string) {
   // The pages have no frames. The other mode opens another page for each analysis to join the results of frames.
