@@ -22,6 +22,9 @@ use super::builder::InSandbox;
 
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
+/// Between two looks of a test that polls: below the rate limit of a token, and other processes get the cores.
+pub(crate) const POLL_EVERY: std::time::Duration = std::time::Duration::from_millis(25);
+
 pub(crate) struct World {
     pub(crate) edge: Edge,
     pub(crate) app: Arc<App>,

@@ -31,7 +31,7 @@ impl Harbour {
                 return seen;
             }
             assert!(Instant::now() < deadline, "it does not end: {seen}");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
 
@@ -45,7 +45,7 @@ impl Harbour {
                 return listed;
             }
             assert!(Instant::now() < deadline, "there are others: {}", seen.text);
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
 }

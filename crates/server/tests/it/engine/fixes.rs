@@ -109,7 +109,7 @@ impl Harbour {
                 return seen;
             }
             assert!(Instant::now() < deadline, "{seen}");
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
 

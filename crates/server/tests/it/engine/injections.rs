@@ -177,7 +177,7 @@ impl Harbour {
                 return id.to_owned();
             }
             assert!(Instant::now() < deadline, "{slug}: {}", seen.text);
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
 

@@ -124,7 +124,7 @@ impl Harbour {
                 return id.to_owned();
             }
             assert!(Instant::now() < deadline, "{}", seen.text);
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
 

@@ -65,7 +65,7 @@ impl Harbour {
                 return list[0].clone();
             }
             assert!(std::time::Instant::now() < deadline, "{}", seen.text);
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     }
 }
@@ -119,7 +119,7 @@ async fn a_push_that_touches_other_paths_starts_nothing() {
     harbour.sync(&repository).await;
     let head = |it: &Value| it["head"] == docs.as_str();
     while !head(&harbour.see(&format!("/repositories/{repository}")).await) {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(crate::world::POLL_EVERY).await;
     }
     deploys(&origin, "red");
     let red = origin.commit("red");

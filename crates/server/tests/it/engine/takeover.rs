@@ -28,7 +28,7 @@ async fn after_a_takeover_the_old_work_is_stopped_before_the_new_one_writes() {
     let (session, old) = harbour.claim("aaa1111").await;
     harbour.until(&old, |it| it["stages"][0]["steps"][0]["status"] == "running").await;
     while harbour.written("ledger").is_empty() || !harbour.log(&old, "deploy").await.contains("on my way") {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(crate::world::POLL_EVERY).await;
     }
     let taken = json!({"commitId": "bbb2222", "reason": "urgent"});
     let taken = data(&harbour.post(&format!("{ENV}/force-claim"), &taken).await, 201);

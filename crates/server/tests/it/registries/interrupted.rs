@@ -62,7 +62,7 @@ async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
     let running = tokio::spawn(async move { work::run(app).await });
     let begun = async {
         while view(&world, "tools").await["status"] != "building" || builder.0.load(Ordering::SeqCst) == 0 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     };
     tokio::time::timeout(PATIENCE, begun).await.unwrap();

@@ -208,7 +208,7 @@ async fn everything_arrives_also_where_every_third_try_fails() {
             break;
         }
         harbour.hasten("ops").await;
-        tokio::task::yield_now().await;
+        tokio::time::sleep(crate::world::POLL_EVERY).await;
     }
     let events =
         harbour.world.send(get("/api/v1/organizations/acme/events?limit=200").by(&harbour.ada)).await;

@@ -211,7 +211,7 @@ impl Harbour {
                 if wanted(&seen) {
                     return seen;
                 }
-                tokio::task::yield_now().await;
+                tokio::time::sleep(crate::world::POLL_EVERY).await;
             }
         });
         match looked.await {

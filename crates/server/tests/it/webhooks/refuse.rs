@@ -103,7 +103,7 @@ async fn a_broken_receivers_queue_is_bounded_and_it_catches_up() {
         async || harbour.world.send(get(&path).by(&harbour.ada)).await.body["pagination"]["total"].clone();
     let all = tokio::time::timeout(super::PATIENCE, async {
         while total().await != happened {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         }
     });
     assert!(all.await.is_ok(), "{} of {happened} were delivered", total().await);
