@@ -39,7 +39,7 @@ impl Scratch {
         Some(Self { name, maintenance, server, is_kept: false })
     }
 
-    /// A copy of this database, which nobody is connected to. `None`: the server is this test's own.
+    /// A copy of this database, which must have no open connection. `None`: the server is this test's own.
     pub fn copy_of(template: &str) -> Option<Self> {
         let maintenance = std::env::var(SERVER_VARIABLE).ok()?;
         Some(Self { name: create(&maintenance, template), maintenance, server: None, is_kept: false })
