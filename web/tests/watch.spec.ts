@@ -43,6 +43,24 @@ test("the history is live, filtered by its address, checked and exported", async
   await isAccessible(ada, "an opened event");
 });
 
+test("what happens while the page still connects is shown", async ({ ada, world }) => {
+  let connect = () => {};
+  const stream = new Promise<void>(resolve => {
+    connect = resolve;
+  });
+  await ada.route("**/organizations/acme/events", async route => {
+    await stream;
+    await route.continue();
+  });
+  await ada.goto("/o/acme/events?kind=pipeline_resumed");
+  await expect(ada.getByText("Nothing like that has happened")).toBeVisible();
+  const api = withToken(world);
+  await api("POST", "/ORG/pipelines/warehouse/stop", { reason: "stocktaking" });
+  await api("POST", "/ORG/pipelines/warehouse/resume", {});
+  connect();
+  await expect(ada.getByText(ada resumed Warehouse)).toBeVisible();
+});
+
 test("an address that leads nowhere says so, and a problem has its request id", async ({ ada }) => {
   await ada.goto("/o/acme/nowhere");
   await expect(ada.getByText("There is no page at this address")).toBeVisible();

@@ -1,4 +1,4 @@
-//! Programs from npm that tests use as the other side: forges, and their descriptions.
+//! Programs from npm that tests use as the other side: forges, their descriptions, and model providers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,8 +8,12 @@ use crate::tool::{output, run};
 /// The tests look here for where they are.
 pub(crate) const VARIABLE: &str = "BERTH_TEST_NPM";
 const NODE_VERSION_MIN: u32 = 20;
-const PACKAGES: &[(&str, &str)] =
-    &[("emulate", "0.11.2"), ("@octokit/openapi", "23.0.2"), ("@stoplight/prism-cli", "5.14.2")];
+const PACKAGES: &[(&str, &str)] = &[
+    ("emulate", "0.11.2"),
+    ("@octokit/openapi", "23.0.2"),
+    ("@stoplight/prism-cli", "5.14.2"),
+    ("@copilotkit/aimock", "1.43.0"),
+];
 
 /// Those that were installed before.
 pub(crate) fn find() -> Option<PathBuf> {
@@ -40,7 +44,7 @@ pub(crate) fn install() -> Result<PathBuf, String> {
 }
 
 pub(crate) fn missing(why: &str) -> String {
-    format!("NO EMULATED GITHUB: {why}; its tests say that they are skipped")
+    format!("the programs from npm that tests use are missing: {why}")
 }
 
 fn dir() -> Option<PathBuf> {

@@ -1,5 +1,7 @@
 //! `cargo xtask soak`: the test of the same name in `crates/berth`, for as long as one wants.
 
+use berth_testkit::outcome::LONG_VARIABLE;
+
 use crate::postgres;
 use crate::tool::{Done, cargo, run as run_command};
 
@@ -23,7 +25,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     println!("for {minutes} minutes; the seed is printed, and --seed makes the same choices again");
     let mut command = cargo(["test", "--quiet", "-p", "berth", "--test", "it", "--"]);
     command.args(["--exact", TEST, "--nocapture"]).env(berth_testkit::BIN_VARIABLE, bin);
-    command.env("SOAK_MINUTES", minutes.to_string());
+    command.env("SOAK_MINUTES", minutes.to_string()).env(LONG_VARIABLE, "1");
     if let Some(seed) = seed {
         command.env("SOAK_SEED", seed.to_string());
     }

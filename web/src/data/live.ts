@@ -1,5 +1,5 @@
 /** Live data: one stream of the organization's events per tab. An event makes queries old; pages fetch what they show. */
-import { useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import type { Event } from "@/api/types";
@@ -63,8 +63,7 @@ export function useFollow(org: string) {
         due ??= setTimeout(flush, Math.max(COALESCE_MS, flushedAt + FETCH_EVERY_MS - Date.now()));
         for (const listener of listeners) listener(event);
       },
-      // While nobody listened anything may have happened.
-      resumed: () => queries.invalidateQueries({ queryKey: ["org", org] }),
+      opened: () => refetchAll(queries, org),
     });
     return () => {
       clearTimeout(due);
@@ -73,24 +72,31 @@ export function useFollow(org: string) {
   }, [org, queries]);
 }
 
-type Ear = { heard: (event: Event) => void; resumed: () => void };
+/** What was asked before the stream was open may lack what happened until then: the first answer is shown, then another. */
+function refetchAll(queries: QueryClient, org: string) {
+  for (const query of queries.getQueryCache().findAll({ queryKey: ["org", org] })) {
+    const answered = query.state.fetchStatus === "fetching" ? query.promise : undefined;
+    Promise.allSettled([answered]).then(() =>
+      queries.invalidateQueries({ queryKey: query.queryKey, exact: true }),
+    );
+  }
+}
+
+type Ear = { heard: (event: Event) => void; opened: () => void };
 
 function follow(org: string, ear: Ear): () => void {
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
   let wait = RECONNECT_MS_MIN;
-  let wasInterrupted = false;
 
   const open = () => {
     source = new EventSource(`/api/v1/organizations/${encodeURIComponent(org)}/events`);
     source.onopen = () => {
       wait = RECONNECT_MS_MIN;
       become("live");
-      if (wasInterrupted) ear.resumed();
-      wasInterrupted = false;
+      ear.opened();
     };
     source.onerror = () => {
-      wasInterrupted = true;
       become("interrupted");
       // The browser reconnects by itself unless it was refused.
       if (source?.readyState !== EventSource.CLOSED) return;

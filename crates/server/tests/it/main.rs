@@ -19,6 +19,7 @@ mod history;
 mod logs;
 mod matrix;
 mod members;
+mod npm;
 mod once;
 mod openapi;
 mod pages;

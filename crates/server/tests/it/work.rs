@@ -275,7 +275,7 @@ async fn what_runs_when_the_server_stops_is_interrupted_and_nothing_stays_runnin
     let id = yard.deploy("shop").await;
     yard.begun().await;
     while !begun.exists() {
-        tokio::task::yield_now().await;
+        tokio::time::sleep(crate::world::POLL_EVERY).await;
     }
     let asked = Instant::now();
     running.end().await;

@@ -103,7 +103,7 @@ fn a_token_that_ran_out_may_nothing() {
     let soon = known.ground.transact(|tx| Ok(tx.now().plus_seconds(1))).unwrap();
     let known = Known::new(Some(soon));
     while known.ground.transact(|tx| Ok(tx.now())).unwrap() <= soon {
-        std::thread::yield_now();
+        std::thread::park_timeout(std::time::Duration::from_millis(25));
     }
     known.check(None);
 }

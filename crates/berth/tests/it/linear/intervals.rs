@@ -156,7 +156,7 @@ impl Shows {
                 match answer {
                     Answer::Released => Some(Self { reached: place, left: Some(held(*fence)) }),
                     // Whoever knew of it before knows now that it has ended.
-                    _ if *since <= operation.invoked => Some(Self { reached: place, left: None }),
+                    _ if *since < operation.invoked => Some(Self { reached: place, left: None }),
                     _ => None,
                 }
             }

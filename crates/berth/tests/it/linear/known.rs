@@ -52,6 +52,13 @@ fn one_after_the_other_is_right() {
 fn answers_of_calls_that_overlap_may_come_in_any_order() {
     check(&NOT_AT_ALL, "0-9 claim -> held s1 #1\n1-10 claim -> opened s1 #1");
     check(&NOT_AT_ALL, "0-9 get -> free #0\n1-2 claim -> opened s1 #1");
+    check(
+        &NOT_AT_ALL,
+        "0-20 force -> opened s2 #2
+         10-42 claim -> opened s1 #1
+         20-41 release s2 -> not active
+         50-83 claim -> held s2 #2",
+    );
     check(&NOT_AT_ALL, "0-9 force -> opened s2 #2\n1-8 force -> opened s1 #1\n2-7 get -> held s1 #1");
     check(
         &NOT_AT_ALL,

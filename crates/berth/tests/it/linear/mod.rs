@@ -5,6 +5,7 @@
 
 pub(crate) mod board;
 mod crowd;
+pub(crate) mod epochs;
 mod fake;
 pub(crate) mod history;
 mod intervals;
@@ -21,6 +22,7 @@ use search::Verdict;
 
 /// Both checks of one environment's history; what is wrong, in words.
 fn check_history(history: &[Operation]) -> Result<(), String> {
+    let history = &epochs::take_off(history)?;
     intervals::check(history)?;
     match search::search::<lock::Lock>(history) {
         Verdict::Linearizable => Ok(()),

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use berth_testkit::postgres::{Client, NoTls};
 
 use super::Taken;
+use crate::linear::epochs::counter;
 
 /// A session as its row has it.
 struct Row {
@@ -105,11 +106,14 @@ fn attempts(url: &str, which: &str) -> Result<i64, String> {
 
 fn follows(before: Option<&Row>, now: &Row) -> Result<(), String> {
     let (fence, number, free_since) = match before {
-        None => (1, 1, Some(0)),
-        Some(it) => (it.fence + 1, it.number + 1, it.ended_at),
+        None => (0, 0, Some(0)),
+        Some(it) => (it.fence, it.number, it.ended_at),
     };
     match free_since {
-        _ if now.fence != fence || now.number != number => Err("the one before it is missing".into()),
+        _ if counter(now.fence) != counter(fence) + 1 || now.number != number + 1 => {
+            Err("the one before it is missing".into())
+        }
+        _ if now.fence <= fence => Err("it is of an earlier epoch than the one before it".into()),
         None => Err("the one before it has no end".into()),
         Some(at) if at > now.claimed_at => Err("it began before the one before it had ended".into()),
         Some(_) => Ok(()),

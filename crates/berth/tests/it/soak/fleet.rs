@@ -35,16 +35,18 @@ pub(super) enum Fault {
     RunnerCutOff,
     RunnerLost,
     DatabaseKilled,
+    DatabasePromoted,
 }
 
 /// In turn. Between them, now and then, a runner is lost.
-pub(super) const FAULTS: [Fault; 6] = [
+pub(super) const FAULTS: [Fault; 7] = [
     Fault::ServerKilled,
     Fault::RunnerKilled,
     Fault::ServerPaused,
     Fault::RunnerCutOff,
     Fault::DatabaseKilled,
     Fault::RunnerPaused,
+    Fault::DatabasePromoted,
 ];
 
 pub(super) struct Fleet {
@@ -57,6 +59,7 @@ pub(super) struct Fleet {
     home: Home,
     database: Postgres,
     pub(super) database_kills: usize,
+    pub(super) promotions: usize,
 }
 
 impl Fleet {
@@ -72,7 +75,17 @@ impl Fleet {
         let fronts = (0..RUNNERS).map(|_| Front::of(&doors)).collect();
         let outside = tempfile::tempdir().expect("a directory");
         let (servers, runners) = (Vec::new(), Vec::new());
-        let mut fleet = Self { servers, runners, doors, fronts, outside, home, database, database_kills: 0 };
+        let mut fleet = Self {
+            servers,
+            runners,
+            doors,
+            fronts,
+            outside,
+            home,
+            database,
+            database_kills: 0,
+            promotions: 0,
+        };
         for number in 0..SERVERS {
             let server = fleet.serve();
             fleet.doors.open(number, server.address);
@@ -143,6 +156,10 @@ impl Fleet {
                 self.database.kill();
                 self.database.resume().expect("it starts again");
                 self.database_kills += 1;
+            }
+            Fault::DatabasePromoted => {
+                self.database.fail_over().expect("it is promoted");
+                self.promotions += 1;
             }
         }
     }

@@ -101,7 +101,7 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let mut faults = 0;
     let told = under_load(&mut fleet, &mut random, |fleet, random| {
         let end = Instant::now() + load;
-        while Instant::now() < end {
+        while Instant::now() < end || faults <= FAULTS.len() {
             std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
             let fault =
                 if faults % ROUND == LOST_AT { Fault::RunnerLost } else { FAULTS[faults % FAULTS.len()] };
@@ -114,8 +114,9 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let writes = told.target.check().unwrap_or_else(|why| panic!("{why}"));
     let silent = audit::silent(&fleet.database()).unwrap_or_else(|why| panic!("{why}"));
     outcome::covered(&format!(
-        "soak: {faults} faults, {} of them kills of PostgreSQL, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
+        "soak: {faults} faults, {} of them kills of PostgreSQL and {} promotions, {silent} attempts of silent runners, {answered} linearized lock operations, {lost} without an answer, {} takeovers, {writes} writes of steps",
         fleet.database_kills,
+        fleet.promotions,
         told.taken.len(),
     ));
     assert!(told.wrong.is_empty(), "{:?}", told.wrong);
@@ -125,10 +126,11 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
         let verified = api.post(&format!("{ORG}/events/verify"), &json!({})).json();
         assert_eq!(verified["data"]["valid"], true, "{verified}");
     }
+    let promotions = fleet.promotions;
     fleet.stop();
     check_all(&told.histories);
     // Otherwise all of this has shown nothing.
-    assert!(faults > FAULTS.len() && lost > 0, "{faults} faults, {lost} lost answers");
+    assert!(promotions > 0 && lost > 0, "{promotions} promotions, {lost} lost answers");
     assert!(silent > 0, "no runner was silent until it was lost");
     assert!(writes > 20 && told.taken.len() > 20, "{writes} writes in {} sessions", told.taken.len());
 }

@@ -1,75 +1,36 @@
 //! A model is asked: by a real mock of providers (`@copilotkit/aimock`), which answers well, badly, late or not at all.
 
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
-
 use berth_server::config::Config;
 use serde_json::{Value, json};
 
 use super::{AtWork, Harbour, World, data};
 use crate::git::Origin;
+use crate::npm::{self, Served};
 use crate::world::{call, get};
 
 const ORG: &str = super::ORG;
-const AIMOCK: &str = "@copilotkit/aimock@1.43.0";
 const KEY: &str = "sk-test-0123456789abcdef";
-const STARTS_WITHIN: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// A mock of model providers, for as long as it lives.
 struct Mock {
-    child: Child,
-    port: u16,
-    _dir: tempfile::TempDir,
+    served: Served,
+    _answers: tempfile::TempDir,
 }
 
 impl Mock {
     /// `answers`: what it says to a message that holds these words. `flags` make it misbehave.
-    /// Nothing where npm cannot fetch it.
+    /// `None`: it is not installed.
     fn start(answers: &[(&str, String)], flags: &[&str]) -> Option<Self> {
-        let package = format!("--package={AIMOCK}");
-        let tried = Command::new("npm").args(["exec", "--yes", &package, "--", "llmock", "--help"]).output();
-        if !tried.is_ok_and(|tried| tried.status.success()) {
-            eprintln!("NOT TESTED: npm cannot fetch {AIMOCK} from here");
-            return None;
-        }
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let program = npm::file("@copilotkit/aimock/dist/cli.js")?;
         let dir = tempfile::tempdir().unwrap();
         let fixtures: Vec<Value> = answers
             .iter()
             .map(|(words, said)| json!({"match": {"userMessage": words}, "response": {"content": said}}))
             .collect();
         std::fs::write(dir.path().join("said.json"), json!({"fixtures": fixtures}).to_string()).unwrap();
-        let child = Command::new("npm")
-            .args(["exec", "--yes", &package, "--", "node", "-e", RUN, "--"])
-            .args(["-p", &port.to_string(), "-f"])
-            .arg(dir.path())
-            .args(flags)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mock = Self { child, port, _dir: dir };
-        let deadline = Instant::now() + STARTS_WITHIN;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < deadline, "the mock of providers does not start");
-            std::thread::yield_now();
-        }
-        Some(mock)
-    }
-}
-
-/// Ends when nobody holds its input any more: npm does not pass its own end on.
-const RUN: &str = "const c = require('child_process').spawn('llmock', process.argv.slice(1), {stdio: 'ignore'}); \
-    process.stdin.resume(); \
-    process.stdin.on('end', () => { c.kill(); process.exit(); }); \
-    c.on('exit', () => process.exit());";
-
-impl Drop for Mock {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
+        let answers = dir.path().display().to_string();
+        let args = [&["-p", "PORT", "-f", &answers], flags].concat();
+        Some(Self { served: Served::start(&program, &args), _answers: dir })
     }
 }
 
@@ -88,8 +49,8 @@ impl Harbour {
         let secret = json!({"name": "MODEL_KEY", "value": KEY});
         self.post("/secrets", &secret).await;
         let base = match provider {
-            "openai" => format!("http://127.0.0.1:{}/v1", mock.port),
-            _ => format!("http://127.0.0.1:{}", mock.port),
+            "openai" => format!("{}/v1", mock.served.url),
+            _ => mock.served.url.clone(),
         };
         let mut body = json!({
             "provider": provider, "baseUrl": base, "model": "test-model", "apiKeySecret": "MODEL_KEY",

@@ -89,7 +89,7 @@ async fn a_claim_that_waits_answers_with_what_became_of_its_deployment() {
             if lock.is_object() {
                 break lock;
             }
-            tokio::task::yield_now().await;
+            tokio::time::sleep(crate::world::POLL_EVERY).await;
         };
         shop.release(&shop.ada, &held).await
     };

@@ -3,8 +3,8 @@
 use berth_server::forge::{Fate, ForgeError};
 use serde_json::{Value, json};
 
-use super::npm::{Served, file};
 use super::{BRANCHES, LIMIT, NEW, client};
+use crate::npm::{Served, file};
 
 /// The emulator's own.
 pub(crate) const TOKEN: &str = "test_token_admin";

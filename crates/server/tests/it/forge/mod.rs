@@ -4,7 +4,6 @@
 mod double;
 mod doubles;
 mod emulated;
-pub(crate) mod npm;
 
 use std::time::Duration;
 

@@ -41,7 +41,7 @@ impl Builder for Endless {
         self.0.fetch_add(1, Ordering::SeqCst);
         log(b"half of it\n");
         while !(asked.is_stopping)() {
-            std::thread::yield_now();
+            std::thread::park_timeout(crate::world::POLL_EVERY);
         }
         Err(BuildFailed::Stopped)
     }

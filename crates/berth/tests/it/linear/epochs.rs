@@ -1,0 +1,75 @@
+//! Fences across epochs: a promoted database starts a new epoch in the high bits of every new fence, and the counter in
+//! the low bits goes on. The checks read counters; the epochs are checked here and taken off.
+
+use std::collections::BTreeMap;
+
+use super::history::{Answer, Call, Operation};
+
+const COUNTER_BITS: u32 = 40;
+
+/// The low bits of a fence: which session of the environment it is.
+pub(crate) fn counter(fence: u64) -> u64 {
+    fence & ((1 << COUNTER_BITS) - 1)
+}
+
+/// The same history with counters for fences, if a counter has one epoch and epochs never go back.
+pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> {
+    let mut fences = BTreeMap::new();
+    for fence in history.iter().filter_map(|operation| told(operation.answer()?)) {
+        let known = *fences.entry(counter(fence)).or_insert(fence);
+        if known != fence {
+            return Err(format!("the fences {known} and {fence} have the same counter"));
+        }
+    }
+    if let Some((before, after)) = fences.values().zip(fences.values().skip(1)).find(|(a, b)| a >= b) {
+        return Err(format!("fence {before} is followed by {after}, of an earlier epoch"));
+    }
+    let mut history = history.to_vec();
+    for operation in &mut history {
+        if let Call::Force { only: Some(fence) } = &mut operation.call {
+            *fence = counter(*fence);
+        }
+        match operation.outcome.as_mut().map(|outcome| &mut outcome.answer) {
+            Some(Answer::Opened(hold) | Answer::Held(hold)) => hold.fence = counter(hold.fence),
+            Some(Answer::Free { fence }) => *fence = counter(*fence),
+            _ => {}
+        }
+    }
+    Ok(history)
+}
+
+fn told(answer: &Answer) -> Option<u64> {
+    match answer {
+        Answer::Opened(hold) | Answer::Held(hold) => Some(hold.fence),
+        Answer::Free { fence } => Some(*fence),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::history::parse;
+    use super::*;
+
+    const LATER: u64 = 3 << COUNTER_BITS;
+
+    #[test]
+    fn counters_go_on_in_a_later_epoch() {
+        let second = LATER + 2;
+        let history = parse(&format!(
+            "0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #{second}\n4-5 force if #{second} -> moved"
+        ));
+        let stripped =
+            parse("0-1 claim -> opened s1 #1\n2-3 force if #1 -> opened s2 #2\n4-5 force if #2 -> moved");
+        assert_eq!(take_off(&history), Ok(stripped));
+    }
+
+    #[test]
+    fn epoch_that_goes_back_or_counter_with_two_epochs_is_seen() {
+        let first = LATER + 1;
+        let back = parse(&format!("0-1 claim -> opened s1 #{first}\n2-3 force -> opened s2 #2"));
+        assert!(take_off(&back).is_err_and(|why| why.contains("earlier epoch")));
+        let twice = parse(&format!("0-1 claim -> opened s1 #{first}\n2-3 get -> held s1 #1"));
+        assert!(take_off(&twice).is_err_and(|why| why.contains("same counter")));
+    }
+}
