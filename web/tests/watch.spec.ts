@@ -52,13 +52,11 @@ test("what happens while the page still connects is shown", async ({ ada, world 
     await stream;
     await route.continue();
   });
-  await ada.goto("/o/acme/events?kind=pipeline_resumed");
+  await ada.goto("/o/acme/events?kind=secret_created");
   await expect(ada.getByText("Nothing like that has happened")).toBeVisible();
-  const api = withToken(world);
-  await api("POST", "/ORG/pipelines/warehouse/stop", { reason: "stocktaking" });
-  await api("POST", "/ORG/pipelines/warehouse/resume", {});
+  await withToken(world)("POST", "/ORG/secrets", { name: "DEPLOY_KEY", value: "stocktaking" });
   connect();
-  await expect(ada.getByText(ada resumed Warehouse)).toBeVisible();
+  await expect(ada.getByText(/DEPLOY_KEY/)).toBeVisible();
 });
 
 test("an address that leads nowhere says so, and a problem has its request id", async ({ ada }) => {
