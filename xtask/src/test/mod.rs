@@ -2,6 +2,7 @@
 
 mod build;
 mod junit;
+mod memory;
 mod prepare;
 mod report;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
+use tempfile::TempDir;
 
 use crate::schemathesis;
 use crate::tool::{self, Done, cargo, cargo_has};
@@ -44,6 +46,8 @@ struct Run {
     results: PathBuf,
     suites: Vec<Suite>,
     collected: Collected,
+    /// For temporary files, in memory.
+    scratch: Option<TempDir>,
 }
 
 pub(crate) fn run(args: &[String]) -> Done {
@@ -52,6 +56,12 @@ pub(crate) fn run(args: &[String]) -> Done {
     let _ = std::fs::remove_dir_all(&results);
     std::fs::create_dir_all(&results)
         .map_err(|error| format!("cannot make {}: {error}", results.display()))?;
+    // The long form keeps its files on the disk: they grow, and it is the one that waits for real writes.
+    let scratch = if form == Form::Long { None } else { memory::directory() };
+    if let Some(scratch) = &scratch {
+        tempfile::env::override_temp_dir(scratch.path())
+            .map_err(|set| format!("temporary files go to {} already", set.display()))?;
+    }
     let mut run = Run {
         form,
         is_strict,
@@ -59,6 +69,7 @@ pub(crate) fn run(args: &[String]) -> Done {
         results,
         suites: Vec::new(),
         collected: Collected::default(),
+        scratch,
     };
     run.suite("prepare", "install what the tests need", |run| match prepare::prepare(form == Form::Quick) {
         Ok(tools) => {
@@ -183,6 +194,9 @@ impl Run {
         }
         if let Some(dir) = &self.tools.npm {
             command.env(npm::VARIABLE, dir);
+        }
+        if let Some(scratch) = &self.scratch {
+            command.env("TMPDIR", scratch.path());
         }
         if self.is_strict {
             command.env(STRICT_VARIABLE, "1");

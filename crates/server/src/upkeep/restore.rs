@@ -122,16 +122,17 @@ fn check_empty(data_dir: &Path) -> Result<(), UpkeepError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         other => other.map_err(io("cannot read", data_dir))?,
     };
-    for entry in listed {
-        let name = entry.map_err(io("cannot read", data_dir))?.file_name();
-        if !WELCOME.iter().any(|welcome| name == *welcome) {
-            return Err(UpkeepError::Refused(format!(
-                "{} is not empty ({} is in it). A backup is restored into an empty directory; only root.key may be there. \
-                 If a restore was cut short here, remove the rest, and restore again. Nothing was changed.",
-                data_dir.display(),
-                name.to_string_lossy(),
-            )));
-        }
+    let names: Vec<_> = listed
+        .map(|entry| Ok(entry.map_err(io("cannot read", data_dir))?.file_name()))
+        .collect::<Result<_, UpkeepError>>()?;
+    let unwelcome = names.iter().filter(|name| !WELCOME.iter().any(|welcome| *name == welcome));
+    if let Some(name) = unwelcome.min() {
+        return Err(UpkeepError::Refused(format!(
+            "{} is not empty ({} is in it). A backup is restored into an empty directory; only root.key may be there. \
+             If a restore was cut short here, remove the rest, and restore again. Nothing was changed.",
+            data_dir.display(),
+            name.to_string_lossy(),
+        )));
     }
     Ok(())
 }
