@@ -40,7 +40,9 @@ const PEOPLE: usize = 4;
 /// Environments in use at a time: for locks alone, and for deployments.
 const WIDTH: usize = 6;
 const PLACES: u64 = 6;
-const PIPELINES: usize = 8;
+/// Lockers wear an environment out and go on to the next: so many pipelines full of them, and one more per so much load.
+const PIPELINES: u64 = 8;
+const PIPELINE_EVERY: Duration = Duration::from_secs(30);
 /// How long, unless `SOAK_MINUTES` says something else.
 const LOAD: Duration = Duration::from_secs(25);
 const LOAD_LONG: Duration = Duration::from_secs(10 * 60);
@@ -99,7 +101,7 @@ fn three_servers_four_runners_and_a_database_that_fail_keep_every_promise() {
     let mut random = Random::from_env("SOAK_SEED");
     let mut fleet = Fleet::start(Postgres::start(&bin).expect("a PostgreSQL"));
     let mut faults = 0;
-    let told = under_load(&mut fleet, &mut random, |fleet, random| {
+    let told = under_load(&mut fleet, &mut random, load, |fleet, random| {
         let end = Instant::now() + load;
         while Instant::now() < end || faults <= FAULTS.len() {
             std::thread::sleep(Duration::from_millis(random.within(CALM_MS)));
@@ -144,9 +146,10 @@ fn commit_that_the_database_acknowledges_and_forgets_is_found() {
     let database = Postgres::start(&bin).expect("a PostgreSQL");
     let amnesia = Amnesia::before(&database.socket());
     let mut fleet = Fleet::start_over(database, amnesia.url());
-    let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), |_, _| {
+    let load = Duration::from_secs(4);
+    let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), load, |_, _| {
         amnesia.begin();
-        std::thread::sleep(Duration::from_secs(4));
+        std::thread::sleep(load);
     });
     // What was begun over a database that forgets need not come to an end.
     let rows = audit::check_acknowledged(&fleet.database(), &acknowledged(&told));
@@ -159,12 +162,14 @@ fn commit_that_the_database_acknowledges_and_forgets_is_found() {
 fn under_load(
     fleet: &mut Fleet,
     random: &mut Random,
+    load: Duration,
     meanwhile: impl FnOnce(&mut Fleet, &mut Random),
 ) -> Told {
     let target = Target::default();
     let step = fleet.path("step.sh");
     std::fs::write(&step, target::step(target.listen())).expect("written");
-    (0..PIPELINES).for_each(|number| create_pipeline(fleet.api(), number));
+    let pipelines = PIPELINES + load.as_secs() / PIPELINE_EVERY.as_secs();
+    (0..pipelines as usize).for_each(|number| create_pipeline(fleet.api(), number));
     create_work(fleet.api(), &format!("bash {}", step.display()));
     let people = invite(fleet.api(), PEOPLE);
     let shared = Shared {
