@@ -70,6 +70,9 @@ pub struct Welcome {
     /// The epoch of the fences that are given now, for the runner to remember.
     #[serde(default)]
     pub epoch: Option<i64>,
+    /// What `runs_on` finds it by.
+    #[serde(default)]
+    pub labels: Vec<String>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

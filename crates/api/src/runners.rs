@@ -18,6 +18,8 @@ pub struct Runner {
     pub is_embedded: bool,
     /// What it can do, for `runs_on`.
     pub labels: Vec<String>,
+    /// What it may say that it can do, besides its system and architecture; fixed when it was created.
+    pub allowed_labels: Vec<String>,
     /// Steps at once.
     pub slots: Option<i64>,
     /// Of the program it runs.
@@ -82,4 +84,8 @@ pub struct RunnerNew {
     /// Without it the runner says what it is called when it registers.
     #[schema(max_length = 63, example = "build-1")]
     pub name: Option<String>,
+    /// What `runs_on` finds it by, besides its system and architecture. The runner may say fewer, and no others.
+    #[serde(default)]
+    #[schema(max_items = 32, example = json!(["gpu"]))]
+    pub labels: Vec<String>,
 }

@@ -1,28 +1,27 @@
 //! Builds registries for the server, in the sandbox that steps have.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use berth_runner::Sandbox;
+use berth_runner::Confinement;
 use berth_runner::registry::{self, BuildRequest};
 use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
 
 pub(crate) struct InSandbox {
-    pub(crate) sandbox: Sandbox,
-    /// What no build may read.
-    pub(crate) hidden: Vec<PathBuf>,
+    /// `Err`: why nothing is built here.
+    pub(crate) confinement: Result<Confinement, String>,
 }
 
 impl Builder for InSandbox {
     fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
+        let confinement = self.confinement.as_ref().map_err(|why| BuildFailed::Machine(why.clone()))?;
         let request = BuildRequest {
             source: asked.source.to_owned(),
             scratch: asked.scratch.to_owned(),
             timeout: asked.timeout,
             bytes_max: asked.bytes_max,
             is_stopping: asked.is_stopping,
-            sandbox: self.sandbox,
-            hidden: self.hidden.clone(),
+            confinement,
             writable: Vec::new(),
             env: BTreeMap::new(),
         };

@@ -16,6 +16,8 @@ pub(crate) struct Settings {
     pub(crate) data_dir: PathBuf,
     pub(crate) listen: SocketAddr,
     pub(crate) database: Option<String>,
+    /// As `--local`.
+    pub(crate) local: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
     pub(crate) rate_limit: bool,
@@ -95,6 +97,8 @@ pub(crate) struct RunnerSettings {
     /// Steps at once.
     pub(crate) places: usize,
     pub(crate) sandbox: SandboxLevel,
+    /// Files, sockets and directories that every step may read or connect to.
+    pub(crate) expose: Vec<PathBuf>,
     /// A step that wants more is ended by the system.
     pub(crate) step_memory_bytes_max: Option<u64>,
     /// A runner that gives no sign of life for so long is called lost; by default longer on PostgreSQL.
@@ -106,7 +110,7 @@ pub(crate) struct RunnerSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum SandboxLevel {
-    /// The strongest that works here
+    /// Bubblewrap; with --local Landlock where that does not work
     Auto,
     Bubblewrap,
     Landlock,
@@ -120,6 +124,7 @@ impl Default for RunnerSettings {
         Self {
             places: RUNNER_PLACES,
             sandbox: SandboxLevel::Auto,
+            expose: Vec::new(),
             step_memory_bytes_max: None,
             lost_ms: None,
             stop_grace_ms: ms(stop_grace),
@@ -152,6 +157,7 @@ impl Default for Settings {
             data_dir: PathBuf::from("berth-data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 8080)),
             database: None,
+            local: false,
             public_url: None,
             trusted_proxies: Vec::new(),
             rate_limit: true,
@@ -176,6 +182,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_DATA_DIR",
     "BERTH_LISTEN",
     "BERTH_DATABASE",
+    "BERTH_LOCAL",
     "BERTH_PUBLIC_URL",
     "BERTH_TRUSTED_PROXIES",
     "BERTH_RATE_LIMIT",
@@ -185,6 +192,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_ROOT_KEY_FILE",
     "BERTH_RUNNER__PLACES",
     "BERTH_RUNNER__SANDBOX",
+    "BERTH_RUNNER__EXPOSE",
     "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
     "BERTH_RUNNER__LOST_MS",
     "BERTH_RUNNER__STOP_GRACE_MS",
@@ -219,6 +227,7 @@ impl Settings {
             .with_list_parse_key("repository_roots")
             .with_list_parse_key("repository_hosts")
             .with_list_parse_key("egress.allow")
+            .with_list_parse_key("runner.expose")
             .with_list_parse_key("forges")
             .try_parsing(true);
         let settings: Self = sources

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use berth_runner::{Runner, STEP_LOG_PATIENCE, Sandbox, Settings, kill_left_over};
+use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, Sandbox, Settings, StartError, kill_left_over};
 use berth_server::app::App;
 use berth_server::engine::Embedded;
 use berth_server::registries::build_dir;
@@ -13,25 +13,48 @@ use tokio_util::sync::CancellationToken;
 use crate::builder::InSandbox;
 use crate::config::{RunnerSettings, SandboxLevel};
 
+/// What to do about it, after the reason.
+const NOTHING_RUNS: &str = "this server runs no steps and builds no custom steps until bubblewrap works, or \
+    `--sandbox landlock` or `--sandbox off` is given, or runners on other machines do it";
+
+/// How steps and builds are kept apart from this machine, found out once.
+///
+/// `Err`: neither is run here, and why. A level that was asked for by name has to work.
+pub(crate) fn confine(
+    app: &App,
+    told: &RunnerSettings,
+    hidden: &[PathBuf],
+) -> anyhow::Result<Result<Confinement, String>> {
+    let config = app.config();
+    let level = sandbox(told.sandbox, config.is_local());
+    let hidden: Vec<PathBuf> =
+        [&config.data_dir, &config.own_dir].into_iter().chain(hidden).cloned().collect();
+    match Confinement::choose(level, &hidden, &told.expose) {
+        Ok(confinement) => Ok(Ok(confinement)),
+        Err(error @ StartError::Sandbox(Sandbox::Auto | Sandbox::Local, _)) => {
+            tracing::error!("{error}; {NOTHING_RUNS}");
+            Ok(Err(format!("{error}; {NOTHING_RUNS}")))
+        }
+        Err(error) => Err(error).context("steps cannot be kept apart from this machine"),
+    }
+}
+
 /// What builds registries, kept apart from this machine as steps are.
-pub(crate) fn building(app: App, told: &RunnerSettings, hidden: &[PathBuf]) -> App {
-    let hidden = hidden_from(&app, hidden);
-    app.building_with(Arc::new(InSandbox { sandbox: sandbox(told.sandbox), hidden }))
+pub(crate) fn building(app: App, confinement: Result<Confinement, String>) -> App {
+    app.building_with(Arc::new(InSandbox { confinement }))
 }
 
 /// `None`: this server runs no steps. What an earlier process left running is gone when this returns.
-///
-/// `hidden` are files that no step may read, besides the data directory.
 pub(crate) fn start(
     app: &Arc<App>,
     told: &RunnerSettings,
-    hidden: &[PathBuf],
+    confinement: Result<Confinement, String>,
 ) -> anyhow::Result<Option<Runner>> {
     let config = app.config();
     let work_dir = config.own_dir.join("work");
     // Builds begin again from the beginning.
     kill_left_over(&build_dir(&config.own_dir)).context("what an earlier build left cannot be stopped")?;
-    let Some(labels) = config.runner_labels.clone() else {
+    let (Some(labels), Ok(confinement)) = (config.runner_labels.clone(), confinement) else {
         // The server calls what an earlier one ran lost: it has to be gone, too.
         kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;
         return Ok(None);
@@ -40,32 +63,27 @@ pub(crate) fn start(
     let settings = Settings {
         places: told.places,
         labels,
-        sandbox: sandbox(told.sandbox),
-        hidden: hidden_from(app, hidden),
         step_memory_bytes_max: told.step_memory_bytes_max,
         stop_grace: config.runner_times.stop_grace,
         self_stop: config.runner_times.self_stop,
         // Logs wait for the server as long as steps do.
         step_log_patience: STEP_LOG_PATIENCE.max(config.runner_times.self_stop),
         heartbeat_wait: config.runner_times.heartbeat,
-        ..Settings::new(work_dir, link.boot().to_owned())
+        ..Settings::new(work_dir, link.boot().to_owned(), confinement)
     };
     let runner = Runner::start(settings, link).context("the runner cannot start")?;
     tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");
     Ok(Some(runner))
 }
 
-pub(crate) fn sandbox(level: SandboxLevel) -> Sandbox {
+pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> Sandbox {
     match level {
+        SandboxLevel::Auto if is_local => Sandbox::Local,
         SandboxLevel::Auto => Sandbox::Auto,
         SandboxLevel::Bubblewrap => Sandbox::Bubblewrap,
         SandboxLevel::Landlock => Sandbox::Landlock,
         SandboxLevel::Off => Sandbox::Off,
     }
-}
-
-fn hidden_from(app: &App, others: &[PathBuf]) -> Vec<PathBuf> {
-    std::iter::once(&app.config().data_dir).chain(others).cloned().collect()
 }
 
 /// Until the server stops: then its steps are stopped, and their ends written.

@@ -32,6 +32,8 @@ pub struct Runner {
     /// None while it has not come, and nobody has chosen one for it.
     pub name: Option<Slug>,
     pub labels: Vec<Label>,
+    /// What it may have, besides what it is: fixed by whoever created it.
+    pub allowed_labels: Vec<Label>,
     pub slots: i64,
     /// Of the program it runs.
     pub program: Option<String>,
@@ -153,6 +155,7 @@ mod tests {
             id: RunnerId::from_parts(NOON, [1; 10]),
             name: None,
             labels: Vec::new(),
+            allowed_labels: Vec::new(),
             slots: 4,
             program: None,
             created_at: NOON,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, SecretText};
 use berth_core::mask::Masker;
-use berth_runner::{Runner, Sandbox, Settings};
+use berth_runner::{Confinement, Runner, Sandbox, Settings};
 
 use crate::link::TestLink;
 
@@ -26,8 +26,14 @@ fn main() {
     for sandbox in [Sandbox::Off, Sandbox::Landlock, Sandbox::Bubblewrap] {
         let dir = std::env::temp_dir().join(format!("berth-measure-{}", std::process::id()));
         let link = Arc::new(TestLink::default());
-        let mut settings = Settings::new(dir.clone(), "boot".into());
-        settings.sandbox = sandbox;
+        let confinement = match Confinement::choose(sandbox, &[], &[]) {
+            Ok(confinement) => confinement,
+            Err(error) => {
+                println!("{sandbox:?}: {error}");
+                continue;
+            }
+        };
+        let mut settings = Settings::new(dir.clone(), "boot".into(), confinement);
         settings.places = 1;
         settings.acquire_wait = Duration::from_millis(100);
         match Runner::start(settings, link.clone()) {

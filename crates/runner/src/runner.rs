@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use berth_api::runner::{AttemptRef, Isolation, Link};
 
 use crate::attempt::place::{Place, attempts_dir};
 use crate::control::{Control, Why};
+use crate::dispatch;
 use crate::left_over::kill_left_over;
 use crate::log::GiveUp;
 use crate::process::tree::become_subreaper;
 use crate::pulse::{self, Pulse};
 use crate::registry::Cache;
-use crate::sandbox::{Cage, Level};
+use crate::sandbox::Cage;
 use crate::settings::{Settings, StartError};
 use crate::tidy::Tidy;
-use crate::{dispatch, sandbox};
 
 /// How long reports may be tried after the last step has ended, when the runner ends.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
@@ -41,7 +41,6 @@ pub(crate) struct Shared {
     pub(crate) pulse: Pulse,
     pub(crate) tidy: Tidy,
     pub(crate) registries: Cache,
-    level: Level,
     state: Arc<Mutex<State>>,
     changed: Condvar,
 }
@@ -66,7 +65,6 @@ impl Runner {
     /// Ends what an earlier process left, then asks for work.
     pub fn start(mut settings: Settings, link: Arc<dyn Link>) -> Result<Self, StartError> {
         let lock = prepare(&mut settings)?;
-        let level = sandbox::choose(settings.sandbox)?;
         become_subreaper();
         let left = kill_left_over(&settings.work_dir)
             .map_err(|source| StartError::WorkDir { path: settings.work_dir.clone(), source })?;
@@ -87,7 +85,6 @@ impl Runner {
             link,
             pulse: Pulse::default(),
             tidy,
-            level,
             state: Arc::new(Mutex::new(state)),
             changed: Condvar::new(),
         });
@@ -110,7 +107,7 @@ impl Runner {
 
     /// How far steps are kept apart here.
     pub fn isolation(&self) -> Isolation {
-        self.shared.level.isolation()
+        self.shared.settings.confinement.isolation()
     }
 
     /// Takes nothing more; what runs goes on to its end.
@@ -177,10 +174,8 @@ impl Shared {
     }
 
     pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
-        let hidden = self.settings.hidden.iter().chain([&self.settings.work_dir]);
         Cage {
-            level: &self.level,
-            hidden: hidden.map(PathBuf::as_path).collect(),
+            confinement: &self.settings.confinement,
             tmp: &place.tmp,
             own: vec![&place.dir],
             read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
@@ -280,7 +275,7 @@ fn prepare(settings: &mut Settings) -> Result<File, StartError> {
     DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(failed)?;
     settings.work_dir = path.canonicalize().map_err(failed)?;
     make_private(&settings.work_dir).map_err(failed)?;
-    settings.hidden = settings.hidden.iter().filter_map(|dir| dir.canonicalize().ok()).collect();
+    settings.confinement = settings.confinement.clone().hiding(&settings.work_dir)?;
     let lock = settings.work_dir.join("lock");
     let lock =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock).map_err(failed)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::remote::Spool;
+use crate::sandbox::{Confinement, HideError};
 
 /// How long one question for work may wait for an answer.
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -25,11 +26,24 @@ pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// How far steps are kept apart from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sandbox {
-    /// The strongest that works here.
+    /// Bubblewrap, or nothing runs.
     Auto,
+    /// On one person's machine: bubblewrap, else Landlock, or nothing runs.
+    Local,
     Bubblewrap,
     Landlock,
     Off,
+}
+
+impl std::fmt::Display for Sandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Sandbox::Auto | Sandbox::Bubblewrap => "bubblewrap",
+            Sandbox::Local => "bubblewrap or landlock",
+            Sandbox::Landlock => "landlock",
+            Sandbox::Off => "off",
+        })
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -41,11 +55,8 @@ pub struct Settings {
     /// How many steps run at once.
     pub places: usize,
     pub labels: Vec<String>,
-    pub sandbox: Sandbox,
-    /// Directories and files that steps must not read, such as the data directory of a server on the same machine and its
-    /// key. What is not there at the start is not hidden. A step without a sandbox
-    /// can read what its user can.
-    pub hidden: Vec<PathBuf>,
+    /// The work directory is hidden in it, too.
+    pub confinement: Confinement,
     /// Where files with secrets are put: the first of these that is a tmpfs.
     pub secret_places: Vec<PathBuf>,
     pub step_memory_bytes_max: Option<u64>,
@@ -66,15 +77,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn new(work_dir: PathBuf, boot: String) -> Self {
+    pub fn new(work_dir: PathBuf, boot: String, confinement: Confinement) -> Self {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         Self {
             work_dir,
             boot,
             places: 4,
             labels: Vec::new(),
-            sandbox: Sandbox::Auto,
-            hidden: Vec::new(),
+            confinement,
             secret_places: std::iter::once(PathBuf::from("/dev/shm")).chain(runtime).collect(),
             step_memory_bytes_max: None,
             step_log_bytes_max: STEP_LOG_BYTES_MAX,
@@ -96,8 +106,10 @@ pub enum StartError {
     WorkDir { path: PathBuf, source: std::io::Error },
     #[error("{0} is in use by another runner: give each a work directory of its own")]
     InUse(PathBuf),
-    #[error("the sandbox {0:?} does not work here: {1}; choose another one, or `off`")]
+    #[error("the sandbox {0} does not work here: {1}")]
     Sandbox(Sandbox, String),
+    #[error(transparent)]
+    Hide(#[from] HideError),
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
 }

@@ -1,10 +1,10 @@
 //! What the operator of the machine asks a running server, over a socket in its data directory.
 //!
-//! The directory and the socket belong to the server's own user; whoever can connect could read the files anyway.
-//! One line of JSON each way.
+//! The socket belongs to the server's own user, and so do steps without bubblewrap: whoever asks also has to know what is
+//! written in a file beside it, in a directory that no step can read. One line of JSON each way.
 
 use std::io::{BufRead as _, BufReader as StdBufReader, ErrorKind, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,26 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::app::App;
+use crate::credential::{Redacted, random_base62, token};
 use crate::vault::KeyError;
 
 /// Name of the socket in the data directory.
 const SOCKET: &str = "admin.sock";
+const PASS_CHARS: usize = 43;
+/// Name of the file that whoever asks has to have read; another one at every start.
+const PASS: &str = "admin.pass";
 const REQUEST_BYTES_MAX: u64 = 4 * 1024;
+const SHARED: &str = "several servers may share this database, and each keeps the root key in memory: stop all of them, and \
+    run the command again";
 const ANSWER_MAX: Duration = Duration::from_secs(300);
+
+/// What is sent.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    pass: String,
+    request: Request,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
@@ -48,7 +62,8 @@ pub fn ask(data_dir: &Path, request: Request) -> std::io::Result<Option<Answer>>
         other => other?,
     };
     stream.set_read_timeout(Some(ANSWER_MAX))?;
-    writeln!(stream, "{}", serde_json::to_string(&request)?)?;
+    let asked = Asked { pass: std::fs::read_to_string(data_dir.join(PASS))?, request };
+    writeln!(stream, "{}", serde_json::to_string(&asked)?)?;
     let mut line = String::new();
     StdBufReader::new(stream).read_line(&mut line)?;
     Ok(Some(serde_json::from_str(&line)?))
@@ -64,8 +79,12 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
     let path = data_dir.join(SOCKET);
     // A socket that a killed server left behind; the directory's lock says that it is nobody's.
     let _ = std::fs::remove_file(&path);
+    let pass = Redacted::new(random_base62(PASS_CHARS));
     let owner_only = || std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600));
-    let listener = match UnixListener::bind(&path).and_then(|listener| owner_only().map(|()| listener)) {
+    let bound = write_pass(&data_dir.join(PASS), &pass)
+        .and_then(|()| UnixListener::bind(&path))
+        .and_then(|listener| owner_only().map(|()| listener));
+    let listener = match bound {
         Ok(listener) => listener,
         Err(error) => {
             tracing::warn!(%error, socket = %path.display(), "no admin commands while this server runs");
@@ -74,9 +93,9 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
     };
     while let Some(accepted) = app.shutdown.run_until_cancelled(listener.accept()).await {
         if let Ok((stream, _)) = accepted {
-            let app = app.clone();
+            let (app, pass) = (app.clone(), pass.clone());
             tokio::spawn(async move {
-                let answered = tokio::time::timeout(ANSWER_MAX, answer(&app, stream));
+                let answered = tokio::time::timeout(ANSWER_MAX, answer(&app, &pass, stream));
                 if let Some(Ok(Err(error))) = app.shutdown.run_until_cancelled(answered).await {
                     tracing::warn!(%error, "an admin command was not answered");
                 }
@@ -84,15 +103,30 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
         }
     }
     let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_file(data_dir.join(PASS));
 }
 
-async fn answer(app: &Arc<App>, stream: UnixStream) -> std::io::Result<()> {
+fn write_pass(path: &Path, pass: &Redacted) -> std::io::Result<()> {
+    let _ = std::fs::remove_file(path);
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(pass.reveal().as_bytes())
+}
+
+async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io::Result<()> {
+    let peer = stream.peer_cred()?.uid();
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let read = BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await;
-    let answer = match read.ok().and_then(|_| serde_json::from_str(&line).ok()) {
+    let is_owner = peer == 0 || peer == rustix::process::geteuid().as_raw();
+    // By hash, so that the time tells nothing.
+    let knows = |asked: &Asked| is_owner && token::hash(&asked.pass) == token::hash(pass.reveal());
+    let answer = match read.ok().and_then(|_| serde_json::from_str::<Asked>(&line).ok()) {
         None => Answer::Failed("not a command of this version".into()),
-        Some(Request::RotateKeys) => rotate(app.clone()).await,
+        Some(asked) if !knows(&asked) => Answer::Failed("only the server's own user may ask that".into()),
+        Some(Asked { request: Request::RotateKeys, .. }) if app.store.is_shared() => {
+            Answer::Failed(SHARED.into())
+        }
+        Some(Asked { request: Request::RotateKeys, .. }) => rotate(app.clone()).await,
     };
     writer.write_all(format!("{}\n", serde_json::to_string(&answer)?).as_bytes()).await
 }

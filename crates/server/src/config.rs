@@ -27,6 +27,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where this server keeps what no other one touches. The same, where it is alone.
     pub own_dir: PathBuf,
+    /// One person's machine, as `--local` says: people log in by plain http, and repositories may lie on this machine.
+    pub local: bool,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
     pub public_url: Option<String>,
     /// This server itself speaks https.
@@ -79,6 +81,7 @@ impl Config {
             listen,
             data_dir: PathBuf::from("berth-data"),
             own_dir: PathBuf::from("berth-data"),
+            local: true,
             public_url: None,
             has_tls: false,
             metrics_listen: None,
@@ -107,9 +110,33 @@ impl Config {
         }
     }
 
-    /// One person's machine: loopback, no public address, no proxy.
+    /// Said to be one person's machine, and not reached from elsewhere.
     pub fn is_local(&self) -> bool {
-        self.listen.ip().is_loopback() && self.public_url.is_none() && self.trusted_proxies.is_empty()
+        self.local
+            && self.listen.ip().is_loopback()
+            && self.public_url.is_none()
+            && self.trusted_proxies.is_empty()
+    }
+
+    /// With `--local` everybody who reaches the server is believed to be the one person at this machine.
+    pub fn check_local(&self) -> Result<(), String> {
+        if !self.local {
+            return Ok(());
+        }
+        let listen = self.listen;
+        if !listen.ip().is_loopback() {
+            return Err(format!(
+                "--local is for one person at this machine, and {listen} is reached from others. Leave --local away, or \
+                 listen on 127.0.0.1."
+            ));
+        }
+        if self.public_url.is_some() {
+            return Err("--local and a public URL do not go together: leave one away.".into());
+        }
+        if !self.trusted_proxies.is_empty() {
+            return Err("--local and trusted proxies do not go together: leave one away.".into());
+        }
+        Ok(())
     }
 
     /// What git may reach.

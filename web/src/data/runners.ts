@@ -26,8 +26,8 @@ function useRunnersChange<Input, Output>(org: string, change: (input: Input) => 
 
 /** Its answer has the token to register with, and nothing ever shows that again. */
 export function useAddRunner(org: string) {
-  return useRunnersChange(org, (name: string | undefined) =>
-    data(api.POST(ALL, { params: { path: { orgId: org } }, body: { name } })),
+  return useRunnersChange(org, (runner: { name?: string; labels: string[] }) =>
+    data(api.POST(ALL, { params: { path: { orgId: org } }, body: runner })),
   );
 }
 

@@ -29,6 +29,7 @@ use berth_server::error::AppError;
 use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
+use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::output::say;
 
@@ -65,4 +66,12 @@ fn open_vault(
     missing: WhenMissing,
 ) -> anyhow::Result<Vault> {
     Ok(Vault::open(store, &key_path(dir, key), missing)?)
+}
+
+/// What is in memory stays there when the process crashes: keys, and values of secrets.
+pub(crate) fn no_core_dumps() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    if let Err(error) = setrlimit(Resource::Core, none) {
+        tracing::warn!(%error, "core dumps cannot be switched off");
+    }
 }

@@ -10,16 +10,19 @@ use anyhow::Context as _;
 use berth_api::remote::{Hello, Register, Registered, Welcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
 use berth_runner::remote::{Answered, Client, Credential, Home, Left, Remote, Spool, new_boot};
-use berth_runner::{Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings};
+use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::say;
+use super::{no_core_dumps, say};
 use crate::config::{SandboxLevel, Settings as Configuration};
 use crate::{embedded, logging};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const NAME_CHARS_MAX: usize = 63;
+/// Before the reason why steps cannot be kept apart here.
+const WHAT_TO_DO: &str =
+    "this runner runs no steps: install bubblewrap, or choose --sandbox landlock or --sandbox off";
 /// For the first words: of what follows, each call has its own limit.
 const SAY_MAX: Duration = Duration::from_secs(15);
 const PAUSE_MIN: Duration = Duration::from_millis(200);
@@ -52,6 +55,9 @@ pub(crate) struct Args {
     /// How far steps are kept apart from this machine
     #[arg(long, value_name = "LEVEL", default_value = "auto")]
     sandbox: SandboxLevel,
+    /// File, socket or directory that every step may read or connect to; may be given several times
+    #[arg(long, value_name = "PATH")]
+    expose: Vec<PathBuf>,
     /// Let secrets and credentials pass by plain http, in a network that is trusted
     #[arg(long)]
     allow_plain_http: bool,
@@ -59,6 +65,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     logging::start(&Configuration::load(None)?.log, false);
+    no_core_dumps();
     let server = address(&args.server, args.allow_plain_http)?;
     let home = Home::open(&args.work_dir)?;
     let ending = Ending::listen()?;
@@ -84,10 +91,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let spool = Spool::create(home.path(), &boot, seen).context("the spool cannot be written")?;
     let link = Arc::new(Remote::new(client.clone(), &welcome));
     let self_stop = Duration::from_millis(welcome.self_stop_ms);
+    let sandbox = embedded::sandbox(args.sandbox, false);
+    let confinement = Confinement::choose(sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
     let settings = Settings {
         places: usize::try_from(args.slots)?,
         labels: labels.clone(),
-        sandbox: embedded::sandbox(args.sandbox),
         stop_grace: Duration::from_millis(welcome.stop_grace_ms),
         self_stop,
         // Logs wait for the server as long as steps do.
@@ -95,14 +103,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         step_log_spill_bytes_max: STEP_LOG_SPILL_BYTES_MAX,
         heartbeat_wait: Duration::from_millis(welcome.heartbeat_ms),
         spool: Some(Arc::new(spool)),
-        ..Settings::new(home.path().to_owned(), boot.clone())
+        ..Settings::new(home.path().to_owned(), boot.clone(), confinement)
     };
     let runner = Runner::start(settings, link.clone()).context("the runner cannot start")?;
     say(&format!(
         "berth runner {} works for {server}: {} steps at once, labels {}",
         welcome.name,
         args.slots,
-        labels.join(", ")
+        welcome.labels.join(", ")
     ))?;
     let end = ending.wait(&runner, &client);
     runner.stop();

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::Times;
+use berth_runner::Confinement;
 use berth_server::admin;
 use berth_server::app::App;
 use berth_server::config::Config;
@@ -18,13 +19,14 @@ use berth_server::metrics;
 use berth_server::serve::serve;
 use berth_server::tls::{Reload, Tls};
 use berth_server::vault::WhenMissing;
+use berth_store::query::everywhere;
 use clap::ValueEnum as _;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{demo, open, open_vault, say, signals};
+use super::{demo, no_core_dumps, open, open_vault, say, signals};
 use crate::config::{RunnerSettings, SandboxLevel, Settings, TlsSettings, parse_public_url};
 use crate::embedded;
 use crate::logging;
@@ -46,6 +48,9 @@ pub(crate) struct Args {
     /// How people reach the server, for example https://berth.acme.test
     #[arg(long, value_name = "URL", value_parser = parse_public_url)]
     pub(super) public_url: Option<String>,
+    /// One person tries it on their own machine: people log in without https, and repositories may lie on this machine
+    #[arg(long)]
+    pub(super) local: bool,
     /// Run no steps on this machine
     #[arg(long)]
     pub(super) no_runner: bool,
@@ -118,6 +123,7 @@ const KEEPER_LOOK_EVERY: Duration = Duration::from_millis(250);
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let settings = Settings::load(args.config.as_deref())?;
     logging::start(&settings.log, args.demo || args.kept_by.is_some());
+    no_core_dumps();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     // From here on a signal ends the program in order, also while it is still starting.
     let stop = stop_on_signal(&runtime, if args.demo { Hangup::Ends } else { Hangup::Passes })?;
@@ -142,11 +148,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         logs_kept: days(settings.retention.log_days),
         artifacts_kept: days(settings.retention.artifact_days),
         events_kept: days(settings.retention.event_days),
+        local: args.local || settings.local,
         demo_sites: (!args.site.is_empty()).then(|| sites(&args.site)),
         ..Config::local(listen)
     };
     let tls = tls(&settings.tls)?;
     let config = Config { has_tls: tls.is_some(), ..config };
+    config.check_local().map_err(anyhow::Error::msg)?;
+    // A demo is, unless it was told to be reached from elsewhere.
+    let local = config.local || args.kept_by.is_some();
+    let config = Config { local, ..config };
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
@@ -175,6 +186,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
+    // A demo makes up a second one.
+    if config.local && args.kept_by.is_none() {
+        let all = runtime.block_on(store.read(None, |db| everywhere::organizations(db, None)))?;
+        let organizations = all.len();
+        anyhow::ensure!(
+            organizations < 2,
+            "--local is for one person and one organization, and there are {organizations}. Serve with --public-url and TLS."
+        );
+    }
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),
@@ -191,7 +211,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         Listen::At(listen)
     };
-    listen_and_serve(runtime, app, &runner, &hidden, listen, |address| {
+    let confinement = embedded::confine(&app, &runner, &hidden)?;
+    listen_and_serve(runtime, app, &runner, confinement, listen, |address| {
         let scheme = if tls.is_some() { "https" } else { "http" };
         say(&format!("berth is serving at {scheme}://{address}"))
     })
@@ -236,14 +257,14 @@ pub(super) fn listen_and_serve(
     runtime: Runtime,
     app: App,
     runner: &RunnerSettings,
-    hidden: &[PathBuf],
+    confinement: Result<Confinement, String>,
     listen: Listen,
     announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let app = Arc::new(embedded::building(app, runner, hidden));
+    let app = Arc::new(embedded::building(app, confinement.clone()));
     let code = runtime.block_on(async move {
         let listener = bind(listen).await?;
-        let runner = embedded::start(&app, runner, hidden)?;
+        let runner = embedded::start(&app, runner, confinement)?;
         let metrics = match app.config().metrics_listen {
             Some(address) => Some(bind(Listen::At(address)).await?),
             None => None,

@@ -247,7 +247,8 @@ impl Home {
     }
 
     pub(crate) fn serve_command(&self) -> Command {
-        let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
+        let mut command =
+            berth(&["serve", "--local", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--data-dir"]);
         command.arg(self.path());
         if let Some(url) = &self.database {
             command.args(["--database", url]);

@@ -11,6 +11,7 @@ mod gates;
 mod harness;
 mod history;
 mod hostile;
+mod isolation;
 mod keys;
 mod kit;
 mod linear;

@@ -5,7 +5,7 @@
 //!                            home        HOME
 //!                            tmp         TMPDIR
 //!                            output-…    what BERTH_OUTPUT names
-//! WORK_DIR/attempts/<random>.secrets     the path of its directory on a tmpfs, when it has one
+//! WORK_DIR/attempts/<random>.secrets     the path of its directory on a tmpfs, when it has one: /dev/shm/berth-UID/…
 //! ```
 //!
 //! The note about the secrets lies beside the step's own directory: what is inside, the step may have replaced.
@@ -15,11 +15,12 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use berth_api::runner::SecretText;
 use rustix::fs::{Mode, OFlags, open, statfs};
+use rustix::process::geteuid;
 
 use super::removal::remove;
 use crate::chance;
@@ -104,7 +105,9 @@ impl Place {
             home: dir.join("home"),
             tmp: dir.join("tmp"),
             output: dir.join(output),
-            secrets: secrets.map(|dir| dir.join(format!("berth-{id}"))).unwrap_or_default(),
+            secrets: secrets
+                .map(|dir| dir.join(private_name()).join(format!("berth-{id}")))
+                .unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
             has_secret_task: std::cell::Cell::new(false),
             dir,
@@ -175,6 +178,9 @@ impl Place {
     /// First where they are, then they themselves: a crash in between leaves nothing unknown.
     fn make_secrets(&self) -> io::Result<()> {
         private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
+        if let Some(parent) = self.secrets.parent() {
+            own_private_dir(parent)?;
+        }
         private_dir(&self.secrets)
     }
 
@@ -225,7 +231,25 @@ fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
         statfs(path.as_path())
             .is_ok_and(|found| u64::try_from(found.f_type).is_ok_and(|kind| kind == TMPFS_MAGIC))
     };
-    places.iter().find(is_tmpfs).cloned()
+    places.iter().find(is_tmpfs)?.canonicalize().ok()
+}
+
+/// All secrets of a user's runners lie in one directory.
+fn private_name() -> String {
+    format!("berth-{}", geteuid().as_raw())
+}
+
+/// Anybody may make a directory of this name on a tmpfs: only one that is ours, and ours alone, will do.
+fn own_private_dir(path: &Path) -> io::Result<()> {
+    match private_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other,
+    }
+    let found = path.symlink_metadata()?;
+    if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("{} belongs to somebody else, or others may enter it", path.display())))
 }
 
 fn private_dir(path: &Path) -> io::Result<()> {

@@ -12,7 +12,7 @@ use super::{BuildRequest, Built, CallFailed, CallRequest, Called, METADATA_TIMEO
 use crate::attempt::exit;
 use crate::process::tree::become_subreaper;
 use crate::process::{self, Beside, Halt, Host};
-use crate::sandbox::{self, Cage};
+use crate::sandbox::Cage;
 
 /// How often a build is looked at that might fill the disk.
 const SIZE_EVERY: Duration = Duration::from_secs(2);
@@ -44,11 +44,9 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
     std::fs::create_dir_all(&request.scratch).map_err(|error| machine(&error))?;
     let dir = request.scratch.canonicalize().map_err(|error| machine(&error))?;
     let scratch = Scratch::new(&dir).map_err(|error| machine(&error))?;
-    let level = sandbox::choose(request.sandbox).map_err(|error| machine(&error))?;
     let writable = request.writable.iter().map(PathBuf::as_path);
     let cage = Cage {
-        level: &level,
-        hidden: request.hidden.iter().map(PathBuf::as_path).collect(),
+        confinement: request.confinement,
         tmp: &scratch.tmp,
         own: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
         read: Vec::new(),
@@ -111,8 +109,7 @@ fn ask(
             workspace: scratch,
             timeout,
             is_stopping: request.is_stopping,
-            sandbox: request.sandbox,
-            hidden: request.hidden.clone(),
+            confinement: request.confinement,
             env: &request.env,
         },
         host,

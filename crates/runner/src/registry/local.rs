@@ -18,7 +18,7 @@ use crate::chance;
 use crate::control::Why;
 use crate::process::tree::become_subreaper;
 use crate::process::{Halt, Host};
-use crate::sandbox::{self, Cage};
+use crate::sandbox::Cage;
 use crate::settings::STEP_STOP_GRACE;
 
 /// How soon a stop is seen: whoever asks is no descriptor.
@@ -149,7 +149,6 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
     let task = request.task.to_string();
     check_length(request.input, &task).map_err(CallFailed::TooLong)?;
     become_subreaper();
-    let level = sandbox::choose(request.sandbox).map_err(|error| machine(&error))?;
     let scratch = Scratch::new(request.scratch).map_err(|error| machine(&error))?;
     let task = match request.input {
         InputMode::Argument => Handed::Argument(task),
@@ -160,8 +159,7 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
         }
     };
     let cage = Cage {
-        level: &level,
-        hidden: request.hidden.iter().map(std::path::PathBuf::as_path).collect(),
+        confinement: request.confinement,
         tmp: &scratch.tmp,
         own: vec![scratch.dir, request.workspace],
         read: vec![request.registry],

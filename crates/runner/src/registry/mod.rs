@@ -22,7 +22,7 @@ use std::time::Duration;
 use berth_core::registry::{InputMode, StepMetadata};
 use serde_json::Value;
 
-use crate::settings::Sandbox;
+use crate::sandbox::Confinement;
 
 pub(crate) use cache::Cache;
 pub(crate) use step::run as run_step;
@@ -56,9 +56,8 @@ pub struct BuildRequest<'a> {
     /// Of the built registry.
     pub bytes_max: u64,
     pub is_stopping: &'a dyn Fn() -> bool,
-    pub sandbox: Sandbox,
-    /// What the build must not read, such as a server's data directory. `source` and `scratch` may lie in it.
-    pub hidden: Vec<PathBuf>,
+    /// `source` and `scratch` may lie in what it hides.
+    pub confinement: &'a Confinement,
     /// Directories besides `source` and `scratch` that the build may change, such as a cache.
     pub writable: Vec<PathBuf>,
     /// Variables besides `PATH`, `HOME` and `TMPDIR`. No secrets.
@@ -86,8 +85,7 @@ pub struct CallRequest<'a> {
     pub workspace: &'a Path,
     pub timeout: Duration,
     pub is_stopping: &'a dyn Fn() -> bool,
-    pub sandbox: Sandbox,
-    pub hidden: Vec<PathBuf>,
+    pub confinement: &'a Confinement,
     pub env: &'a BTreeMap<String, String>,
 }
 

@@ -1,64 +1,87 @@
-//! With bubblewrap: PIDs and `/proc` of the step's own, the machine read-only, what is hidden covered.
+//! With bubblewrap: namespaces of the step's own, and a file system that has the system read-only and the step's own
+//! directories.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Cage, Level};
+use super::Cage;
+use super::visible::Visible;
 use crate::attempt::environment::PATH;
 
-/// Capabilities are dropped: with them, root inside could undo every mount.
+/// Capabilities are dropped: with them, root inside could undo every mount. No namespaces inside: they give them back.
 const COMMON: &[&str] = &[
+    "--unshare-user",
     "--unshare-pid",
     "--unshare-ipc",
     "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--disable-userns",
     "--die-with-parent",
     "--new-session",
     "--cap-drop",
     "ALL",
-    "--ro-bind",
-    "/",
-    "/",
     "--proc",
     "/proc",
     "--dev",
     "/dev",
 ];
+/// Programs expect them; they are empty.
+const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
+const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
 /// Really runs something: whether user namespaces are allowed cannot be told otherwise.
-pub(super) fn probe() -> Result<Level, String> {
+pub(super) fn probe(visible: &Visible) -> Result<PathBuf, String> {
     let found = PATH.split(':').map(|dir| Path::new(dir).join("bwrap")).find(|path| path.is_file());
-    let path = found.ok_or("there is no program `bwrap`; install the package bubblewrap")?;
+    let path = found.ok_or("there is no program `bwrap`: apt-get install bubblewrap")?;
     let tried = Command::new(&path)
-        .args(COMMON)
-        .args(["--tmpfs", "/tmp", "--", "/bin/sh", "-c", "test -d /proc/self"])
+        .args(machine(visible))
+        .args(["--", "/bin/sh", "-c", "test -d /proc/self"])
         .env_clear()
         .stdin(Stdio::null())
         .output()
         .map_err(|error| format!("cannot run {}: {error}", path.display()))?;
     if tried.status.success() {
-        Ok(Level::Bubblewrap(path))
-    } else {
-        Err(String::from_utf8_lossy(&tried.stderr).trim().to_owned())
+        return Ok(path);
     }
+    let told = String::from_utf8_lossy(&tried.stderr).trim().to_owned();
+    if told.contains("Unknown option") {
+        return Err(format!("{} is older than 0.8: {told}", path.display()));
+    }
+    Err(format!("{told}; user namespaces have to be allowed for it"))
 }
 
 /// Later mounts cover earlier ones, so the order is: the machine, what is hidden, what is the step's own.
 pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
+    let mut arguments = machine(&cage.confinement.visible);
     let mut mount = |option: &str, paths: &[&Path]| {
         arguments.push(option.into());
         arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
     };
-    mount("--bind", &[cage.tmp, Path::new("/tmp")]);
-    for hidden in &cage.hidden {
+    TEMPORARY.iter().for_each(|path| mount("--bind", &[cage.tmp, Path::new(path)]));
+    for hidden in cage.confinement.visible.covered() {
         if hidden.is_dir() {
             mount("--tmpfs", &[hidden]);
-        } else if hidden.exists() {
+        } else {
             mount("--ro-bind", &[Path::new("/dev/null"), hidden]);
         }
     }
     cage.own.iter().for_each(|own| mount("--bind", &[own, own]));
     cage.read.iter().for_each(|read| mount("--ro-bind", &[read, read]));
+    mount("--remount-ro", &[Path::new("/")]);
+    arguments
+}
+
+fn machine(visible: &Visible) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
+    let mut add = |option: &str, paths: [&Path; 2]| {
+        arguments.push(option.into());
+        arguments.extend(paths.map(|path| path.as_os_str().to_owned()));
+    };
+    visible.dirs.iter().for_each(|dir| add("--ro-bind", [dir, dir]));
+    visible.links.iter().for_each(|(link, target)| add("--symlink", [target, link]));
+    // It may be gone by now.
+    visible.exposed.iter().for_each(|path| add("--ro-bind-try", [path, path]));
+    arguments.extend(EMPTY.iter().flat_map(|dir| ["--dir".into(), dir.into()]));
     arguments
 }

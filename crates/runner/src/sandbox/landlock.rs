@@ -1,4 +1,8 @@
-//! With Landlock: the kernel keeps the step from writing outside of its own directory and from reading what is hidden.
+//! With Landlock: the kernel keeps the step from changing anything but its own directories, and from reading anything but
+//! the system's and its own.
+//!
+//! Best effort, for the machine of one person: modes and owners of files can be changed, sockets with a path can be
+//! connected to, and command lines of other processes can be read.
 //!
 //! The restriction is for a thread and whatever it starts, and cannot be undone: a fresh thread takes it on, starts
 //! the process and ends.
@@ -8,25 +12,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use landlock::{
-    ABI, Access, AccessFs, BitFlags, PathBeneath, PathFd, Ruleset, RulesetAttr, RulesetCreatedAttr,
-    RulesetStatus,
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::{Cage, Level};
+use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-/// The newest rights we know; a kernel that knows fewer keeps those it knows.
-const KNOWN: ABI = ABI::V5;
+use super::Cage;
+
+/// Files cannot be cut short (Linux 6.2). A kernel that knows less is refused.
+const LEAST: ABI = ABI::V3;
+/// The newest rights we know; a kernel that knows fewer keeps those it knows. From 6 on, signals and abstract sockets stay
+/// inside; from 9 on, sockets with a path.
+const KNOWN: ABI = ABI::V9;
+/// Processes, whose environment the kernel shows to nobody outside of them.
+const PROCESSES: &str = "/proc";
 /// Written to by everything.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
-pub(super) fn probe() -> Result<Level, String> {
+pub(super) fn probe() -> Result<(), String> {
     let status = on_fresh_thread(|| {
         let all = AccessFs::from_all(KNOWN);
         restrict(&[(PathBuf::from("/"), all)])
     })
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| format!("this kernel has no Landlock, or an older one than Linux 6.2: {error}"))?;
     match status {
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(Level::Landlock),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
         RulesetStatus::NotEnforced => Err("this kernel has no Landlock, or it is switched off".into()),
     }
 }
@@ -35,8 +46,19 @@ pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child>
     let rules = rules(cage);
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
-        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => command.spawn(),
+        RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
+            drop_capabilities()?;
+            command.spawn()
+        }
     })
+}
+
+/// As root, a process could read the environment of others with them. Landlock has seen to it that no program gives them
+/// back.
+fn drop_capabilities() -> io::Result<()> {
+    let none = CapabilitySet::empty();
+    let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+    Ok(set_capabilities(None, sets)?)
 }
 
 fn on_fresh_thread<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
@@ -48,7 +70,11 @@ fn on_fresh_thread<T: Send>(run: impl FnOnce() -> io::Result<T> + Send) -> io::R
 
 fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus> {
     let mut ruleset = Ruleset::default()
-        .handle_access(AccessFs::from_all(KNOWN))
+        .set_compatibility(CompatLevel::HardRequirement)
+        .handle_access(AccessFs::from_all(LEAST))
+        .map(|ruleset| ruleset.set_compatibility(CompatLevel::BestEffort))
+        .and_then(|ruleset| ruleset.handle_access(AccessFs::from_all(KNOWN)))
+        .and_then(|ruleset| ruleset.scope(Scope::from_all(KNOWN)))
         .and_then(Ruleset::create)
         .map_err(io::Error::other)?;
     for (path, access) in rules {
@@ -63,8 +89,13 @@ fn restrict(rules: &[(PathBuf, BitFlags<AccessFs>)]) -> io::Result<RulesetStatus
 
 fn rules(cage: &Cage<'_>) -> Vec<(PathBuf, BitFlags<AccessFs>)> {
     let read = AccessFs::from_read(KNOWN);
-    let readable = readable(Path::new("/"), &cage.hidden);
-    let mut rules: Vec<_> = readable.into_iter().map(|path| (path, read)).collect();
+    let visible = &cage.confinement.visible;
+    let hidden: Vec<&Path> = visible.covered().collect();
+    let seen = visible.dirs.iter().chain(&visible.exposed).flat_map(|dir| readable(dir, &hidden));
+    let mut rules: Vec<_> = seen.map(|path| (path, read)).collect();
+    rules.push((PathBuf::from(PROCESSES), read));
+    let connect = AccessFs::from_read(KNOWN) | AccessFs::ResolveUnix;
+    rules.extend(visible.exposed.iter().map(|path| (path.clone(), connect)));
     rules.extend(DEVICES.iter().map(|device| (PathBuf::from(device), AccessFs::from_file(KNOWN))));
     rules.extend(cage.own.iter().map(|own| (PathBuf::from(own), AccessFs::from_all(KNOWN))));
     rules.extend(cage.read.iter().map(|path| (PathBuf::from(path), read)));

@@ -2,6 +2,7 @@
 
 mod bubblewrap;
 mod landlock;
+mod visible;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,18 +13,26 @@ use berth_api::runner::Isolation;
 use crate::process::tree::mark;
 use crate::settings::{Sandbox, StartError};
 
-/// What works here, found out once at start.
-pub(crate) enum Level {
+pub use visible::HideError;
+use visible::Visible;
+
+#[derive(Debug, Clone)]
+enum Level {
     Process,
     Landlock,
     Bubblewrap(PathBuf),
 }
 
-/// The level, for the processes of one attempt or one build.
+/// How steps and builds are kept apart from this machine: found out once at start, and never weaker afterwards.
+#[derive(Debug, Clone)]
+pub struct Confinement {
+    level: Level,
+    visible: Visible,
+}
+
+/// The confinement, for the processes of one attempt or one build.
 pub(crate) struct Cage<'a> {
-    pub(crate) level: &'a Level,
-    /// Cannot be read, but for what the two lists below name.
-    pub(crate) hidden: Vec<&'a Path>,
+    pub(crate) confinement: &'a Confinement,
     /// Stands in place of `/tmp`.
     pub(crate) tmp: &'a Path,
     /// What may be changed.
@@ -34,48 +43,54 @@ pub(crate) struct Cage<'a> {
     pub(crate) id: &'a str,
 }
 
-pub(crate) fn choose(sandbox: Sandbox) -> Result<Level, StartError> {
-    let refused = |sandbox| move |why| StartError::Sandbox(sandbox, why);
-    match sandbox {
-        Sandbox::Off => Ok(Level::Process),
-        Sandbox::Bubblewrap => bubblewrap::probe().map_err(refused(Sandbox::Bubblewrap)),
-        Sandbox::Landlock => landlock::probe().map_err(refused(Sandbox::Landlock)),
-        Sandbox::Auto => {
-            let level = bubblewrap::probe().or_else(|why_not| {
-                tracing::info!("no bubblewrap here: {why_not}");
-                landlock::probe()
-            });
-            Ok(level.unwrap_or_else(|why_not| {
-                tracing::warn!("steps run without a sandbox: {why_not}");
-                Level::Process
-            }))
-        }
+impl Confinement {
+    /// `hidden` are directories and files that no step and no build may read, beside what is not there for them anyway;
+    /// `exposed` are those that every one may.
+    pub fn choose(sandbox: Sandbox, hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, StartError> {
+        // A step that is not kept apart sees everything.
+        let visible =
+            if sandbox == Sandbox::Off { Visible::default() } else { Visible::find(hidden, exposed)? };
+        let refused = |why| StartError::Sandbox(sandbox, why);
+        let level = match sandbox {
+            Sandbox::Off => Level::Process,
+            Sandbox::Landlock => landlock::probe().map(|()| Level::Landlock).map_err(refused)?,
+            Sandbox::Bubblewrap | Sandbox::Auto => {
+                bubblewrap::probe(&visible).map(Level::Bubblewrap).map_err(refused)?
+            }
+            Sandbox::Local => {
+                bubblewrap::probe(&visible).map(Level::Bubblewrap).or_else(|no_bubblewrap| {
+                    tracing::warn!("steps are kept apart by Landlock only: {no_bubblewrap}");
+                    let both = |no_landlock| refused(format!("{no_bubblewrap}; {no_landlock}"));
+                    landlock::probe().map(|()| Level::Landlock).map_err(both)
+                })?
+            }
+        };
+        Ok(Self { level, visible })
     }
-}
 
-/// How far steps would be kept apart on this machine.
-pub fn isolation_here(sandbox: Sandbox) -> Result<Isolation, StartError> {
-    choose(sandbox).map(|level| level.isolation())
-}
-
-impl Level {
-    pub(crate) fn isolation(&self) -> Isolation {
-        match self {
+    pub fn isolation(&self) -> Isolation {
+        match self.level {
             Level::Process => Isolation::Process,
             Level::Landlock => Isolation::Landlock,
             Level::Bubblewrap(_) => Isolation::Bubblewrap,
         }
     }
+
+    /// The same, with one more directory that cannot be read.
+    pub(crate) fn hiding(mut self, dir: &Path) -> Result<Self, StartError> {
+        self.visible.hide(dir)?;
+        Ok(self)
+    }
 }
 
 impl Cage<'_> {
     pub(crate) fn isolation(&self) -> Isolation {
-        self.level.isolation()
+        self.confinement.isolation()
     }
 
     /// A command that runs `program`; arguments added to it are the program's.
     pub(crate) fn command(&self, program: &str) -> Command {
-        match self.level {
+        match &self.confinement.level {
             Level::Process | Level::Landlock => Command::new(program),
             Level::Bubblewrap(bwrap) => {
                 let mut command = Command::new(bwrap);
@@ -86,10 +101,22 @@ impl Cage<'_> {
     }
 
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
-        match self.level {
+        self.check_paths()?;
+        match self.confinement.level {
             Level::Process | Level::Bubblewrap(_) => command.spawn(),
             Level::Landlock => landlock::spawn(self, command),
         }
+    }
+
+    /// A path that leads elsewhere would open something else than it names.
+    fn check_paths(&self) -> io::Result<()> {
+        let all = self.own.iter().chain(&self.read).chain([&self.tmp]);
+        for path in all {
+            if path.canonicalize()? != *path {
+                return Err(io::Error::other(format!("{} is not a canonical path", path.display())));
+            }
+        }
+        Ok(())
     }
 
     /// The mark of its processes.
@@ -99,6 +126,6 @@ impl Cage<'_> {
 
     /// The main process only watches over the step: ending it would end the step without a chance to clean up.
     pub(crate) fn main_is_wrapper(&self) -> bool {
-        matches!(self.level, Level::Bubblewrap(_))
+        matches!(self.confinement.level, Level::Bubblewrap(_))
     }
 }

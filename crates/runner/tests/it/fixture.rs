@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Assignment, AttemptRef, Outcome};
-use berth_runner::{Runner, Sandbox, Settings};
+use berth_runner::{Confinement, Runner, Sandbox, Settings, StartError};
 use berth_testkit::outcome;
 use serde_json::{Map, Value, json};
 
@@ -69,9 +69,21 @@ impl Drop for Fixture {
     }
 }
 
+/// Nothing when the level does not work here.
+pub(crate) fn confinement(sandbox: Sandbox, hidden: &[PathBuf]) -> Option<Confinement> {
+    match Confinement::choose(sandbox, hidden, &[]) {
+        Ok(confinement) => Some(confinement),
+        Err(StartError::Sandbox(_, why)) => {
+            skip_level(sandbox, &why);
+            None
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
 pub(crate) fn settings(work_dir: PathBuf) -> Settings {
-    let mut settings = Settings::new(work_dir, "boot-1".into());
-    settings.sandbox = Sandbox::Off;
+    let mut settings =
+        Settings::new(work_dir, "boot-1".into(), confinement(Sandbox::Off, &[]).expect("none"));
     settings.stop_grace = Duration::from_secs(1);
     settings.shutdown_grace = Duration::from_secs(1);
     settings.acquire_wait = Duration::from_millis(200);

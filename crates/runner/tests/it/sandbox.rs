@@ -1,30 +1,14 @@
 //! What a step can reach at each level. A level that does not work on this machine is said to be missing.
 
-use std::sync::Arc;
-
 use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
-use berth_runner::{Runner, Sandbox, StartError};
+use berth_runner::Sandbox;
 
-use crate::fixture::{Fixture, failed, script, settings, skip_level, sleepers, succeeded, unique_sleep};
-use crate::link::TestLink;
+use crate::fixture::{Fixture, confinement, failed, script, sleepers, succeeded, unique_sleep};
 
 /// Nothing when the level does not work here.
 fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
-    let dir = tempfile::tempdir().expect("directory");
-    let mut wanted = settings(dir.path().join("probe"));
-    wanted.sandbox = sandbox;
-    match Runner::start(wanted, Arc::new(TestLink::default())) {
-        Ok(runner) => runner.stop(),
-        Err(StartError::Sandbox(_, why)) => {
-            skip_level(sandbox, &why);
-            return None;
-        }
-        Err(other) => panic!("{other}"),
-    }
-    Some(Fixture::with(|settings| {
-        settings.sandbox = sandbox;
-        settings.hidden = vec![hidden.to_owned()];
-    }))
+    let confinement = confinement(sandbox, &[hidden.to_owned()])?;
+    Some(Fixture::with(|settings| settings.confinement = confinement))
 }
 
 /// A directory like a server's, with something in it, outside of what a sandbox replaces anyway.
@@ -39,7 +23,7 @@ fn check_walls(sandbox: Sandbox, isolation: Isolation) {
     let Some(fixture) = fixture(sandbox, hidden.path()) else { return };
     let key = hidden.path().join("root.key");
     let other = fixture.dir.path().join("work/lock");
-    let outside = hidden.path().parent().expect("parent").join(format!("berth-test-{}", std::process::id()));
+    let outside = std::path::PathBuf::from(format!("/var/berth-test-{}", std::process::id()));
     let run = format!(
         "cat {} 2>/dev/null && echo LEAK key; cat {} 2>/dev/null && echo LEAK work\n\
          touch {outside} 2>/dev/null && echo LEAK write\n\
@@ -155,17 +139,14 @@ fn with_bubblewrap_a_command_of_the_script_has_time_to_clean_up() {
 fn check_hidden_file(sandbox: Sandbox) {
     let dir = server_dir();
     let key = dir.path().join("root.key");
-    let beside = dir.path().join("beside");
-    std::fs::write(&beside, "in sight").expect("file");
     let Some(fixture) = fixture(sandbox, &key) else { return };
     let run = format!(
         "cat {key} 2>/dev/null || true; cp {key} copy 2>/dev/null || true; cat copy 2>/dev/null || true\n\
-         rm -f {key} 2>/dev/null || true; (echo x > {key}) 2>/dev/null || true; cat {beside}",
+         rm -f {key} 2>/dev/null || true; (echo x > {key}) 2>/dev/null || true; echo in sight",
         key = key.display(),
-        beside = beside.display()
     );
     succeeded(&fixture.run(script("a", &run)));
-    assert_eq!(fixture.link.text_of("a"), "in sight");
+    assert_eq!(fixture.link.text_of("a"), "in sight\n");
     assert_eq!(std::fs::read_to_string(&key).expect("still there"), "key");
 }
 

@@ -39,6 +39,7 @@ fn silent_after(said: &'static [u8]) -> (Remote, Receiver<TcpStream>) {
         stop_grace_ms: 1_000,
         heartbeat_ms: 5_000,
         epoch: None,
+        labels: Vec::new(),
     };
     (Remote::new(Arc::new(Client::new(&format!("http://{address}"), "credential")), &welcome), visitors)
 }

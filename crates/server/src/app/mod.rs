@@ -152,7 +152,8 @@ impl App {
         let dir = config.data_dir.join("logs");
         let logs = if store.is_shared() { LogStore::shared(dir) } else { LogStore::new(dir) };
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
-        let (git, syncs) = (Mirrors::new(&config.data_dir, config.git_max), Syncs::default());
+        let (git, syncs) =
+            (Mirrors::new(&config.data_dir, &config.own_dir, config.git_max), Syncs::default());
         let registries = Registries::new(&config.data_dir, &config.own_dir);
         let policy = Policy { allowed: config.egress_allow.clone() };
         let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);

@@ -14,11 +14,14 @@ use berth_store::records::runner;
 
 use super::runners::{about, check_free};
 use super::{Answer, App};
-use crate::credential::token::{TokenKind, hash, is_well_formed, make};
+use crate::credential::token::{TokenKind, hash, is_well_formed, looks_like_token, make};
 use crate::engine::{Far, Left, RunnerCaller};
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
+/// What a runner says of the machine it is on, by itself.
+const SYSTEM_LABELS: &[&str] =
+    &["linux", "macos", "freebsd", "windows", "x86_64", "aarch64", "arm", "riscv64", "powerpc64", "s390x"];
 
 impl App {
     /// Whose credential this is.
@@ -53,7 +56,7 @@ impl App {
                 "this is no registration token, or its runner was removed; add the runner again",
             ));
         };
-        if runner.seen_at.is_some() {
+        if runner.registered_at.is_some() {
             return Err(AppError::unauthenticated(
                 "this registration token was used already, and each can be used once; add another runner",
             ));
@@ -104,13 +107,14 @@ impl App {
     /// The first word of a process of a runner.
     pub(crate) async fn runner_hello(&self, far: &Far, said: wire::Hello) -> Result<wire::Welcome, AppError> {
         check_protocol(said.protocol, &said.version)?;
-        let labels = labels(&said.labels)?;
+        let labels = narrowed(parse_labels(&said.labels)?, &far.who.runner.allowed_labels)?;
         if !(1..=SLOTS_MAX).contains(&said.slots) {
             return Err(AppError::invalid_member("/slots", format!("must be from 1 to {SLOTS_MAX}")));
         }
         let program: String =
             said.version.chars().take(PROGRAM_CHARS_MAX).filter(|c| !c.is_control()).collect();
         let times = self.config.runner_times;
+        let shown = labels.iter().map(ToString::to_string).collect();
         let hello =
             runner::Hello { labels, slots: said.slots, program, boot: said.boot, lost_ms: times.lost_ms() };
         // Before it is known to be there: nothing is granted in a lower epoch than it has seen.
@@ -132,6 +136,7 @@ impl App {
             stop_grace_ms: ms(times.stop_grace),
             heartbeat_ms: ms(times.heartbeat),
             epoch: Some(epoch),
+            labels: shown,
         })
     }
 }
@@ -149,7 +154,24 @@ fn check_protocol(spoken: u32, version: &str) -> Result<(), AppError> {
     Err(AppError::new(Code::InvalidState, text))
 }
 
-fn labels(said: &[String]) -> Result<Vec<Label>, AppError> {
+/// What a runner has: its system and architecture, and those of the allowed labels that it names, or all of them.
+fn narrowed(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError> {
+    let (mut labels, named): (Vec<_>, Vec<_>) =
+        said.into_iter().partition(|label| SYSTEM_LABELS.contains(&label.as_str()));
+    if let Some(other) = named.iter().find(|label| !allowed.contains(label)) {
+        let text = format!(
+            "the label {other} is not among those this runner was created with: leave it away, or create a runner with it"
+        );
+        return Err(AppError::invalid_member("/labels", text));
+    }
+    labels.extend(if named.is_empty() { allowed.to_vec() } else { named });
+    labels.sort_unstable();
+    labels.dedup();
+    Ok(labels)
+}
+
+/// Labels as somebody wrote them.
+pub(super) fn parse_labels(said: &[String]) -> Result<Vec<Label>, AppError> {
     let bad = |text: String| AppError::invalid_member("/labels", text);
     if said.len() > LABELS_MAX {
         return Err(bad(format!("a runner has at most {LABELS_MAX} labels")));
@@ -158,6 +180,9 @@ fn labels(said: &[String]) -> Result<Vec<Label>, AppError> {
     for text in said {
         if text == LOCAL_LABEL {
             return Err(bad(format!("the label {LOCAL_LABEL} belongs to the runner inside the server")));
+        }
+        if looks_like_token(text) {
+            return Err(bad("one of them looks like a token; a label can be read by every member".into()));
         }
         labels.push(Label::parse(text).map_err(|error| bad(error.to_string()))?);
     }

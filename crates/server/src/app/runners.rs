@@ -16,6 +16,7 @@ use berth_store::query::From;
 use berth_store::query::runners::{self, Running};
 use berth_store::records::runner;
 
+use super::runner_calls::parse_labels;
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
 use crate::credential::token::{TokenKind, hash, make};
@@ -71,9 +72,11 @@ impl App {
         &self,
         who: &Authorized<permit::RunnersWrite>,
         name: Option<Slug>,
+        labels: &[String],
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::RunnerCreated>, AppError> {
         let (org, shows) = (who.org(), self.shows());
+        let allowed_labels = parse_labels(labels)?;
         self.change(who, once, move |tx, _| {
             runner::forget_unused(tx)?;
             if let Some(name) = &name {
@@ -89,6 +92,7 @@ impl App {
                 id: RunnerId::from_parts(now, tx.entropy()?),
                 name,
                 labels: Vec::new(),
+                allowed_labels,
                 slots: 0,
                 program: None,
                 created_at: now,
@@ -189,6 +193,7 @@ impl Shows {
             },
             is_embedded: false,
             labels: it.labels.iter().map(ToString::to_string).collect(),
+            allowed_labels: it.allowed_labels.iter().map(ToString::to_string).collect(),
             slots: it.seen_at.map(|_| it.slots),
             version: it.program.clone(),
             created_at: Some(it.created_at.to_string()),
@@ -209,6 +214,7 @@ impl Shows {
             state: wire::RunnerState::Online,
             is_embedded: true,
             labels: self.labels.clone()?,
+            allowed_labels: Vec::new(),
             slots: None,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             created_at: None,

@@ -2,13 +2,11 @@
 //!
 //! A branch that is there already is never moved: the push succeeds where there was none, or not at all.
 
-use std::io::Write as _;
-
 use berth_analysis::diff::FILES_MAX;
 use berth_core::pipeline::grammar::is_branch;
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
-use tempfile::{NamedTempFile, TempDir};
+use tempfile::TempDir;
 
 use super::mirror::Mirror;
 use super::remote::{Access, Credential, reach};
@@ -63,7 +61,7 @@ impl Mirror {
             return Err(GitError::Refused(format!("a commit changes from 1 to {FILES_MAX} files")));
         }
         let _held = self.hold()?;
-        let index = tempfile::tempdir().map_err(GitError::io("there is no place for an index"))?;
+        let index = self.scratch()?;
         self.with(&index).args(["read-tree", "--end-of-options", parent.as_str()]).run()?.ok()?;
         for change in changes {
             self.stage(&index, change)?;
@@ -107,7 +105,7 @@ impl Mirror {
             }
             None => {}
         }
-        let (git, key) = reach(self.git(), to.url, to.credential, to.access)?;
+        let (git, key) = reach(self, self.git(), to.url, to.credential, to.access)?;
         // The lease is on "there is no such branch": what somebody else made meanwhile is not moved, not even forward.
         let git = git.args(["push", "--quiet", "--no-verify", "--no-follow-tags", "--recurse-submodules=no"]);
         let git = git.arg(format!("--force-with-lease={full}:")).args(["--end-of-options", to.url.as_str()]);
@@ -131,7 +129,7 @@ impl Mirror {
 
     /// What a branch of the remote points at now.
     fn head_of(&self, to: &Remote<'_>, full: &str) -> Result<Option<Sha>, GitError> {
-        let (git, key) = reach(self.git(), to.url, to.credential, to.access)?;
+        let (git, key) = reach(self, self.git(), to.url, to.credential, to.access)?;
         let git = git.args(["ls-remote", "--end-of-options", to.url.as_str(), full]);
         let ran = git.run()?.ok()?;
         drop(key);
@@ -156,10 +154,11 @@ impl Mirror {
     /// Keeps content as an object, as it is: no filter, no line ends changed.
     fn keep(&self, content: &[u8]) -> Result<Sha, GitError> {
         let failed = || GitError::io("there is no place for a file");
-        let mut file = NamedTempFile::new().map_err(failed())?;
-        file.write_all(content).and_then(|()| file.flush()).map_err(failed())?;
-        let git = self.git().hide(&file.path().to_string_lossy());
-        let ran = git.args(["hash-object", "-w", "--no-filters", "--"]).arg(file.path()).run()?.ok()?;
+        let dir = self.scratch()?;
+        let file = dir.path().join("content");
+        std::fs::write(&file, content).map_err(failed())?;
+        let git = self.git().hide(&file.to_string_lossy());
+        let ran = git.args(["hash-object", "-w", "--no-filters", "--"]).arg(&file).run()?.ok()?;
         parsed(&ran.text())
     }
 

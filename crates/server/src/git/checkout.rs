@@ -49,7 +49,7 @@ impl Mirror {
 
     fn unpack(&self, commit: &Sha, into: &Path) -> Result<(), GitError> {
         // An index of its own: git would write the mirror's.
-        let index = tempfile::tempdir().map_err(GitError::io("there is no place for an index"))?;
+        let index = self.scratch()?;
         let git = self.git().arg("--work-tree").arg(into).env("GIT_INDEX_FILE", index.path().join("index"));
         git.hide(&into.to_string_lossy())
             .args(["read-tree", "--reset", "-u", "--no-recurse-submodules", commit.as_str()])

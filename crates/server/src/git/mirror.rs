@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use berth_core::pipeline::grammar::is_branch;
 use berth_core::repository::RemoteUrl;
+use tempfile::TempDir;
 
 use super::process::{Git, Growth, Live, size};
 use super::remote::{Access, Credential, reach};
@@ -46,6 +47,7 @@ pub(super) struct Held<'a> {
 #[derive(Clone)]
 pub struct Mirror {
     path: PathBuf,
+    scratch: PathBuf,
     /// Held by whoever changes the mirror. Reading needs no lock: git only ever adds.
     lock: Arc<Mutex<()>>,
     live: Live,
@@ -60,13 +62,20 @@ struct Offered {
 }
 
 impl Mirror {
-    pub(super) fn new(path: PathBuf, lock: Arc<Mutex<()>>, live: Live, time_max: Duration) -> Self {
-        Self { path, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
+    pub(super) fn new(
+        path: PathBuf,
+        scratch: PathBuf,
+        lock: Arc<Mutex<()>>,
+        live: Live,
+        time_max: Duration,
+    ) -> Self {
+        Self { path, scratch, lock, live, time_max, bytes_max: MIRROR_BYTES_MAX }
     }
 
     /// A mirror of its own, for those who keep one elsewhere.
     pub fn at(path: PathBuf, time_max: Duration) -> Self {
-        Self::new(path, Arc::default(), Live::default(), time_max)
+        let scratch = path.with_extension("scratch");
+        Self::new(path, scratch, Arc::default(), Live::default(), time_max)
     }
 
     /// With another limit on its size.
@@ -97,6 +106,13 @@ impl Mirror {
                 }
             }
         }
+    }
+
+    /// A directory for what git needs beside the mirror while it runs. No step can read it.
+    pub(super) fn scratch(&self) -> Result<TempDir, GitError> {
+        let failed = || GitError::io("there is no place for files of git");
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.scratch).map_err(failed())?;
+        tempfile::tempdir_in(&self.scratch).map_err(failed())
     }
 
     pub(super) fn git(&self) -> Git<'_> {
@@ -134,7 +150,7 @@ impl Mirror {
         access: &Access,
     ) -> Result<Offered, GitError> {
         let git = Git::anywhere(&self.live, self.time_max);
-        let (git, key) = reach(git, url, credential, access)?;
+        let (git, key) = reach(self, git, url, credential, access)?;
         let git = git.args(["ls-remote", "--symref", "--end-of-options", url.as_str()]);
         let ran = git.args(["HEAD", "refs/heads/*", "refs/tags/*"]).run()?.ok()?;
         drop(key);
@@ -176,7 +192,7 @@ impl Mirror {
         self.clear_leftovers();
         let objects = self.path.join("objects");
         let growth = Growth { of: objects.clone(), bytes_max: self.bytes_max };
-        let (git, key) = reach(self.git(), url, credential, access)?;
+        let (git, key) = reach(self, self.git(), url, credential, access)?;
         let git =
             git.growing(growth).args(["fetch", "--quiet", "--prune", "--no-tags", "--no-write-fetch-head"]);
         let git =

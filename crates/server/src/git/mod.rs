@@ -104,6 +104,8 @@ pub fn check() -> Result<String, GitError> {
 /// The mirrors of an installation.
 pub struct Mirrors {
     root: PathBuf,
+    /// For keys and indexes while git runs; of this server alone, and empty when it starts.
+    scratch: PathBuf,
     turns: Arc<Semaphore>,
     live: Live,
     /// How long one run of git may take.
@@ -113,9 +115,17 @@ pub struct Mirrors {
 }
 
 impl Mirrors {
-    pub fn new(data_dir: &Path, time_max: Duration) -> Self {
+    pub fn new(data_dir: &Path, own_dir: &Path, time_max: Duration) -> Self {
+        let scratch = own_dir.join("git-scratch");
+        match std::fs::remove_dir_all(&scratch) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::error!(%error, "what git left in {} cannot be removed", scratch.display());
+            }
+            _ => {}
+        }
         Self {
             root: data_dir.join("git"),
+            scratch,
             turns: Arc::new(Semaphore::new(GIT_AT_ONCE)),
             live: Live::default(),
             time_max,
@@ -136,7 +146,7 @@ impl Mirrors {
         let path = self.root.join(org.to_string()).join(format!("{name}.git"));
         let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
         let lock = locks.entry(name).or_default().clone();
-        Mirror::new(path, lock, self.live.clone(), self.time_max)
+        Mirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
     }
 
     /// Runs `work` on a thread where it may block; so many at once, the others wait.

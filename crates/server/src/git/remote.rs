@@ -2,12 +2,15 @@
 //!
 //! A credential travels in the environment of git alone: never on a command line, never in a file of the mirror.
 
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
 
 use berth_core::repository::{RemoteUrl, Transport};
-use tempfile::NamedTempFile;
+use tempfile::TempDir;
 
+use super::mirror::Mirror;
 use super::process::Git;
 use super::{GitError, host};
 use crate::credential::Redacted;
@@ -53,7 +56,7 @@ pub struct Access {
     /// One person's machine: anything that person can reach.
     pub is_local: bool,
     /// Directories below which local repositories may lie.
-    pub roots: Vec<std::path::PathBuf>,
+    pub roots: Vec<PathBuf>,
     /// Hosts that may be in a private network.
     pub hosts: Vec<String>,
 }
@@ -64,7 +67,7 @@ impl Access {
         match (url.transport(), url.local_path()) {
             (Transport::Local, Some(path)) if !self.is_local => {
                 let path = std::fs::canonicalize(path);
-                let real = |root: &std::path::PathBuf| std::fs::canonicalize(root).ok();
+                let real = |root: &PathBuf| std::fs::canonicalize(root).ok();
                 let is_below = path
                     .is_ok_and(|path| self.roots.iter().filter_map(real).any(|root| path.starts_with(root)));
                 if is_below {
@@ -98,13 +101,14 @@ impl Access {
     }
 }
 
-/// Gives a run what it needs to reach `url`. The file that may come with it must outlive the run.
+/// Gives a run what it needs to reach `url`. The directory that may come with it must outlive the run.
 pub(super) fn reach<'a>(
+    mirror: &Mirror,
     git: Git<'a>,
     url: &RemoteUrl,
     credential: Option<&Credential>,
     access: &Access,
-) -> Result<(Git<'a>, Option<NamedTempFile>), GitError> {
+) -> Result<(Git<'a>, Option<TempDir>), GitError> {
     access.check(url)?;
     let protocol = match url.transport() {
         Transport::Https => "https",
@@ -115,9 +119,9 @@ pub(super) fn reach<'a>(
     let git = git.env("GIT_ALLOW_PROTOCOL", protocol).env("GIT_SSH_VARIANT", "ssh");
     match (url.transport(), url.origin(), credential) {
         (Transport::Ssh, _, Some(credential)) if credential.is_key() => {
-            let file = key_file(credential)?;
+            let (dir, file) = key_file(mirror, credential)?;
             let git = git.env("GIT_SSH_COMMAND", format!("exec {SSH} -i \"$BERTH_GIT_KEY\""));
-            Ok((git.env("BERTH_GIT_KEY", file.path()), Some(file)))
+            Ok((git.env("BERTH_GIT_KEY", file), Some(dir)))
         }
         (Transport::Ssh, _, _) => {
             Ok((git.env("GIT_SSH_COMMAND", format!("exec {SSH} -o IdentityFile=none")), None))
@@ -132,11 +136,13 @@ pub(super) fn reach<'a>(
     }
 }
 
-fn key_file(credential: &Credential) -> Result<NamedTempFile, GitError> {
+fn key_file(mirror: &Mirror, credential: &Credential) -> Result<(TempDir, PathBuf), GitError> {
     let failed = || GitError::io("the key cannot be handed to ssh");
-    let mut file = NamedTempFile::new().map_err(failed())?;
-    file.as_file().set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed())?;
+    let dir = mirror.scratch()?;
+    let path = dir.path().join("key");
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(failed())?;
     let key = credential.0.reveal().trim();
     file.write_all(key.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed())?;
-    Ok(file)
+    Ok((dir, path))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_runner::{Runner, Sandbox, Settings};
+use berth_runner::{Confinement, Runner, Sandbox, Settings};
 use berth_server::app::App;
 use berth_server::engine::Embedded;
 use berth_server::work;
@@ -35,10 +35,10 @@ impl AtWork {
 /// A runner without a sandbox, for tests that are about something else.
 pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> Runner {
     let link = Arc::new(Embedded::new(app.clone()));
+    let confinement = Confinement::choose(Sandbox::Off, &[], &[]).unwrap();
     let settings = Settings {
-        sandbox: Sandbox::Off,
         labels: vec!["linux".into()],
-        ..Settings::new(dir.join("work"), link.boot().to_owned())
+        ..Settings::new(dir.join("work"), link.boot().to_owned(), confinement)
     };
     Runner::start(settings, link).unwrap()
 }

@@ -1,21 +1,20 @@
 //! Registries are built here as the real server builds them: by the runner.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use berth_runner::Sandbox;
 use berth_runner::registry::{self, BuildRequest};
+use berth_runner::{Confinement, Sandbox};
 use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
 
 pub(crate) struct InSandbox {
-    sandbox: Sandbox,
-    hidden: Vec<PathBuf>,
+    confinement: Confinement,
 }
 
 impl InSandbox {
     /// Without a sandbox, for tests that are about something else.
-    pub(crate) fn off(data_dir: &Path) -> Self {
-        Self { sandbox: Sandbox::Off, hidden: vec![data_dir.to_owned()] }
+    pub(crate) fn off() -> Self {
+        Self { confinement: Confinement::choose(Sandbox::Off, &[], &[]).unwrap() }
     }
 }
 
@@ -27,8 +26,7 @@ impl Builder for InSandbox {
             timeout: asked.timeout,
             bytes_max: asked.bytes_max,
             is_stopping: asked.is_stopping,
-            sandbox: self.sandbox,
-            hidden: self.hidden.clone(),
+            confinement: &self.confinement,
             writable: Vec::new(),
             env: BTreeMap::new(),
         };

@@ -60,7 +60,7 @@ impl World {
             password_cost: PasswordCost::MIN,
             ..config
         };
-        let builder = Arc::new(InSandbox::off(dir.path()));
+        let builder = Arc::new(InSandbox::off());
         let app = Arc::new(App::new(store, vault, config).building_with(builder));
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
     }

@@ -13,19 +13,19 @@ use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_ID = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms FROM runners WHERE org_id = $1 AND id = $2 {for_update}";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners WHERE org_id = $1 AND id = $2 {for_update}";
     Org Read BY_NAME = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms FROM runners WHERE org_id = $1 AND name = $2 {for_update}";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners WHERE org_id = $1 AND name = $2 {for_update}";
     // The secrets are unique in the installation: each says whose runner it is.
     Instance Read BY_TOKEN = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, org_id FROM runners WHERE token_hash = $1";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, org_id FROM runners WHERE token_hash = $1";
     Instance Read BY_CREDENTIAL = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at,
-          boot, is_draining, seen_at, left_at, lost_ms, org_id FROM runners WHERE credential_hash = $1";
+          boot, is_draining, seen_at, left_at, lost_ms, allowed_labels, org_id FROM runners WHERE credential_hash = $1";
     Org Write INSERT = "INSERT INTO runners (org_id, id, name, labels, slots, created_at, token_hash, token_expires_at,
-          is_draining) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST(0 AS BIGINT))";
-    // Again only as long as nobody has come with the credential: the answer that told it may have been lost.
+          is_draining, allowed_labels) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST(0 AS BIGINT), $9)";
+    // Once: whoever comes second has found or stolen the token.
     Org Write REGISTER = "UPDATE runners SET name = $3, credential_hash = $4, registered_at = $5
-        WHERE org_id = $1 AND id = $2 AND seen_at IS NULL AND token_expires_at > $5";
+        WHERE org_id = $1 AND id = $2 AND registered_at IS NULL AND token_expires_at > $5";
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
     // A hello that comes late does not shorten what the same runner was told meanwhile.
@@ -63,6 +63,7 @@ pub(crate) fn read(row: &Row) -> Result<Runner, StoreError> {
         seen_at: row.maybe(10, Row::time)?,
         left_at: row.maybe(11, Row::time)?,
         lost_ms: row.maybe(12, Row::int)?,
+        allowed_labels: row.json(13)?,
     })
 }
 
@@ -92,7 +93,7 @@ pub fn by_credential(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, R
 }
 
 fn owned(row: &Row) -> Result<(OrgId, Runner), StoreError> {
-    Ok((row.parse(13)?, read(row)?))
+    Ok((row.parse(14)?, read(row)?))
 }
 
 pub fn insert(tx: &mut Tx<'_>, runner: &Runner, token_hash: &[u8]) -> Result<(), StoreError> {
@@ -104,6 +105,7 @@ pub fn insert(tx: &mut Tx<'_>, runner: &Runner, token_hash: &[u8]) -> Result<(),
         runner.created_at.into(),
         token_hash.into(),
         runner.token_expires_at.into(),
+        to_json(&runner.allowed_labels)?.into(),
     ];
     tx.execute_one(&INSERT, &params)
 }

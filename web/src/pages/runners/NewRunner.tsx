@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Modal, Stack, Text, TextInput } from "@mantine/core";
+import { Alert, Button, Group, Modal, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { IconEyeOff } from "@tabler/icons-react";
 import { useState } from "react";
 import { useOrg } from "@/data/me";
@@ -10,6 +10,7 @@ import { Snippet } from "@/ui/Copy";
 export function NewRunner({ onClose }: { onClose: () => void }) {
   const add = useAddRunner(useOrg());
   const [name, setName] = useState("");
+  const [labels, setLabels] = useState<string[]>([]);
   if (add.data) {
     const command = `BERTH_RUNNER_TOKEN=${add.data.token ?? ""} berth runner --server ${window.location.origin}\n`;
     return (
@@ -22,7 +23,7 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
       >
         <Stack>
           <Alert icon={<IconEyeOff />} color="lantern" title="This is the only time you see its token">
-            It can be used once, within an hour. Add <code>--labels</code> for what the machine can do.
+            It can be used once, within an hour.
           </Alert>
           <Snippet label="The command" text={command} />
           <Group justify="flex-end">
@@ -40,7 +41,7 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
       action="Make a token"
       pending={add.isPending}
       error={add.error}
-      onConfirm={() => add.mutate(name.trim() || undefined)}
+      onConfirm={() => add.mutate({ name: name.trim() || undefined, labels })}
     >
       <Text size="sm" c="dimmed">
         A machine with the same program on it, which reaches this server. It fetches its work; nothing
@@ -54,6 +55,14 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
         data-autofocus
         value={name}
         onChange={event => setName(event.currentTarget.value)}
+      />
+      <TagsInput
+        label="Labels"
+        description="What runs_on asks for, besides its system and architecture. The machine can say fewer, and no others."
+        placeholder="gpu"
+        maxTags={32}
+        value={labels}
+        onChange={setLabels}
       />
     </Confirm>
   );

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command as Program, ExitCode};
 
-use berth_runner::isolation_here;
+use berth_runner::Confinement;
 use berth_server::admin;
 use berth_server::vault::root_key_id;
 use berth_store::query::everywhere;
@@ -173,8 +173,11 @@ fn git() -> Check {
 
 fn sandbox(found: &Found) -> Check {
     let name = "sandbox";
-    match isolation_here(embedded::sandbox(found.settings.runner.sandbox)) {
-        Err(error) => fail(name, error.to_string()),
+    let settings = &found.settings;
+    let level = embedded::sandbox(settings.runner.sandbox, settings.local);
+    let chosen = Confinement::choose(level, &[], &settings.runner.expose).map(|it| it.isolation());
+    match chosen {
+        Err(error) => fail(name, format!("{error}. No steps run here; `--sandbox landlock|off` is weaker")),
         Ok(berth_api::runner::Isolation::Process) => warn(
             name,
             "none: steps see this machine as the server does. Install bubblewrap, or run steps on other machines",

@@ -17,6 +17,7 @@ use berth_core::registry::RegistryName;
 use serde_json::{Map, Value};
 
 use crate::client::Remote;
+use crate::config::SandboxLevel;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -96,6 +97,9 @@ pub(crate) struct TestArgs {
     /// How long the step may take with all its calls
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
     timeout: Seconds,
+    /// How far the registry is kept apart from this machine
+    #[arg(long, value_name = "LEVEL", default_value = "auto")]
+    sandbox: SandboxLevel,
 }
 
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_core::registry::{Answer, StepMetadata, step_key};
-use berth_runner::Sandbox;
+use berth_runner::Confinement;
 use berth_runner::registry::{
     BuildFailed, BuildRequest, Built, CallFailed, CallRequest, Called, build, call, task,
 };
@@ -18,6 +18,8 @@ use super::interrupt::Interrupt;
 use super::screen::{Mark, Screen, shown};
 use super::{TestArgs, copy, hints};
 use crate::client::exit_code::{INTERRUPTED, NOT_FOUND, USAGE};
+use crate::config::SandboxLevel;
+use crate::embedded;
 use crate::output::note;
 
 /// Of one step.
@@ -36,6 +38,8 @@ const PASSED_ON: &[&str] = &[
     "SSL_CERT_FILE",
     "npm_config_registry",
 ];
+/// Those that name a file.
+const CERTIFICATES: &[&str] = &["NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
 
 /// What ends the command before its end.
 enum End {
@@ -56,6 +60,7 @@ struct Trial<'a> {
     source: PathBuf,
     scratch: PathBuf,
     workspace: PathBuf,
+    confinement: Confinement,
 }
 
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
@@ -72,12 +77,21 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
         source: yard.join("registry"),
         scratch: yard.join("scratch"),
         workspace: yard.join("workspace"),
+        confinement: confinement(args.sandbox)?,
     };
     match trial.run() {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(End::Code(code)) => Ok(ExitCode::from(code)),
         Err(End::Fault(error)) => Err(error),
     }
+}
+
+/// As steps are kept apart on one's own machine.
+fn confinement(level: SandboxLevel) -> anyhow::Result<Confinement> {
+    let certificates = CERTIFICATES.iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let exposed: Vec<PathBuf> = certificates.filter(|path| path.exists()).collect();
+    Confinement::choose(embedded::sandbox(level, true), &[], &exposed)
+        .context("nothing is built: install bubblewrap, or choose --sandbox off if you trust this registry")
 }
 
 impl Trial<'_> {
@@ -119,8 +133,7 @@ impl Trial<'_> {
             timeout: Duration::from_secs(REGISTRY_BUILD_S_MAX),
             bytes_max: REGISTRY_BYTES_MAX,
             is_stopping: &is_stopping,
-            sandbox: Sandbox::Auto,
-            hidden: Vec::new(),
+            confinement: &self.confinement,
             writable,
             env,
         };
@@ -230,8 +243,7 @@ impl Trial<'_> {
             workspace: &self.workspace,
             timeout: by.saturating_duration_since(began),
             is_stopping: &|| interrupt.is_told(),
-            sandbox: Sandbox::Auto,
-            hidden: Vec::new(),
+            confinement: &self.confinement,
             env: &env,
         };
         let screen = &mut self.screen;

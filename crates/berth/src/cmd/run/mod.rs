@@ -34,6 +34,7 @@ use super::serve::{Hangup, Listen, listen_and_serve, stop_on_signal};
 use super::{open, open_vault, told};
 use crate::client::{Client, Failure, Login, escaped, exit_code};
 use crate::config::{RunnerSettings, SandboxLevel, Settings};
+use crate::embedded;
 use crate::logging;
 use crate::output::{dim, note};
 
@@ -191,7 +192,9 @@ fn serve_and(
         stop.cancel();
     };
     std::thread::Builder::new().name("ask".into()).spawn(asking).context("cannot start a thread")?;
-    listen_and_serve(runtime, app, runner, &[], Listen::At(listen), |at| Ok(address.send(at)?))?;
+    let confinement = embedded::confine(&app, runner, &[])?;
+    let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
+    listen_and_serve(runtime, app, runner, confinement, Listen::At(listen), |at| Ok(address.send(at)?))?;
     ended.try_recv().unwrap_or_else(|_| Ok(interrupted()))
 }
 

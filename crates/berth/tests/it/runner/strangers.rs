@@ -91,6 +91,21 @@ fn what_is_wrong_with_a_runner_is_said_in_words() {
     start(&unnamed, &["--name", "far"]).refused(&["a runner with this name already"]);
     start(&yard.server.api.token, &[]).refused(&["no registration token"]);
     start(&unnamed, &["--labels", "local"]).refused(&["belongs to the runner inside the server"]);
+    let token = yard.token(Some("odd"));
+    run(&[
+        "runner",
+        "--server",
+        &server,
+        "--token",
+        &token,
+        "--work-dir",
+        &dir("odd"),
+        "--labels",
+        "gpu,prod",
+    ])
+    .refused(&["the label prod is not among those this runner was created with"]);
+    run(&["runner", "--server", &server, "--token", &token, "--work-dir", &dir("thief")])
+        .refused(&["this registration token was used"]);
     run(&["runner", "--server", &server, "--work-dir", &dir("none")])
         .refused(&["not registered yet", "--token"]);
     run(&["runner", "--server", &server, "--work-dir", &dir("far")]).refused(&["in use by another runner"]);

@@ -45,7 +45,8 @@ impl Yard {
     }
 
     pub(super) fn token(&self, name: Option<&str>) -> String {
-        let made = self.api().post(&format!("{ORG}/runners"), &json!({ "name": name }));
+        let made =
+            self.api().post(&format!("{ORG}/runners"), &json!({ "name": name, "labels": ["gpu", "big"] }));
         assert_eq!(made.status, 201, "{}", made.text());
         text(&made.json()["data"]["token"])
     }

@@ -1,14 +1,11 @@
 //! Steps that put something else in place of what is read, leave processes behind, or write without end.
 
-use std::sync::Arc;
-
 use berth_api::runner::{Isolation, Outcome, SecretText};
-use berth_runner::{Runner, Sandbox, StartError};
+use berth_runner::Sandbox;
 use serde_json::json;
 
 use super::{call, custom, offer, unanswered};
-use crate::fixture::{Fixture, settings, skip_level, sleepers, succeeded, unique_sleep};
-use crate::link::TestLink;
+use crate::fixture::{Fixture, confinement, sleepers, succeeded, unique_sleep};
 
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
@@ -98,18 +95,8 @@ fn what_a_call_leaves_behind_dies() {
 }
 
 fn check_walls(sandbox: Sandbox, isolation: Isolation) {
-    let dir = tempfile::tempdir().expect("directory");
-    let mut wanted = settings(dir.path().join("probe"));
-    wanted.sandbox = sandbox;
-    match Runner::start(wanted, Arc::new(TestLink::default())) {
-        Ok(runner) => runner.stop(),
-        Err(StartError::Sandbox(_, why)) => {
-            skip_level(sandbox, &why);
-            return;
-        }
-        Err(other) => panic!("{other}"),
-    }
-    let fixture = Fixture::with(|settings| settings.sandbox = sandbox);
+    let Some(confinement) = confinement(sandbox, &[]) else { return };
+    let fixture = Fixture::with(|settings| settings.confinement = confinement);
     offer(&fixture, "other", SUCCESS);
     succeeded(&fixture.run(custom("before", "other", json!({}))));
     let body = r#"(echo x >> run.sh) 2>/dev/null && echo LEAK own; (echo x > new) 2>/dev/null && echo LEAK new

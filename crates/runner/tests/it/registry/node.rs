@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_core::registry::Answer;
-use berth_runner::Sandbox;
 use berth_runner::registry::{BuildRequest, Built, CallRequest, Called, build, call, task};
+use berth_runner::{Confinement, Sandbox};
 use berth_testkit::outcome;
 use serde_json::{Value, json};
 
@@ -23,14 +23,14 @@ fn built(dir: &Path, files: &[(&str, &str)]) -> Built {
         std::fs::create_dir_all(path.parent().expect("parent")).expect("directory");
         std::fs::write(&path, text).expect("file");
     }
+    let confinement = Confinement::choose(Sandbox::Local, &[], &[]).expect("a sandbox");
     let request = BuildRequest {
         source: dir.join("source"),
         scratch: dir.join("scratch"),
         timeout: Duration::from_secs(240),
         bytes_max: 1024 * 1024 * 1024,
         is_stopping: &|| false,
-        sandbox: Sandbox::Auto,
-        hidden: Vec::new(),
+        confinement: &confinement,
         writable: Vec::new(),
         env: BTreeMap::new(),
     };
@@ -41,6 +41,7 @@ fn built(dir: &Path, files: &[(&str, &str)]) -> Built {
 
 fn called(dir: &Path, built: &Built, task: &Value) -> (Answer, String) {
     let mut printed = Vec::new();
+    let confinement = Confinement::choose(Sandbox::Local, &[], &[]).expect("a sandbox");
     let request = CallRequest {
         registry: &dir.join("source"),
         start: &built.start,
@@ -50,8 +51,7 @@ fn called(dir: &Path, built: &Built, task: &Value) -> (Answer, String) {
         workspace: &dir.join("scratch"),
         timeout: Duration::from_secs(60),
         is_stopping: &|| false,
-        sandbox: Sandbox::Auto,
-        hidden: Vec::new(),
+        confinement: &confinement,
         env: &BTreeMap::new(),
     };
     let called = call(&request, &mut |bytes: &[u8]| printed.extend_from_slice(bytes)).expect("called");

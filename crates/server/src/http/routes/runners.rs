@@ -42,7 +42,7 @@ pub(crate) async fn create_runner(
     let mut check = Check::default();
     let name = check.optional("/name", posted.body.name.as_deref(), Slug::parse);
     check.done(Some(()))?;
-    app.create_runner(&who, name, posted.once).await
+    app.create_runner(&who, name, &posted.body.labels, posted.once).await
 }
 
 /// View a runner and what it runs.

@@ -73,8 +73,7 @@ async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
     // Nothing was written about its end: as if it had been killed.
     assert_eq!(view(&world, "tools").await["status"], "building");
 
-    let data_dir = world.dir.path().to_owned();
-    let world = opened_again(world, InSandbox::off(&data_dir)).await;
+    let world = opened_again(world, InSandbox::off()).await;
     work::tick(&world.app).await.unwrap();
     let seen = view(&world, "tools").await;
     assert_eq!((&seen["status"], &seen["lastGood"]["build"]), (&json!("ready"), &json!(2)));
@@ -166,7 +165,7 @@ async fn with_request(request: impl Fn(&Account) -> Call + Send + 'static) -> Wo
         send.send(done).unwrap();
         wait.recv().unwrap();
     });
-    let inner = InSandbox::off(world.dir.path());
+    let inner = InSandbox::off();
     let world = opened_again(world, Meanwhile { inner, happens: std::sync::Mutex::new(Some(happens)) }).await;
     let (app, ada) = (world.app.clone(), world.ada.clone());
     let runtime = tokio::runtime::Handle::current();

@@ -1,0 +1,249 @@
+//! Hostile steps and hostile builds, run as a newcomer runs the server: nothing leaks, nothing stays behind, and the
+//! server goes on serving.
+
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use berth_testkit::{copy_dir, outcome};
+use serde_json::{Value, json};
+
+use crate::client::Api;
+use crate::harness::{Home, Process, Server, berth, until};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const ORGANIZATION: &str = "/api/v1/organizations/acme";
+const SECRET: &str = "sk-victim-0123456789abcdef";
+
+/// What bubblewrap and Landlock both keep from a step. `$DATA` is the server's data directory, `$SERVER` its process.
+const FILES: &str = r#"
+for file in root.key berth.db admin.pass; do cat "$DATA/$file" >/dev/null 2>&1 && echo "LEAK $file"; done
+ln -s "$DATA/root.key" link; cat link >/dev/null 2>&1 && echo "LEAK link"
+ls -A "$DATA" 2>/dev/null | grep -q root.key && echo "LEAK list"
+cat /proc/[0-9]*/environ 2>/dev/null | tr '\0' '\n' | grep -q 'sk-vic''tim' && echo "LEAK environ"
+cat /proc/[0-9]*/root/"$DATA"/root.key >/dev/null 2>&1 && echo "LEAK root"
+find /dev/shm /run /tmp /var/tmp -type f -exec cat {} + 2>/dev/null | grep -q 'sk-vic''tim' && echo "LEAK secret file"
+grep -q '^root:' /etc/shadow 2>/dev/null && echo "LEAK shadow"
+[ -n "$(ls -A /root /home 2>/dev/null | grep -v ':$')" ] && echo "LEAK home"
+(echo x > "$DATA/root.key"; : > "$DATA/berth.db"; rm -rf "$DATA"/*) 2>/dev/null
+for dir in /usr /etc /opt /var /; do touch "$dir/berth-was-here" 2>/dev/null && echo "LEAK $dir"; done
+"#;
+
+/// What only bubblewrap keeps from it.
+const MACHINE: &str = r#"
+kill -0 "$SERVER" 2>/dev/null && [ "$(cat /proc/$SERVER/comm)" = berth ] && echo "LEAK signal"
+chmod 644 "$DATA/root.key" 2>/dev/null
+for socket in "$DATA/admin.sock" $(find /run -type s 2>/dev/null); do
+  curl --silent --max-time 2 --unix-socket "$socket" http://x/ >/dev/null 2>&1; [ $? = 7 ] || echo "LEAK $socket"
+done
+unshare --user --map-root-user true 2>/dev/null && echo "LEAK user namespace"
+unshare --mount true 2>/dev/null && echo "LEAK mount namespace"
+mkdir -p m; mount -t tmpfs none m 2>/dev/null && echo "LEAK mount"
+mount -o remount,rw / 2>/dev/null && echo "LEAK remount"
+"#;
+
+/// A daemon without parent, group and environment.
+const DAEMON: &str = r#"
+( setsid env -i sh -c "( sleep $MARK & ) & sleep $MARK" >/dev/null 2>&1 & )
+"#;
+
+/// How the data directory is named when the server starts in `dir`, which has it as `data`.
+#[derive(Clone, Copy)]
+enum Named {
+    Absolute,
+    Relative,
+    ThroughLink,
+}
+
+struct Attacked {
+    place: tempfile::TempDir,
+    server: Server,
+    sandbox: &'static str,
+    key: Vec<u8>,
+}
+
+impl Attacked {
+    /// Nothing where the level does not work.
+    fn start(sandbox: &'static str, place: &str, named: Named) -> Option<Self> {
+        let home = Home::on_sqlite();
+        let place = tempfile::tempdir_in(place).expect("a directory");
+        let data = place.path().join("data");
+        std::fs::create_dir(&data).expect("a directory");
+        std::fs::set_permissions(&data, std::fs::Permissions::from_mode(0o700)).expect("private");
+        copy_dir(&home.path(), &data);
+        symlink("data", place.path().join("link")).expect("a link");
+        let told = match named {
+            Named::Absolute => data.clone(),
+            Named::Relative => PathBuf::from("data"),
+            Named::ThroughLink => place.path().join("link"),
+        };
+        if let Some(why) = refusal(sandbox) {
+            match sandbox {
+                "bubblewrap" => outcome::skip("bubblewrap", &format!("apt-get install bubblewrap ({why})")),
+                _ => outcome::impossible(sandbox, &why),
+            }
+            return None;
+        }
+        let mut command = berth(&["serve", "--local", "--listen", "127.0.0.1:0", "--rate-limit", "off"]);
+        command.args(["--sandbox", sandbox, "--data-dir"]).arg(told).current_dir(place.path());
+        let key = std::fs::read(data.join("root.key")).expect("the key");
+        Some(Self { server: Server::start(&mut command, &home.token), place, sandbox, key })
+    }
+
+    fn api(&self) -> &Api {
+        &self.server.api
+    }
+
+    fn data(&self) -> PathBuf {
+        self.place.path().join("data").canonicalize().expect("the data directory")
+    }
+
+    /// The attack, for a shell.
+    fn attack(&self, mark: &str) -> String {
+        let server = self.server.process.id();
+        let machine = if self.sandbox == "bubblewrap" { MACHINE } else { "" };
+        let daemon = if self.sandbox == "bubblewrap" { DAEMON } else { "" };
+        format!(
+            "DATA={}\nSERVER={server}\nMARK={mark}\n{FILES}{machine}{daemon}echo attacked\n",
+            self.data().display()
+        )
+    }
+
+    fn check(&self, log: &str, mark: &str) {
+        assert!(log.contains("attacked"), "{log}");
+        assert!(!log.contains("LEAK"), "{log}");
+        assert!(!log.contains(SECRET), "{log}");
+        assert_eq!(sleepers(mark), 0, "a daemon stays behind");
+        let key = self.data().join("root.key");
+        assert_eq!(key.metadata().expect("the key").permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read(key).expect("the key"), self.key);
+        assert_eq!(self.api().get("/readyz").status, 200);
+    }
+}
+
+/// Why a level does not work here.
+fn refusal(sandbox: &str) -> Option<String> {
+    let home = Home::on_sqlite();
+    let mut command = home.serve_command();
+    command.args(["--sandbox", sandbox]);
+    let mut process = Process::start(&mut command);
+    if process.first_line().starts_with("berth is serving") {
+        return None;
+    }
+    Some(process.wait(PATIENCE).stderr)
+}
+
+fn sleepers(mark: &str) -> usize {
+    let wanted = format!("sleep\0{mark}\0").into_bytes();
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    processes.filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|line| line == wanted)).count()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
+}
+
+fn unique_mark(number: usize) -> String {
+    format!("1000.{}{number:03}", std::process::id())
+}
+
+/// Deploys a pipeline with one step, and answers the deployment's path.
+fn deploy(api: &Api, slug: &str, step: &Value) -> String {
+    let definition = json!({"version": 1, "pipeline": {
+        "name": slug, "stages": [{"name": "staging"}], "steps": [step],
+    }});
+    let body = json!({"slug": slug, "definition": definition.to_string()});
+    let made = api.post(&format!("{ORGANIZATION}/pipelines"), &body);
+    assert_eq!(made.status, 201, "{}", made.text());
+    let begun =
+        api.post(&format!("{ORGANIZATION}/pipelines/{slug}/deployments"), &json!({"commitId": "abc"}));
+    assert_eq!(begun.status, 202, "{}", begun.text());
+    format!("{ORGANIZATION}/deployments/{}", text(&begun.json()["data"]["id"]))
+}
+
+fn log_of(api: &Api, deployment: &str, step: &str) -> String {
+    api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
+}
+
+/// A step with a secret that runs until it is cancelled.
+fn victim(api: &Api) -> String {
+    let kept = api.post(&format!("{ORGANIZATION}/secrets"), &json!({"name": "TOKEN", "value": SECRET}));
+    assert_eq!(kept.status, 201, "{}", kept.text());
+    let step = json!({"name": "Victim", "type": "script", "secret_files": {"KEY": "TOKEN"},
+        "env": {"TOKEN": "${{ secrets.TOKEN }}"}, "params": {"run": "echo ready; sleep 600"}});
+    let deployment = deploy(api, "victim", &step);
+    until(PATIENCE, "victim", || log_of(api, &deployment, "victim").contains("ready").then_some(()));
+    deployment
+}
+
+fn check_steps(sandbox: &'static str, place: &str, named: Named, number: usize) {
+    let Some(attacked) = Attacked::start(sandbox, place, named) else { return };
+    let (api, mark) = (attacked.api(), unique_mark(number));
+    let victim = victim(api);
+    let step = json!({"name": "Attack", "type": "script", "params": {"run": format!("set +e\n{}", attacked.attack(&mark))}});
+    let deployment = deploy(api, "attack", &step);
+    until(PATIENCE, "end of the attack", || {
+        api.get(&deployment).json()["data"]["finishedAt"].is_string().then_some(())
+    });
+    attacked.check(&log_of(api, &deployment, "attack"), &mark);
+    assert!(!api.get(&victim).json()["data"]["finishedAt"].is_string(), "the victim was stopped");
+}
+
+fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) {
+    let Some(attacked) = Attacked::start(sandbox, place, named) else { return };
+    let (api, mark) = (attacked.api(), unique_mark(number));
+    let source = attacked.place.path().join("tools");
+    std::fs::create_dir(&source).expect("a directory");
+    std::fs::write(source.join("attack.sh"), attacked.attack(&mark)).expect("written");
+    let manifest = "build: sh +e ./attack.sh\nstart: sh ./steps.sh\n";
+    std::fs::write(source.join("berth-registry.yaml"), manifest).expect("written");
+    std::fs::write(source.join("steps.sh"), "exit 1\n").expect("written");
+    commit(&source);
+    let body = json!({"name": "tools", "repositoryUrl": source.display().to_string()});
+    let added = api.post(&format!("{ORGANIZATION}/step-registries"), &body);
+    assert_eq!(added.status, 201, "{}", added.text());
+    let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
+    until(PATIENCE, "end of the build", || {
+        (api.get(&path).json()["data"]["status"] == "failed").then_some(())
+    });
+    let log = api.get(&format!("{path}/builds/1/logs")).text();
+    attacked.check(&log, &mark);
+}
+
+fn commit(source: &Path) {
+    for words in ["init --quiet --initial-branch main", "add .", "commit --quiet --message tools"] {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"]).args(words.split(' '));
+        let done = git.current_dir(source).output().expect("git");
+        assert!(done.status.success(), "{done:?}");
+    }
+}
+
+#[test]
+fn hostile_step_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
+    check_steps("bubblewrap", "/var/tmp", Named::Absolute, 1);
+    check_steps("bubblewrap", "/var/tmp", Named::Relative, 2);
+    check_steps("bubblewrap", "/var/tmp", Named::ThroughLink, 3);
+    // The sandbox shows this directory.
+    check_steps("bubblewrap", "/opt", Named::ThroughLink, 4);
+}
+
+#[test]
+fn hostile_build_is_kept_inside_by_bubblewrap_wherever_the_data_is() {
+    check_build("bubblewrap", "/var/tmp", Named::Absolute, 5);
+    check_build("bubblewrap", "/var/tmp", Named::Relative, 6);
+    check_build("bubblewrap", "/opt", Named::ThroughLink, 7);
+}
+
+#[test]
+fn hostile_step_reads_and_writes_no_file_of_others_with_landlock() {
+    check_steps("landlock", "/var/tmp", Named::Relative, 8);
+    check_steps("landlock", "/opt", Named::ThroughLink, 9);
+}
+
+#[test]
+fn hostile_build_reads_and_writes_no_file_of_others_with_landlock() {
+    check_build("landlock", "/var/tmp", Named::Relative, 10);
+    check_build("landlock", "/opt", Named::ThroughLink, 11);
+}

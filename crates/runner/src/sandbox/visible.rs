@@ -1,0 +1,150 @@
+//! What a step sees of the machine: the system's own directories and what the operator exposes. Nothing else is there.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, access};
+
+/// Programs, their libraries and their settings.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    SETTINGS,
+    "/opt",
+    "/nix/store",
+    "/gnu/store",
+];
+const SETTINGS: &str = "/etc";
+/// Names are looked up by what this file says; on many machines it is a link into `/run`.
+const RESOLVER: &str = "/etc/resolv.conf";
+/// Files and directories that are looked at in `/etc`.
+const SETTINGS_MAX: usize = 50_000;
+const READ_BY_ALL: u32 = 0o004;
+const ENTERED_BY_ALL: u32 = 0o005;
+
+/// All paths are absolute and canonical, but for where links are.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Visible {
+    /// Directories of the system, read-only.
+    pub(super) dirs: Vec<PathBuf>,
+    /// Links beside them, such as `/bin`, with what they say.
+    pub(super) links: Vec<(PathBuf, PathBuf)>,
+    /// Single files and sockets, or whole directories, read-only.
+    pub(super) exposed: Vec<PathBuf>,
+    /// Lies in one of these and is covered.
+    pub(super) hidden: Vec<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HideError {
+    #[error("{path} has to be hidden from steps, and cannot be found: {source}")]
+    Missing { path: PathBuf, source: io::Error },
+    #[error("{path} cannot be exposed to steps: {source}")]
+    Unexposed { path: PathBuf, source: io::Error },
+    #[error("{path} has to be hidden from steps, and {dir} cannot be: move it into a directory of its own")]
+    Needed { path: PathBuf, dir: PathBuf },
+    #[error("{SETTINGS} cannot be searched for what only its owner may read: {0}")]
+    Settings(io::Error),
+}
+
+impl Visible {
+    /// `hidden` files are hidden with their whole directory: a file that is covered alone comes to light when another one
+    /// is renamed over it.
+    pub(super) fn find(hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, HideError> {
+        let (mut dirs, mut links) = (Vec::new(), Vec::new());
+        for path in SYSTEM.iter().map(PathBuf::from) {
+            match std::fs::read_link(&path) {
+                Ok(target) => links.push((path, target)),
+                Err(_) if path.is_dir() => dirs.push(path),
+                Err(_) => {}
+            }
+        }
+        let canonical = |path: &PathBuf| {
+            path.canonicalize().map_err(|source| HideError::Unexposed { path: path.clone(), source })
+        };
+        let mut exposed: Vec<PathBuf> = exposed.iter().map(canonical).collect::<Result<_, _>>()?;
+        exposed.extend(Path::new(RESOLVER).canonicalize());
+        let mut visible = Self { dirs, links, exposed, hidden: Vec::new() };
+        visible.hidden = private_settings().map_err(HideError::Settings)?;
+        for path in hidden {
+            visible.hide(path)?;
+        }
+        Ok(visible)
+    }
+
+    /// Hides one more directory, or the directory of a file.
+    pub(super) fn hide(&mut self, path: &Path) -> Result<(), HideError> {
+        let missing = |source| HideError::Missing { path: path.to_owned(), source };
+        let mut dir = path.canonicalize().map_err(missing)?;
+        if !dir.is_dir() {
+            dir.pop();
+        }
+        // Covered, it would take a part of the system with it.
+        if self.dirs.iter().any(|system| system.starts_with(&dir)) {
+            return Err(HideError::Needed { path: path.to_owned(), dir });
+        }
+        self.hidden.push(dir);
+        Ok(())
+    }
+
+    /// What has to be covered, because it lies in something that is seen.
+    pub(super) fn covered(&self) -> impl Iterator<Item = &Path> {
+        let seen = |path: &&PathBuf| self.dirs.iter().chain(&self.exposed).any(|dir| path.starts_with(dir));
+        self.hidden.iter().filter(seen).map(PathBuf::as_path)
+    }
+}
+
+/// What this process could read in `/etc` and not everybody can: a step has the same user.
+fn private_settings() -> io::Result<Vec<PathBuf>> {
+    let mut found = BTreeSet::new();
+    let mut left = SETTINGS_MAX;
+    search(Path::new(SETTINGS), &mut found, &mut left)?;
+    Ok(found.into_iter().collect())
+}
+
+fn search(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Result<()> {
+    for entry in std::fs::read_dir(dir)? {
+        *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many files"))?;
+        let path = entry?.path();
+        // Gone meanwhile.
+        let Ok(about) = path.symlink_metadata() else { continue };
+        if about.is_symlink() || access(&path, Access::READ_OK).is_err() {
+            continue;
+        }
+        let for_all = if about.is_dir() { ENTERED_BY_ALL } else { READ_BY_ALL };
+        match (about.mode() & for_all == for_all, about.is_dir()) {
+            (true, true) => search(&path, found, left)?,
+            (true, false) => {}
+            (false, is_dir) if is_dir || dir == Path::new(SETTINGS) => drop(found.insert(path)),
+            (false, _) => drop(found.insert(dir.to_owned())),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_hidden_with_its_directory_and_the_system_cannot_be() {
+        let dir = tempfile::tempdir().expect("directory");
+        let key = dir.path().join("root.key");
+        std::fs::write(&key, "key").expect("file");
+        let visible = Visible::find(std::slice::from_ref(&key), &[]).expect("hidden");
+        assert!(visible.hidden.contains(&dir.path().canonicalize().expect("canonical")));
+        for needed in ["/etc/passwd", "/etc", "/"] {
+            let refused = Visible::find(&[needed.into()], &[]);
+            assert!(matches!(refused, Err(HideError::Needed { .. })), "{needed}: {refused:?}");
+        }
+        let missing = Visible::find(&[dir.path().join("not there")], &[]);
+        assert!(matches!(missing, Err(HideError::Missing { .. })), "{missing:?}");
+    }
+}
