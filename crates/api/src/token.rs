@@ -47,8 +47,8 @@ impl Replay for ApiTokenCreated {
 pub struct ApiTokenNew {
     #[schema(min_length = 1, max_length = 120, example = "laptop")]
     pub name: String,
-    /// Days until it expires, 1 to 366. Without it the token lasts until it is revoked.
-    #[schema(minimum = 1, maximum = 366)]
+    /// Days until it expires, 1 to 366; 90 without it. With 0 the token lasts until it is revoked.
+    #[schema(minimum = 0, maximum = 366)]
     pub expires_in_days: Option<i64>,
     /// A service account to make the token for; yourself if absent.
     pub owner_id: Option<String>,

@@ -45,6 +45,8 @@ pub const STRANGERS_PER_ADDRESS_BURST: u32 = 1_000;
 pub const LOGIN_FAILURE_WINDOW_S: i64 = 60;
 pub const LOGIN_FAILURES_PER_ACCOUNT_MAX: i64 = 10;
 pub const LOGIN_FAILURES_PER_NETWORK_MAX: i64 = 100;
+/// How long a try waits while the account fails from everywhere.
+pub const LOGIN_SLOW_DOWN: Duration = Duration::from_secs(2);
 
 pub const PASSWORD_CHARS_MIN: usize = 15;
 pub const PASSWORD_CHARS_MAX: usize = 256;
@@ -85,6 +87,8 @@ pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 pub const ARTIFACT_UPLOAD_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 pub const TOKEN_DAYS_MAX: i64 = 366;
+/// How long a token lasts that says nothing about it.
+pub const TOKEN_DAYS: i64 = 90;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 

@@ -7,7 +7,7 @@ import { createInterface } from "node:readline";
 import { fill, type Part } from "./fill";
 import type { World } from "./world";
 
-/** Steps have a /tmp of their own where there is bubblewrap, and can read this one. */
+/** Where a test keeps files; steps see them because they are exposed. */
 const TEMPORARY = "/var/tmp";
 const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
@@ -24,11 +24,12 @@ export type Announcement = {
 export class Server {
   readonly #process: ChildProcess;
 
-  constructor(args: string[]) {
+  constructor(args: string[], exposed = "") {
     if (!existsSync(PROGRAM))
       throw new Error(`there is no ${PROGRAM}: cargo build -p berth, or set BERTH_PROGRAM`);
     this.#process = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", ...args], {
       stdio: ["ignore", "pipe", "ignore"],
+      env: { ...process.env, ...(exposed && { BERTH_RUNNER__EXPOSE: exposed }) },
     });
   }
 
@@ -67,7 +68,7 @@ export class FileServer {
     const places = mkdtempSync(join(TEMPORARY, "berth-web-"));
     this.#places = places;
     const repositories = ["--repository-root", places, "--egress-allow", "127.0.0.1"];
-    this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories]);
+    this.#server = new Server(["--bare", "--rate-limit", "off", ...repositories], places);
     const world = toWorld(await this.#server.ready(), places);
     await fill(world, parts);
     this.#world = world;

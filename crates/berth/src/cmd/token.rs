@@ -21,8 +21,8 @@ enum Command {
     /// Make one; it is printed now and never again
     Create {
         name: String,
-        /// Days until it expires [default: never]
-        #[arg(long, value_parser = clap::value_parser!(i64).range(1..=366))]
+        /// Days until it expires; 0 for never [default: 90]
+        #[arg(long, value_parser = clap::value_parser!(i64).range(0..=366))]
         days: Option<i64>,
         /// A service account it speaks for [default: you]
         #[arg(long, value_name = "ID")]

@@ -61,6 +61,12 @@ fn ids_come_from_names_and_are_unique() {
         4:33: error: there is already a stage `a` [duplicate_stage]
     "#]],
     );
+    check_pipeline(
+        "stages: [{ name: a }]\nephemeral_environments: { a: {} }",
+        &expect![[r#"
+        5:32: error: there is a stage `a`: an ephemeral environment needs another name [duplicate_stage]
+    "#]],
+    );
 }
 
 #[test]

@@ -36,6 +36,7 @@ pub(super) fn probe(visible: &Visible) -> Result<PathBuf, String> {
     let path = found.ok_or("there is no program `bwrap`: apt-get install bubblewrap")?;
     let tried = Command::new(&path)
         .args(machine(visible))
+        .args(exposed(visible))
         .args(["--", "/bin/sh", "-c", "test -d /proc/self"])
         .env_clear()
         .stdin(Stdio::null())
@@ -53,35 +54,38 @@ pub(super) fn probe(visible: &Visible) -> Result<PathBuf, String> {
 
 /// Later mounts cover earlier ones, so the order is: the machine, what is hidden, what is the step's own.
 pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
-    let mut arguments = machine(&cage.confinement.visible);
-    let mut mount = |option: &str, paths: &[&Path]| {
-        arguments.push(option.into());
-        arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
-    };
-    TEMPORARY.iter().for_each(|path| mount("--bind", &[cage.tmp, Path::new(path)]));
-    for hidden in cage.confinement.visible.covered() {
+    let visible = &cage.confinement.visible;
+    let mut arguments = machine(visible);
+    TEMPORARY.iter().for_each(|path| mount(&mut arguments, "--bind", &[cage.tmp, Path::new(path)]));
+    arguments.extend(exposed(visible));
+    for hidden in visible.covered() {
         if hidden.is_dir() {
-            mount("--tmpfs", &[hidden]);
+            mount(&mut arguments, "--tmpfs", &[hidden]);
         } else {
-            mount("--ro-bind", &[Path::new("/dev/null"), hidden]);
+            mount(&mut arguments, "--ro-bind", &[Path::new("/dev/null"), hidden]);
         }
     }
-    cage.own.iter().for_each(|own| mount("--bind", &[own, own]));
-    cage.read.iter().for_each(|read| mount("--ro-bind", &[read, read]));
-    mount("--remount-ro", &[Path::new("/")]);
+    cage.own.iter().for_each(|own| mount(&mut arguments, "--bind", &[own, own]));
+    cage.read.iter().for_each(|read| mount(&mut arguments, "--ro-bind", &[read, read]));
+    mount(&mut arguments, "--remount-ro", &[Path::new("/")]);
     arguments
+}
+
+fn mount(arguments: &mut Vec<OsString>, option: &str, paths: &[&Path]) {
+    arguments.push(option.into());
+    arguments.extend(paths.iter().map(|path| path.as_os_str().to_owned()));
+}
+
+/// What is exposed may lie in a directory that is the step's own otherwise, and it may be gone by now.
+fn exposed(visible: &Visible) -> Vec<OsString> {
+    let paths = visible.exposed.iter().map(|path| path.as_os_str().to_owned());
+    paths.flat_map(|path| ["--ro-bind-try".into(), path.clone(), path]).collect()
 }
 
 fn machine(visible: &Visible) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = COMMON.iter().map(OsString::from).collect();
-    let mut add = |option: &str, paths: [&Path; 2]| {
-        arguments.push(option.into());
-        arguments.extend(paths.map(|path| path.as_os_str().to_owned()));
-    };
-    visible.dirs.iter().for_each(|dir| add("--ro-bind", [dir, dir]));
-    visible.links.iter().for_each(|(link, target)| add("--symlink", [target, link]));
-    // It may be gone by now.
-    visible.exposed.iter().for_each(|path| add("--ro-bind-try", [path, path]));
-    arguments.extend(EMPTY.iter().flat_map(|dir| ["--dir".into(), dir.into()]));
+    visible.dirs.iter().for_each(|dir| mount(&mut arguments, "--ro-bind", &[dir, dir]));
+    visible.links.iter().for_each(|(link, target)| mount(&mut arguments, "--symlink", &[target, link]));
+    EMPTY.iter().for_each(|dir| mount(&mut arguments, "--dir", &[Path::new(dir)]));
     arguments
 }

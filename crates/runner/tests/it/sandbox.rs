@@ -1,7 +1,7 @@
 //! What a step can reach at each level. A level that does not work on this machine is said to be missing.
 
 use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
-use berth_runner::Sandbox;
+use berth_runner::{Confinement, Sandbox};
 
 use crate::fixture::{Fixture, confinement, failed, script, sleepers, succeeded, unique_sleep};
 
@@ -148,6 +148,28 @@ fn check_hidden_file(sandbox: Sandbox) {
     succeeded(&fixture.run(script("a", &run)));
     assert_eq!(fixture.link.text_of("a"), "in sight\n");
     assert_eq!(std::fs::read_to_string(&key).expect("still there"), "key");
+}
+
+fn check_exposed(sandbox: Sandbox) {
+    let dir = server_dir();
+    let Ok(confinement) = Confinement::choose(sandbox, &[], &[dir.path().to_owned()]) else { return };
+    let fixture = Fixture::with(|settings| settings.confinement = confinement);
+    let path = dir.path().display();
+    let run =
+        format!("cat {path}/root.key; touch {path}/new 2>/dev/null || echo read-only; cat {path}/later");
+    std::fs::write(dir.path().join("later"), " and later").expect("file");
+    succeeded(&fixture.run(script("a", &run)));
+    assert_eq!(fixture.link.text_of("a"), "keyread-only\n and later");
+}
+
+#[test]
+fn what_is_exposed_is_read_with_bubblewrap() {
+    check_exposed(Sandbox::Bubblewrap);
+}
+
+#[test]
+fn what_is_exposed_is_read_with_landlock() {
+    check_exposed(Sandbox::Landlock);
 }
 
 #[test]

@@ -28,6 +28,7 @@ mod runner_calls;
 mod runners;
 mod secrets;
 mod sign_in;
+mod throttle;
 mod tokens;
 mod validate;
 mod wait;

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use berth_api::auth as wire;
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::Code;
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
@@ -13,14 +13,13 @@ use berth_store::records::user::{self, Account, User};
 use berth_store::records::{member, sign_in, token};
 use berth_store::{Context, Tx};
 
+use super::throttle::Try;
 use super::{Answer, App, Outcome, Ruled};
 use crate::access::{Membership, Principal, Via};
 use crate::credential::token::{TokenKind, hash, is_well_formed, make};
 use crate::credential::{Redacted, password};
 use crate::error::AppError;
-use crate::limits::{
-    LAST_USED_EVERY_S, LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX, LOGIN_FAILURES_PER_NETWORK_MAX,
-};
+use crate::limits::LAST_USED_EVERY_S;
 
 pub struct LoginAttempt {
     pub email: Email,
@@ -37,17 +36,16 @@ pub struct SignedIn {
 
 impl App {
     pub async fn log_in(&self, attempt: LoginAttempt) -> Result<SignedIn, AppError> {
-        let account = format!("account:{}", attempt.email.key());
-        let network = format!("network:{}", network(attempt.address));
-        self.check_failures(account.clone(), network.clone()).await?;
+        let tried = Try::new(&attempt.email, attempt.address);
+        let context = Context { request_id: Some(attempt.request_id.clone()), ..Context::system(None) };
+        self.begin_try(context.clone(), tried.clone()).await?;
 
         let email = attempt.email.clone();
         let known = self.store.read(None, move |db| Ok::<_, AppError>(user::by_email(db, &email)?)).await?;
         let stored = known.as_ref().and_then(password_hash);
         let right = self.passwords.verify(attempt.password, stored).await?;
-        let context = Context { request_id: Some(attempt.request_id.clone()), ..Context::system(None) };
         let Some(user) = known.clone().filter(|_| right) else {
-            self.count_failure(context, vec![account, network], known).await?;
+            self.record_failure(context, known).await?;
             return Err(AppError::unauthenticated("the e-mail address or the password is wrong"));
         };
 
@@ -58,6 +56,7 @@ impl App {
             .store
             .transact(context, move |tx| {
                 check_unchanged(tx, &signed)?;
+                Self::take_back(tx, &tried)?;
                 let id = SignInId::from_parts(tx.now(), tx.entropy()?);
                 sign_in::begin(tx, id, signed.id, &hashed)?;
                 tx.set_actor(actor(&signed));
@@ -69,36 +68,10 @@ impl App {
         Ok(SignedIn { secret, me: self.me(&principal).await? })
     }
 
-    async fn check_failures(&self, account: String, network: String) -> Result<(), AppError> {
-        let failures = self.store.read(None, move |db| {
-            let since = db.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
-            let of_account = sign_in::failures(db, &account, since)?;
-            Ok::<_, AppError>((of_account, sign_in::failures(db, &network, since)?))
-        });
-        let (of_account, of_network) = failures.await?;
-        if of_account >= LOGIN_FAILURES_PER_ACCOUNT_MAX || of_network >= LOGIN_FAILURES_PER_NETWORK_MAX {
-            let text = "too many failed sign-ins; wait a minute and try again";
-            return Err(Problem::new(Code::RateLimited, text)
-                .with("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
-                .into());
-        }
-        Ok(())
-    }
-
-    async fn count_failure(
-        &self,
-        context: Context,
-        subjects: Vec<String>,
-        user: Option<User>,
-    ) -> Result<(), AppError> {
-        let counted = self.store.transact(context, move |tx| {
-            let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
-            for subject in &subjects {
-                sign_in::failed(tx, subject, since)?;
-            }
-            user.map_or(Ok(()), |user| record_at_home(tx, &user, EventKind::LoginFailed))
-        });
-        counted.await
+    /// In the history of the organization that made the account.
+    async fn record_failure(&self, context: Context, user: Option<User>) -> Result<(), AppError> {
+        let Some(user) = user else { return Ok(()) };
+        self.store.transact(context, move |tx| record_at_home(tx, &user, EventKind::LoginFailed)).await
     }
 
     /// Ends the browser's sign-in. A token cannot be signed out, only revoked.
@@ -149,10 +122,10 @@ impl App {
             return Ok(Outcome::Replayed(earlier));
         }
         let user = self.user(who.user).await?;
-        let account = format!("account:{}", user.email.key());
-        self.check_failures(account.clone(), String::new()).await?;
+        let tried = Try::own(&user.email);
+        self.begin_try(self.context(who), tried.clone()).await?;
         if !self.passwords.verify(current, password_hash(&user)).await? {
-            self.count_failure(self.context(who), vec![account], Some(user)).await?;
+            self.record_failure(self.context(who), Some(user)).await?;
             return Err(AppError::invalid_member("/currentPassword", "is not your password"));
         }
         let organizations = self.organizations_of(who).await?;
@@ -167,6 +140,7 @@ impl App {
         let via = who.via.clone();
         self.transact(self.context(who), once, move |tx| {
             check_unchanged(tx, &user)?;
+            Self::take_back(tx, &tried)?;
             let account = Account::Person { password_hash, password_is_generated: false };
             user::put(tx, &User { account, ..user.clone() })?;
             match via {
@@ -297,32 +271,4 @@ fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), A
         tx.within(org, |tx| tx.record(event))?;
     }
     Ok(())
-}
-
-/// Failures are counted by network, so that neighbouring addresses do not multiply the tries.
-fn network(address: IpAddr) -> String {
-    match address.to_canonical() {
-        IpAddr::V4(v4) => {
-            let [a, b, c, _] = v4.octets();
-            format!("{a}.{b}.{c}.0/24")
-        }
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::network;
-
-    #[test]
-    fn neighbours_share_a_network() {
-        let of = |text: &str| network(text.parse().unwrap());
-        assert_eq!(of("10.1.2.3"), of("10.1.2.250"));
-        assert_eq!(of("::ffff:10.1.2.3"), of("10.1.2.9"));
-        assert_eq!(of("2001:db8:1:2:3::1"), of("2001:db8:1:2:4::2"));
-        assert_ne!(of("10.1.2.3"), of("10.1.3.3"));
-    }
 }

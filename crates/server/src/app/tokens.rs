@@ -23,7 +23,8 @@ const TOKEN_VERSION: i64 = 1;
 
 pub struct NewToken {
     pub name: DisplayName,
-    pub expires_in_days: Option<i64>,
+    /// `0`: never.
+    pub expires_in_days: i64,
     /// A service account; the caller if absent.
     pub owner: Option<UserId>,
 }
@@ -65,7 +66,8 @@ impl App {
                     return Err(AppError::new(Code::Forbidden, text));
                 }
             }
-            let asked = new.expires_in_days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
+            let days = Some(new.expires_in_days).filter(|days| *days > 0);
+            let asked = days.map(|days| tx.now().plus_seconds(days * 24 * 60 * 60));
             // What a token makes does not outlive it.
             let expires_at = [asked, standing.token_expires_at].into_iter().flatten().min();
             let (record, token) = issue(tx, other.unwrap_or(own), new.name, expires_at)?;

@@ -73,6 +73,28 @@ async fn tries_are_counted_by_account_however_it_is_written() {
 }
 
 #[tokio::test]
+async fn failures_from_elsewhere_keep_nobody_out() {
+    let world = World::new().await;
+    let stranger = [203, 0, 113, 7].into();
+    for _ in 0..10 {
+        let wrong = log_in(&world.ada.email, "wrong wrong wrong");
+        world.send_from(wrong, stranger).await.is(401, "unauthenticated");
+    }
+    let right = || log_in(&world.ada.email, &world.ada.password);
+    world.send_from(right(), stranger).await.is(429, "rate_limited");
+    assert_eq!(world.send(right()).await.status, 200);
+}
+
+#[tokio::test]
+async fn many_tries_at_once_do_not_pass_the_limit() {
+    let world = World::new().await;
+    let tries = (0..34).map(|_| world.send(log_in(&world.ada.email, "wrong wrong wrong")));
+    let replies = futures_util::future::join_all(tries).await;
+    assert_eq!(replies.iter().filter(|reply| reply.status == 401).count(), 10);
+    assert_eq!(replies.iter().filter(|reply| reply.status == 429).count(), 24);
+}
+
+#[tokio::test]
 async fn a_new_password_ends_other_sign_ins() {
     let world = World::new().await;
     let ada = world.sign_in(&world.ada.email, &world.ada.password).await;

@@ -1,6 +1,6 @@
 //! API tokens: shown once, revocable at once, never more than their user.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::world::{World, call, get, post};
 
@@ -61,11 +61,25 @@ async fn a_token_cannot_be_made_for_another_person_or_a_stronger_account() {
 }
 
 #[tokio::test]
+async fn token_expires_after_ninety_days_unless_it_is_made_to_last() {
+    let world = World::new().await;
+    let expiry = async |body: Value| {
+        let made = world.send(post(TOKENS).by(&world.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        made.body["data"]["expiresAt"].clone()
+    };
+    assert_eq!(expiry(json!({"name": "x", "expiresInDays": 0})).await, json!(null));
+    let usual = expiry(json!({"name": "x"})).await;
+    let asked = expiry(json!({"name": "x", "expiresInDays": 90})).await;
+    assert_eq!(usual.as_str().map(|text| &text[..10]), asked.as_str().map(|text| &text[..10]));
+}
+
+#[tokio::test]
 async fn bad_tokens_are_refused() {
     let world = World::new().await;
     for (body, pointer) in [
         (json!({"name": ""}), "/name"),
-        (json!({"name": "x", "expiresInDays": 0}), "/expiresInDays"),
+        (json!({"name": "x", "expiresInDays": -1}), "/expiresInDays"),
         (json!({"name": "x", "expiresInDays": 367}), "/expiresInDays"),
         (json!({"name": "x", "expiresInDays": 1.5}), "/expiresInDays"),
         (json!({"name": "x", "ownerId": "ada"}), "/ownerId"),

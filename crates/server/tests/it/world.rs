@@ -66,7 +66,11 @@ impl World {
     }
 
     pub(crate) async fn send(&self, call: Call) -> Reply {
-        let address: IpAddr = [127, 0, 0, 1].into();
+        self.send_from(call, [127, 0, 0, 1].into()).await
+    }
+
+    /// From a machine with this address.
+    pub(crate) async fn send_from(&self, call: Call, address: IpAddr) -> Reply {
         let response = self.edge.answer(call.0, address).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();

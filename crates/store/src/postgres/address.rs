@@ -1,5 +1,6 @@
 //! Where the database is, and how a connection to it is made.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -94,6 +95,17 @@ const SETTINGS: &str = "SET client_min_messages = warning;
     SELECT set_config('synchronous_commit',
         CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)";
 
+/// Reached over a network.
+fn is_remote(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+            name != "localhost" && !address.is_ok_and(|address| address.is_loopback())
+        }
+        Host::Unix(_) => false,
+    }
+}
+
 impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, OpenError> {
         if !url.starts_with("postgres://") && !url.starts_with("postgresql://") {
@@ -120,6 +132,10 @@ impl Address {
             .keepalives_interval(KEEPALIVE_EVERY)
             // Decisions are made where they are written.
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
+        // Where it is only preferred, somebody in between can leave it away.
+        if !url.contains("sslmode=") && config.get_hosts().iter().any(is_remote) {
+            config.ssl_mode(SslMode::Require);
+        }
         let tls = (config.get_ssl_mode() != SslMode::Disable).then(trusting);
         let shown = shown(&config);
         Ok(Self { config, tls, shown, silent: Arc::default() })
@@ -237,6 +253,18 @@ mod tests {
     fn an_address_is_shown_without_who_connects() {
         let address = Address::parse("postgres://ada:hunter2@db.acme.test:5433/berth").unwrap();
         assert_eq!(address.shown(), "db.acme.test:5433/berth");
+    }
+
+    #[test]
+    fn database_on_another_machine_needs_tls_unless_said_otherwise() {
+        let mode = |url: &str| Address::parse(url).unwrap().config.get_ssl_mode();
+        for remote in ["db.acme.test", "10.0.0.7", "[2001:db8::1]", "127.0.0.1,db.acme.test"] {
+            assert_eq!(mode(&format!("postgres://ada@{remote}/berth")), SslMode::Require, "{remote}");
+        }
+        for here in ["localhost", "127.0.0.1", "[::1]", "%2Frun%2Fpostgresql"] {
+            assert_eq!(mode(&format!("postgres://ada@{here}/berth")), SslMode::Prefer, "{here}");
+        }
+        assert_eq!(mode("postgres://ada@db.acme.test/berth?sslmode=disable"), SslMode::Disable);
     }
 
     #[test]

@@ -33,6 +33,8 @@ statements! {
           failures = CASE WHEN sign_in_failures.window_started_at > $3 THEN sign_in_failures.failures + 1 ELSE 1 END,
           window_started_at = CASE WHEN sign_in_failures.window_started_at > $3
             THEN sign_in_failures.window_started_at ELSE excluded.window_started_at END";
+    Instance Upkeep TAKE_BACK_FAILURE = "UPDATE sign_in_failures SET failures = failures - 1
+        WHERE subject = $1 AND failures > 0";
     Instance Upkeep FORGET_FAILURES = "DELETE FROM sign_in_failures WHERE window_started_at <= $1";
 }
 
@@ -113,4 +115,9 @@ pub fn failures(db: &mut impl Read, subject: &str, since: Timestamp) -> Result<i
 pub fn failed(tx: &mut Tx<'_>, subject: &str, since: Timestamp) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&FAILED, &[subject.into(), now.into(), since.into()]).map(drop)
+}
+
+/// What was counted was none.
+pub fn take_back_failure(tx: &mut Tx<'_>, subject: &str) -> Result<(), StoreError> {
+    tx.execute(&TAKE_BACK_FAILURE, &[subject.into()]).map(drop)
 }

@@ -12,6 +12,7 @@ const EXPIRIES = [
   { value: "30", label: "In 30 days" },
   { value: "90", label: "In 90 days" },
   { value: "365", label: "In a year" },
+  { value: "0", label: "Never" },
 ];
 
 type Props = { onClose: () => void; members: Member[] };

@@ -20,6 +20,7 @@ use crate::registry::Offers;
 pub(super) fn all(draft: &Draft<'_>, offers: Option<&Offers>) {
     unique_ids(draft);
     unique_stages(draft);
+    unlike_stages(draft);
     skips(draft);
     tracked(draft);
     let build = Graph::of(&draft.build, &draft.steps);
@@ -53,6 +54,16 @@ fn unique_stages(draft: &Draft<'_>) {
         if !seen.insert(&value.name) {
             let place = at.get("name").unwrap_or_else(|| at.clone());
             place.error("duplicate_stage", format!("there is already a stage `{}`", value.name));
+        }
+    }
+}
+
+/// Secrets and rules are found by the name of the place: an environment must not get those of a stage.
+fn unlike_stages(draft: &Draft<'_>) {
+    for Site { value: (name, _), at } in &draft.environments {
+        if draft.stages.iter().any(|stage| stage.value.name.as_str() == name.as_str()) {
+            let message = format!("there is a stage `{name}`: an ephemeral environment needs another name");
+            at.error("duplicate_stage", message);
         }
     }
 }

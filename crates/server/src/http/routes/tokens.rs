@@ -16,7 +16,7 @@ use crate::http::body::Posted;
 use crate::http::check::Check;
 use crate::http::guard::Allowed;
 use crate::http::query::{IfMatch, Listed, Paging};
-use crate::limits::TOKEN_DAYS_MAX;
+use crate::limits::{TOKEN_DAYS, TOKEN_DAYS_MAX};
 
 /// List your API tokens; all of the organization's if you manage tokens.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/api-tokens", tag = "api tokens",
@@ -42,12 +42,14 @@ pub(crate) async fn create_api_token(
     let mut check = Check::default();
     let name = check.required("/name", DisplayName::parse(&body.name));
     let owner = check.optional("/ownerId", body.owner_id.as_deref(), str::parse::<UserId>);
-    if body.expires_in_days.is_some_and(|days| !(1..=TOKEN_DAYS_MAX).contains(&days)) {
-        let range = format!("must be a whole number from 1 to {TOKEN_DAYS_MAX}");
+    if body.expires_in_days.is_some_and(|days| !(0..=TOKEN_DAYS_MAX).contains(&days)) {
+        let range = format!(
+            "must be a whole number from 1 to {TOKEN_DAYS_MAX}, or 0 for a token that does not expire"
+        );
         check.required("/expiresInDays", Err::<(), _>(range));
     }
     let name = check.done(name)?;
-    let new = NewToken { name, expires_in_days: body.expires_in_days, owner };
+    let new = NewToken { name, expires_in_days: body.expires_in_days.unwrap_or(TOKEN_DAYS), owner };
     app.create_token(&who, new, posted.once).await
 }
 

@@ -1,0 +1,114 @@
+//! Tries to log in are counted before the password is looked at, so that many at once are no way around the limit.
+//!
+//! Ten failures a minute close an account to the network they came from, and to no other: nobody can keep somebody
+//! else out. When an account fails from everywhere, every try waits.
+
+use std::net::IpAddr;
+
+use berth_api::problem::{Code, Problem};
+use berth_core::name::Email;
+use berth_store::records::sign_in;
+use berth_store::{Context, Tx};
+
+use super::App;
+use crate::error::AppError;
+use crate::limits::{
+    LOGIN_FAILURE_WINDOW_S, LOGIN_FAILURES_PER_ACCOUNT_MAX, LOGIN_FAILURES_PER_NETWORK_MAX, LOGIN_SLOW_DOWN,
+};
+
+/// What a try counts for.
+#[derive(Clone)]
+pub(super) struct Try {
+    account: String,
+    network: String,
+    /// The account, from this network.
+    pair: String,
+}
+
+impl Try {
+    pub(super) fn new(email: &Email, address: IpAddr) -> Self {
+        let (email, network) = (email.key(), network(address));
+        Self {
+            account: format!("account:{email}"),
+            pair: format!("pair:{email} {network}"),
+            network: format!("network:{network}"),
+        }
+    }
+
+    /// By somebody who is logged in: the account's tries are its owner's.
+    pub(super) fn own(email: &Email) -> Self {
+        let email = email.key();
+        Self {
+            account: format!("own account:{email}"),
+            network: format!("own network:{email}"),
+            pair: format!("own:{email}"),
+        }
+    }
+
+    fn subjects(&self) -> [&str; 3] {
+        [&self.account, &self.network, &self.pair]
+    }
+}
+
+impl App {
+    /// Counts the try as failed, or refuses it. Returns when the password may be looked at.
+    pub(super) async fn begin_try(&self, context: Context, tried: Try) -> Result<(), AppError> {
+        let fails_everywhere = self.store.transact(context, move |tx| {
+            let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
+            let count = |tx: &mut Tx<'_>, subject: &str| sign_in::failures(tx, subject, since);
+            if count(tx, &tried.pair)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX
+                || count(tx, &tried.network)? >= LOGIN_FAILURES_PER_NETWORK_MAX
+            {
+                let text = "too many failed sign-ins; wait a minute and try again";
+                return Err(Problem::new(Code::RateLimited, text)
+                    .with("retryAfterSeconds", LOGIN_FAILURE_WINDOW_S)
+                    .into());
+            }
+            let fails_everywhere = count(tx, &tried.account)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX;
+            for subject in tried.subjects() {
+                sign_in::failed(tx, subject, since)?;
+            }
+            Ok::<_, AppError>(fails_everywhere)
+        });
+        if fails_everywhere.await? {
+            tokio::time::sleep(LOGIN_SLOW_DOWN).await;
+        }
+        Ok(())
+    }
+
+    /// The password was right: the try was no failure.
+    pub(super) fn take_back(tx: &mut Tx<'_>, tried: &Try) -> Result<(), AppError> {
+        for subject in tried.subjects() {
+            sign_in::take_back_failure(tx, subject)?;
+        }
+        Ok(())
+    }
+}
+
+/// Failures are counted by network, so that neighbouring addresses do not multiply the tries.
+fn network(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            format!("{a}.{b}.{c}.0/24")
+        }
+        IpAddr::V6(v6) => {
+            let [a, b, c, d, ..] = v6.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::network;
+
+    #[test]
+    fn neighbours_share_a_network() {
+        let of = |text: &str| network(text.parse().unwrap());
+        assert_eq!(of("10.1.2.3"), of("10.1.2.250"));
+        assert_eq!(of("::ffff:10.1.2.3"), of("10.1.2.9"));
+        assert_eq!(of("2001:db8:1:2:3::1"), of("2001:db8:1:2:4::2"));
+        assert_ne!(of("10.1.2.3"), of("10.1.3.3"));
+    }
+}
