@@ -27,6 +27,21 @@ test("signing out ends the sign-in", async ({ page: ada, world }) => {
   await expect(ada).toHaveURL(/\/sign-in/);
 });
 
+test("a click on the menu counts while the menu is still loading", async ({ ada, world }) => {
+  let load = () => {};
+  const loaded = new Promise<void>(resolve => {
+    load = resolve;
+  });
+  await ada.route("**/assets/ProfileMenu-*.js", async route => {
+    await loaded;
+    await route.continue();
+  });
+  await ada.goto(`${world.base}/o/acme`);
+  await ada.getByRole("button", { name: "ada, your menu" }).click();
+  load();
+  await expect(ada.getByRole("menuitem", { name: "Sign out" })).toBeVisible();
+});
+
 test("an address of somebody else is not followed", async ({ page, world }) => {
   await page.goto("/sign-in?next=%2F%2Fevil.test%2F");
   await page.getByLabel("Email").fill(world.ada.email);

@@ -12,7 +12,7 @@ import {
 import { IconSearch } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { createLink } from "@tanstack/react-router";
-import { forwardRef, lazy, Suspense } from "react";
+import { forwardRef, lazy, Suspense, useState } from "react";
 import { pendingApprovalsQuery } from "@/data/approvals";
 import { useOrg } from "@/data/me";
 import { LiveDot } from "./LiveDot";
@@ -33,10 +33,12 @@ type Props = { find: () => void; showKeys: () => void; toggleScheme: () => void;
 export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
   const org = useOrg();
   const waiting = useQuery(pendingApprovalsQuery(org)).data?.data.length ?? 0;
+  // A menu that is clicked before it is loaded opens once it is.
+  const [clicked, setClicked] = useState<"organizations" | "profile">();
   return (
     <Stack h="100%" gap="xs" p="sm">
-      <Suspense fallback={<OrgButton />}>
-        <OrgSwitcher />
+      <Suspense fallback={<OrgButton onClick={() => setClicked("organizations")} />}>
+        <OrgSwitcher isOpened={clicked === "organizations"} />
       </Suspense>
       <UnstyledButton
         onClick={find}
@@ -83,8 +85,8 @@ export function Nav({ find, showKeys, toggleScheme, onNavigate }: Props) {
         </Stack>
       </Box>
       <LiveDot />
-      <Suspense fallback={<ProfileButton />}>
-        <ProfileMenu showKeys={showKeys} toggleScheme={toggleScheme} />
+      <Suspense fallback={<ProfileButton onClick={() => setClicked("profile")} />}>
+        <ProfileMenu isOpened={clicked === "profile"} showKeys={showKeys} toggleScheme={toggleScheme} />
       </Suspense>
     </Stack>
   );

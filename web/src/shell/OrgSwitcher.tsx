@@ -5,12 +5,12 @@ import { useMe, useOrganization } from "@/data/me";
 import { OrgButton } from "./OrgButton";
 
 /** The way to the other organizations. */
-export default function OrgSwitcher() {
+export default function OrgSwitcher({ isOpened }: { isOpened: boolean }) {
   const me = useMe();
   const current = useOrganization();
   const navigate = useNavigate();
   return (
-    <Menu width={240} position="bottom-start">
+    <Menu width={240} position="bottom-start" defaultOpened={isOpened}>
       <Menu.Target>
         <OrgButton />
       </Menu.Target>

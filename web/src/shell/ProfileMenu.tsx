@@ -5,16 +5,16 @@ import { useSignOut } from "@/data/me";
 import { tellProblem } from "@/ui/notify";
 import { ProfileButton } from "./ProfileButton";
 
-type Props = { showKeys: () => void; toggleScheme: () => void };
+type Props = { isOpened: boolean; showKeys: () => void; toggleScheme: () => void };
 
 /** What is the reader's own. */
-export default function ProfileMenu({ showKeys, toggleScheme }: Props) {
+export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props) {
   const navigate = useNavigate();
   const signOut = useSignOut();
   const leave = () =>
     signOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: tellProblem });
   return (
-    <Menu width={220} position="top-start">
+    <Menu width={220} position="top-start" defaultOpened={isOpened}>
       <Menu.Target>
         <ProfileButton />
       </Menu.Target>
