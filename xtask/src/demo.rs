@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::tool::{self, Done, cargo, cargo_has, output};
+use crate::tool::{self, Done, apt_install, cargo, cargo_has, may_install, output};
 use crate::web;
 
 const STORY: &str = "demo::";
@@ -25,6 +25,7 @@ fn start(args: &[String]) -> Done {
             "the demo needs git 2.39 or newer: install it (`apt-get install git`) and start again".into()
         );
     }
+    prepare_sandbox();
     // On stderr, because `--json` promises a single JSON object on stdout.
     eprintln!("1 of 3: the dashboard");
     prepare_dashboard();
@@ -45,6 +46,17 @@ fn start(args: &[String]) -> Done {
 fn berth_program() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find my own program: {error}"))?;
     Ok(own.with_file_name("berth"))
+}
+
+/// Steps run in bubblewrap. Where it cannot be had, the server says what it does instead.
+fn prepare_sandbox() {
+    if output(Command::new("bwrap").arg("--version")).is_some() {
+        return;
+    }
+    let installed = if may_install() { apt_install(&["bubblewrap"]) } else { Err("this needs root".into()) };
+    if let Err(why) = installed {
+        eprintln!("going on without bubblewrap (`apt-get install bubblewrap`): {why}");
+    }
 }
 
 fn prepare_dashboard() {

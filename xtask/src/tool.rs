@@ -47,10 +47,11 @@ pub(crate) fn may_install() -> bool {
 }
 
 pub(crate) fn apt_install(packages: &[&str]) -> Done {
-    println!("    installing {} with apt-get", packages.join(", "));
+    // On stderr: some commands promise what is on stdout.
+    eprintln!("    installing {} with apt-get", packages.join(", "));
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
-        run(command.args(args).env("DEBIAN_FRONTEND", "noninteractive"))
+        run(command.args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(std::io::stderr()))
     };
     apt(&["update", "-qq"])?;
     apt(&[&["install", "-y", "-qq", "--no-install-recommends"], packages].concat())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, Sandbox, Settings, StartError, kill_left_over};
 use berth_server::app::App;
+use berth_server::config::Config;
 use berth_server::engine::Embedded;
 use berth_server::registries::build_dir;
 use tokio_util::sync::CancellationToken;
@@ -21,11 +22,10 @@ const NOTHING_RUNS: &str = "this server runs no steps and builds no custom steps
 ///
 /// `Err`: neither is run here, and why. A level that was asked for by name has to work.
 pub(crate) fn confine(
-    app: &App,
+    config: &Config,
     told: &RunnerSettings,
     hidden: &[PathBuf],
 ) -> anyhow::Result<Result<Confinement, String>> {
-    let config = app.config();
     let level = sandbox(told.sandbox, config.is_local());
     let hidden: Vec<PathBuf> =
         [&config.data_dir, &config.own_dir].into_iter().chain(hidden).cloned().collect();

@@ -195,23 +195,26 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "--local is for one person and one organization, and there are {organizations}. Serve with --public-url and TLS."
         );
     }
-    let app = App::new(store, vault, config).stopped_by(stop);
-    let app = match &tls {
-        Some(tls) => app.with_tls(tls.clone()),
-        None => app,
-    };
     let hidden: Vec<PathBuf> = [key, args.config.as_deref(), settings.tls.key.as_deref()]
         .into_iter()
         .flatten()
         .map(Path::to_owned)
         .collect();
+    let confinement = embedded::confine(&config, &runner, &hidden)?;
+    // Nobody waits for a runner that runs nothing.
+    let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
+    let config = Config { runner_labels: labels, ..config };
+    let app = App::new(store, vault, config).stopped_by(stop);
+    let app = match &tls {
+        Some(tls) => app.with_tls(tls.clone()),
+        None => app,
+    };
     let listen = if let Some(keeper) = args.kept_by {
         stop_without(keeper, &runtime, &app.shutdown);
         Listen::Given
     } else {
         Listen::At(listen)
     };
-    let confinement = embedded::confine(&app, &runner, &hidden)?;
     listen_and_serve(runtime, app, &runner, confinement, listen, |address| {
         let scheme = if tls.is_some() { "https" } else { "http" };
         say(&format!("berth is serving at {scheme}://{address}"))

@@ -180,6 +180,8 @@ fn serve_and(
         rate_limit: false,
         ..Config::local(listen)
     };
+    let confinement = embedded::confine(&config, runner, &[])?;
+    let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
     let app = App::new(store, vault, config).stopped_by(stop.clone());
     let (address, listening) = mpsc::sync_channel::<SocketAddr>(1);
     let (end, ended) = mpsc::sync_channel(1);
@@ -192,8 +194,6 @@ fn serve_and(
         stop.cancel();
     };
     std::thread::Builder::new().name("ask".into()).spawn(asking).context("cannot start a thread")?;
-    let confinement = embedded::confine(&app, runner, &[])?;
-    let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
     listen_and_serve(runtime, app, runner, confinement, Listen::At(listen), |at| Ok(address.send(at)?))?;
     ended.try_recv().unwrap_or_else(|_| Ok(interrupted()))
 }
