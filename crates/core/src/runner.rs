@@ -32,7 +32,7 @@ pub struct Runner {
     /// None while it has not come, and nobody has chosen one for it.
     pub name: Option<Slug>,
     pub labels: Vec<Label>,
-    /// What it may have, besides what it is: fixed by whoever created it.
+    /// Labels it may have in addition to its system and architecture; the admin who creates it sets them.
     pub allowed_labels: Vec<Label>,
     pub slots: i64,
     /// Of the program it runs.

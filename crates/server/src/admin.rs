@@ -1,7 +1,7 @@
 //! What the operator of the machine asks a running server, over a socket in its data directory.
 //!
-//! The socket belongs to the server's own user, and so do steps without bubblewrap: whoever asks also has to know what is
-//! written in a file beside it, in a directory that no step can read. One line of JSON each way.
+//! The socket belongs to the server's own user, and so do steps without bubblewrap: a caller also has to send
+//! the content of a file in the data directory, which no step can read. One line of JSON each way.
 
 use std::io::{BufRead as _, BufReader as StdBufReader, ErrorKind, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
@@ -20,7 +20,7 @@ use crate::vault::KeyError;
 /// Name of the socket in the data directory.
 const SOCKET: &str = "admin.sock";
 const PASS_CHARS: usize = 43;
-/// Name of the file that whoever asks has to have read; another one at every start.
+/// Name of the file with the password of the socket; written anew at every start.
 const PASS: &str = "admin.pass";
 const REQUEST_BYTES_MAX: u64 = 4 * 1024;
 const SHARED: &str = "several servers may share this database, and each keeps the root key in memory: stop all of them, and \

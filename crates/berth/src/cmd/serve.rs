@@ -201,7 +201,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(Path::to_owned)
         .collect();
     let confinement = embedded::confine(&config, &runner, &hidden)?;
-    // Nobody waits for a runner that runs nothing.
+    // Steps must not wait for a runner that cannot run them.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let config = Config { runner_labels: labels, ..config };
     let app = App::new(store, vault, config).stopped_by(stop);

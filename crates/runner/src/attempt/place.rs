@@ -239,7 +239,7 @@ fn private_name() -> String {
     format!("berth-{}", geteuid().as_raw())
 }
 
-/// Anybody may make a directory of this name on a tmpfs: only one that is ours, and ours alone, will do.
+/// Makes the directory, or checks an existing one: another user could have made it, because the tmpfs is world-writable.
 fn own_private_dir(path: &Path) -> io::Result<()> {
     match private_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -249,7 +249,7 @@ fn own_private_dir(path: &Path) -> io::Result<()> {
     if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0 {
         return Ok(());
     }
-    Err(io::Error::other(format!("{} belongs to somebody else, or others may enter it", path.display())))
+    Err(io::Error::other(format!("{} belongs to another user, or other users may enter it", path.display())))
 }
 
 fn private_dir(path: &Path) -> io::Result<()> {

@@ -25,7 +25,7 @@ const LEAST: ABI = ABI::V3;
 /// The newest rights we know; a kernel that knows fewer keeps those it knows. From 6 on, signals and abstract sockets stay
 /// inside; from 9 on, sockets with a path.
 const KNOWN: ABI = ABI::V9;
-/// Processes, whose environment the kernel shows to nobody outside of them.
+/// Without capabilities, the kernel refuses a step the environment of processes outside of its domain.
 const PROCESSES: &str = "/proc";
 /// Written to by everything.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];

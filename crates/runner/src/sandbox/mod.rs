@@ -44,8 +44,8 @@ pub(crate) struct Cage<'a> {
 }
 
 impl Confinement {
-    /// `hidden` are directories and files that no step and no build may read, beside what is not there for them anyway;
-    /// `exposed` are those that every one may.
+    /// `hidden`: directories and files that no step or build may read even where they lie in a visible directory.
+    /// `exposed`: those that every step and build may read.
     pub fn choose(sandbox: Sandbox, hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, StartError> {
         // A step that is not kept apart sees everything.
         let visible =

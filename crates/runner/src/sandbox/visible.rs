@@ -34,7 +34,7 @@ const ENTERED_BY_ALL: u32 = 0o005;
 pub(super) struct Visible {
     /// Directories of the system, read-only.
     pub(super) dirs: Vec<PathBuf>,
-    /// Links beside them, such as `/bin`, with what they say.
+    /// Symbolic links of the system, such as `/bin`, with their targets.
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Single files and sockets, or whole directories, read-only.
     pub(super) exposed: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! Tries to log in are counted before the password is looked at, so that many at once are no way around the limit.
 //!
-//! Ten failures a minute close an account to the network they came from, and to no other: nobody can keep somebody
-//! else out. When an account fails from everywhere, every try waits.
+//! Ten failures a minute close an account to the network they came from, and to no other, so that an attacker cannot
+//! lock a member out. When an account fails from many networks, every try is delayed.
 
 use std::net::IpAddr;
 

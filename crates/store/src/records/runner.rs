@@ -23,7 +23,7 @@ statements! {
           boot, is_draining, seen_at, left_at, lost_ms, allowed_labels, org_id FROM runners WHERE credential_hash = $1";
     Org Write INSERT = "INSERT INTO runners (org_id, id, name, labels, slots, created_at, token_hash, token_expires_at,
           is_draining, allowed_labels) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST(0 AS BIGINT), $9)";
-    // Once: whoever comes second has found or stolen the token.
+    // Once: a second use means that the token was copied.
     Org Write REGISTER = "UPDATE runners SET name = $3, credential_hash = $4, registered_at = $5
         WHERE org_id = $1 AND id = $2 AND registered_at IS NULL AND token_expires_at > $5";
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";

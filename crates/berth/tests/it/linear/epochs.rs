@@ -15,7 +15,7 @@ pub(crate) fn counter(fence: u64) -> u64 {
 /// The same history with counters for fences, if a counter has one epoch and epochs never go back.
 pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> {
     let mut fences = BTreeMap::new();
-    for fence in history.iter().filter_map(|operation| told(operation.answer()?)) {
+    for fence in history.iter().filter_map(|operation| fence_in(operation.answer()?)) {
         let known = *fences.entry(counter(fence)).or_insert(fence);
         if known != fence {
             return Err(format!("the fences {known} and {fence} have the same counter"));
@@ -38,7 +38,7 @@ pub(super) fn take_off(history: &[Operation]) -> Result<Vec<Operation>, String> 
     Ok(history)
 }
 
-fn told(answer: &Answer) -> Option<u64> {
+fn fence_in(answer: &Answer) -> Option<u64> {
     match answer {
         Answer::Opened(hold) | Answer::Held(hold) => Some(hold.fence),
         Answer::Free { fence } => Some(*fence),
