@@ -20,7 +20,7 @@ use crate::vault::KeyError;
 /// Name of the socket in the data directory.
 const SOCKET: &str = "admin.sock";
 const PASS_CHARS: usize = 43;
-/// Name of the file with the password of the socket; written anew at every start.
+/// Name of the file with the password of the socket; replaced at every start.
 const PASS: &str = "admin.pass";
 const REQUEST_BYTES_MAX: u64 = 4 * 1024;
 const SHARED: &str = "several servers may share this database, and each keeps the root key in memory: stop all of them, and \

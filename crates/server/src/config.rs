@@ -118,7 +118,7 @@ impl Config {
             && self.trusted_proxies.is_empty()
     }
 
-    /// With `--local` everybody who reaches the server is believed to be the one person at this machine.
+    /// With `--local` the server trusts every client as the one person at this machine.
     pub fn check_local(&self) -> Result<(), String> {
         if !self.local {
             return Ok(());

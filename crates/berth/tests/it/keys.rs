@@ -1,10 +1,13 @@
 //! Root keys: the right one or none, rotated while the server runs, and worth nothing to a thief of the database.
 
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::json;
 
-use crate::harness::{Home, Process, STOP_MAX, Server, init, run};
+use crate::harness::{Home, Process, STOP_MAX, Server, init, run, until};
 
 const CANARY: &str = "canary-7f3a-secret-value";
 const SECRETS: &str = "/api/v1/organizations/acme/secrets";
@@ -117,4 +120,23 @@ fn no_file_and_no_log_line_holds_a_value_or_a_token() {
     let ran = server.stop();
     assert!(!ran.stderr.contains(CANARY) && !ran.stderr.contains(&home.token));
     search("after it went into the database");
+}
+
+#[test]
+fn admin_socket_refuses_a_caller_without_its_password() {
+    let home = Home::on_sqlite();
+    let server = home.serve();
+    let socket = home.path().join("admin.sock");
+    until(Duration::from_secs(10), "admin socket", || socket.exists().then_some(()));
+    let key = std::fs::read(home.path().join("root.key")).expect("the key");
+    let asked = [r#"{"command":"rotate_keys"}"#, r#"{"pass":"wrong","request":{"command":"rotate_keys"}}"#];
+    for (asked, answer) in asked.into_iter().zip(["not a command", "only the server's own user"]) {
+        let mut stream = UnixStream::connect(&socket).expect("the socket");
+        writeln!(stream, "{asked}").expect("sent");
+        let mut told = String::new();
+        stream.read_to_string(&mut told).expect("an answer");
+        assert!(told.contains(answer), "{told}");
+    }
+    assert_eq!(std::fs::read(home.path().join("root.key")).expect("the key"), key);
+    server.stop();
 }

@@ -101,7 +101,7 @@ impl Visible {
     }
 }
 
-/// What this process could read in `/etc` and not everybody can: a step has the same user.
+/// Finds what this process can read in `/etc` and other users cannot: a step runs as the same user.
 fn private_settings() -> io::Result<Vec<PathBuf>> {
     let mut found = BTreeSet::new();
     let mut left = SETTINGS_MAX;
@@ -113,7 +113,7 @@ fn search(dir: &Path, found: &mut BTreeSet<PathBuf>, left: &mut usize) -> io::Re
     for entry in std::fs::read_dir(dir)? {
         *left = left.checked_sub(1).ok_or_else(|| io::Error::other("there are too many files"))?;
         let path = entry?.path();
-        // Gone meanwhile.
+        // Removed since it was listed.
         let Ok(about) = path.symlink_metadata() else { continue };
         if about.is_symlink() || access(&path, Access::READ_OK).is_err() {
             continue;

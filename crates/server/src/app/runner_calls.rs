@@ -170,7 +170,7 @@ fn narrowed(said: Vec<Label>, allowed: &[Label]) -> Result<Vec<Label>, AppError>
     Ok(labels)
 }
 
-/// Labels as somebody wrote them.
+/// Parses the labels of a request.
 pub(super) fn parse_labels(said: &[String]) -> Result<Vec<Label>, AppError> {
     let bad = |text: String| AppError::invalid_member("/labels", text);
     if said.len() > LABELS_MAX {

@@ -35,7 +35,7 @@ impl Try {
         }
     }
 
-    /// By somebody who is logged in: the account's tries are its owner's.
+    /// A logged-in member confirms the own password.
     pub(super) fn own(email: &Email) -> Self {
         let email = email.key();
         Self {

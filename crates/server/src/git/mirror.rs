@@ -108,7 +108,7 @@ impl Mirror {
         }
     }
 
-    /// A directory for what git needs beside the mirror while it runs. No step can read it.
+    /// Makes a directory for keys and indexes that git needs while it runs. No step can read it.
     pub(super) fn scratch(&self) -> Result<TempDir, GitError> {
         let failed = || GitError::io("there is no place for files of git");
         DirBuilder::new().recursive(true).mode(0o700).create(&self.scratch).map_err(failed())?;

@@ -132,7 +132,7 @@ impl Address {
             .keepalives_interval(KEEPALIVE_EVERY)
             // Decisions are made where they are written.
             .target_session_attrs(TargetSessionAttrs::ReadWrite);
-        // Where it is only preferred, somebody in between can leave it away.
+        // Where TLS is only preferred, an attacker on the network can strip it.
         if !url.contains("sslmode=") && config.get_hosts().iter().any(is_remote) {
             config.ssl_mode(SslMode::Require);
         }
