@@ -142,6 +142,7 @@ fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<St
 struct Doomed {
     pipeline: String,
     user: String,
+    invitation: String,
     token: String,
     secret: String,
     repository: String,
@@ -162,7 +163,11 @@ impl Doomed {
         Ok(Self {
             held: Held::make(served, &pipeline)?,
             pipeline,
-            user: id("/members", json!({"email": "doomed@acme.test", "role": "deployer"}))?,
+            user: id(
+                "/members",
+                json!({"email": "doomed@acme.test", "role": "deployer", "kind": "service"}),
+            )?,
+            invitation: id("/invitations", json!({"email": "invited@acme.test", "role": "viewer"}))?,
             token: id("/api-tokens", json!({"name": "doomed"}))?,
             secret: id("/secrets", json!({"name": "DOOMED", "value": "doomed-value"}))?,
             repository: id("/repositories", json!({"url": "/srv/git/doomed.git"}))?,
@@ -253,9 +258,10 @@ fn configuration(served: &Served, doomed: &Doomed, held: &Held) -> Result<String
          include-method = [\"DELETE\", \"PATCH\"]\n\
          checks.ensure_resource_availability.enabled = false\n\
          exclude-path = \"/api/v1/organizations/{{orgId}}\"\n\
-         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.repositoryId\" = {:?}, \"path.registryId\" = {:?}, \"path.webhookId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
+         parameters = {{ \"path.orgId\" = {org:?}, \"path.pipelineId\" = {:?}, \"path.userId\" = {:?}, \"path.invitationId\" = {:?}, \"path.tokenId\" = {:?}, \"path.secretId\" = {:?}, \"path.repositoryId\" = {:?}, \"path.registryId\" = {:?}, \"path.webhookId\" = {:?}, \"path.envName\" = {ENVIRONMENT:?}, \"path.sessionId\" = {:?}, \"path.ticketId\" = {:?} }}\n",
         doomed.pipeline,
         doomed.user,
+        doomed.invitation,
         doomed.token,
         doomed.secret,
         doomed.repository,

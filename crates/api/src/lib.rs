@@ -11,6 +11,7 @@ pub mod environment;
 pub mod event;
 pub mod fix;
 pub mod insights;
+pub mod invitation;
 pub mod log;
 pub mod member;
 pub mod organization;

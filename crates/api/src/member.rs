@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{Data, Replay};
+use crate::Replay;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -40,28 +40,10 @@ pub enum UserKind {
     Service,
 }
 
-/// A new member. The password is shown here and never again.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct MemberAdded {
-    #[serde(flatten)]
-    pub member: Member,
-    /// For the first sign-in. Null for a service account, for a user who has an account already, and in a replay.
-    pub one_time_password: Option<String>,
-}
-
-impl Replay for MemberAdded {
-    const SHOWS_ONCE: bool = true;
-
-    fn replayed(&self) -> serde_json::Result<String> {
-        serde_json::to_string(&Data { data: Self { one_time_password: None, ..self.clone() } })
-    }
-}
-
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct MemberNew {
-    #[schema(format = Email, max_length = 254, example = "grace@acme.test")]
+    #[schema(format = Email, max_length = 254, example = "ci@acme.test")]
     pub email: String,
     /// At most your own.
     #[schema(value_type = Role)]
@@ -69,7 +51,7 @@ pub struct MemberNew {
     /// Defaults to the part of the address before the @.
     #[schema(min_length = 1, max_length = 120)]
     pub name: Option<String>,
-    /// A person, if absent.
+    /// Must be `service`; a person is invited instead.
     #[schema(value_type = Option<UserKind>)]
     pub kind: Option<String>,
 }

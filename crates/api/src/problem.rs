@@ -43,6 +43,8 @@ codes! {
         "There is no token or sign-in, or it is wrong, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
     Forbidden, 403, "forbidden", "You may not do this",
         "You are known, but your role does not allow this. `requiredPermission` names what is missing; an admin of the organization can give you a role that has it.";
+    ReauthenticationRequired, 403, "reauthentication_required", "Confirm your password",
+        "The password was last checked in this browser more than an hour ago. Confirm it with `POST /api/v1/auth/confirm` and repeat the request. API tokens are not asked.";
     NotSessionHolder, 403, "not_session_holder", "Somebody else holds this session",
         "Only the holder of a session may do this. `holder` says who that is; they can hand it over to you.";
     NotEligible, 403, "not_eligible", "Your answer does not count here",

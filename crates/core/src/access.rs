@@ -97,7 +97,7 @@ actions! {
     OrganizationRead, "organization:read", Viewer, "see the organization";
     OrganizationWrite, "organization:write", Admin, "rename the organization";
     MembersRead, "members:read", Viewer, "see who is a member";
-    MembersWrite, "members:write", Admin, "add, change and remove members up to the own role";
+    MembersWrite, "members:write", Admin, "invite, change and remove members up to the own role";
     TokensOwn, "tokens:own", Viewer, "create, list and revoke the own API tokens";
     TokensManage, "tokens:manage", Admin, "list and revoke other people's tokens, create tokens of service accounts";
     PipelinesRead, "pipelines:read", Viewer, "list, view and validate pipelines";

@@ -27,6 +27,8 @@ macro_rules! kinds {
 kinds! {
     OrganizationCreated = "organization_created",
     OrganizationUpdated = "organization_updated",
+    MemberInvited = "member_invited",
+    InvitationRevoked = "invitation_revoked",
     MemberAdded = "member_added",
     MemberUpdated = "member_updated",
     MemberRemoved = "member_removed",
@@ -36,6 +38,7 @@ kinds! {
     LoginFailed = "login_failed",
     LoginEnded = "login_ended",
     PasswordChanged = "password_changed",
+    PasswordResetRequested = "password_reset_requested",
     AccessDenied = "access_denied",
     PipelineCreated = "pipeline_created",
     PipelineUpdated = "pipeline_updated",

@@ -125,6 +125,8 @@ id! {
     /// A machine that executes steps.
     RunnerId = "run",
     TokenId = "tok",
+    /// An invitation to an organization.
+    InvitationId = "inv",
     EventId = "evt",
     SecretId = "sec",
     /// A key that encrypts an organization's secrets.

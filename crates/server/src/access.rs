@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use berth_api::problem::Code;
 use berth_core::access::{Action, Permit, Role};
 use berth_core::event::{Actor, ActorKind};
 use berth_core::id::{OrgId, SignInId, TokenId, UserId};
@@ -12,6 +13,7 @@ use berth_store::records::{member, sign_in, token};
 use berth_store::{Context, Tx};
 
 use crate::error::AppError;
+use crate::limits::PASSWORD_CONFIRMED_S;
 
 /// Somebody who has shown a valid token or cookie.
 #[derive(Debug, Clone)]
@@ -103,21 +105,41 @@ pub struct Standing {
     pub role: Role,
     /// When the token it came with ends; what it makes does not outlive it.
     pub token_expires_at: Option<Timestamp>,
+    /// When the password was last checked in the browser it came with. `None`: it came with a token.
+    confirmed_at: Option<Timestamp>,
+}
+
+impl Standing {
+    /// A browser that was left open must not be enough to create lasting access.
+    pub fn check_confirmed(&self, now: Timestamp) -> Result<(), AppError> {
+        match self.confirmed_at {
+            Some(at) if now.seconds_since(at) > PASSWORD_CONFIRMED_S => Err(AppError::new(
+                Code::ReauthenticationRequired,
+                "you entered your password more than an hour ago; confirm it and try again",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Looks again, inside a transaction, at what was true when the request came in.
 pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> {
     let now = tx.now();
     let found = match &who.via {
-        Via::Token { id, .. } => token::standing(tx, *id)?,
-        Via::SignIn { id } if sign_in::is_live(tx, *id, now)? => {
-            member::by_user(tx, who.user)?.map(|member| (member.role, None))
+        Via::Token { id, .. } => {
+            let found = token::standing(tx, *id)?;
+            found.map(|(role, token_expires_at)| Standing { role, token_expires_at, confirmed_at: None })
         }
-        Via::SignIn { .. } => None,
+        Via::SignIn { id } => match sign_in::by_id(tx, *id, now)? {
+            None => None,
+            Some(browser) => member::by_user(tx, who.user)?.map(|member| Standing {
+                role: member.role,
+                token_expires_at: None,
+                confirmed_at: Some(browser.confirmed_at),
+            }),
+        },
     };
-    let (role, token_expires_at) =
-        found.ok_or_else(|| AppError::unauthenticated("your access has ended while the request was sent"))?;
-    Ok(Standing { role, token_expires_at })
+    found.ok_or_else(|| AppError::unauthenticated("your access has ended while the request was sent"))
 }
 
 impl Grant {

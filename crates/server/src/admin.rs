@@ -9,12 +9,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_core::name::Email;
+use berth_store::{Context, Store};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::app::App;
+use crate::app::{App, ResetLink, issue_reset_link};
 use crate::credential::{Redacted, random_base62, token};
+use crate::error::AppError;
 use crate::vault::KeyError;
 
 /// Name of the socket in the data directory.
@@ -35,10 +38,14 @@ struct Asked {
     request: Request,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     RotateKeys,
+    /// A link with which this person sets a new password.
+    ResetPassword {
+        email: Email,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,11 +57,16 @@ pub enum Answer {
         #[serde(rename = "dataKeys")]
         data_keys: u64,
     },
+    ResetLink {
+        url: String,
+        #[serde(rename = "expiresAt")]
+        expires_at: String,
+    },
     Failed(String),
 }
 
 /// Asks the server that owns a data directory; `None` when none is running there.
-pub fn ask(data_dir: &Path, request: Request) -> std::io::Result<Option<Answer>> {
+pub fn ask(data_dir: &Path, request: &Request) -> std::io::Result<Option<Answer>> {
     let mut stream = match std::os::unix::net::UnixStream::connect(data_dir.join(SOCKET)) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
@@ -62,7 +74,7 @@ pub fn ask(data_dir: &Path, request: Request) -> std::io::Result<Option<Answer>>
         other => other?,
     };
     stream.set_read_timeout(Some(ANSWER_MAX))?;
-    let asked = Asked { pass: std::fs::read_to_string(data_dir.join(PASS))?, request };
+    let asked = Asked { pass: std::fs::read_to_string(data_dir.join(PASS))?, request: request.clone() };
     writeln!(stream, "{}", serde_json::to_string(&asked)?)?;
     let mut line = String::new();
     StdBufReader::new(stream).read_line(&mut line)?;
@@ -127,6 +139,10 @@ async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io:
             Answer::Failed(SHARED.into())
         }
         Some(Asked { request: Request::RotateKeys, .. }) => rotate(app.clone()).await,
+        Some(Asked { request: Request::ResetPassword { email }, .. }) => {
+            let issued = app.store.transact(Context::system(None), move |tx| issue_reset_link(tx, &email));
+            reset_link(issued.await, &app.config.base_url())
+        }
     };
     writer.write_all(format!("{}\n", serde_json::to_string(&answer)?).as_bytes()).await
 }
@@ -137,6 +153,22 @@ async fn rotate(app: Arc<App>) -> Answer {
         Ok(Ok(rotated)) => Answer::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys },
         Ok(Err(error)) => failed(&error),
         Err(_) => Answer::Failed("the rotation panicked; run it again".into()),
+    }
+}
+
+/// Makes the link without a running server.
+pub fn reset_password(store: &Store, email: Email, base_url: &str) -> Answer {
+    let issued = store.transact_blocking(Context::system(None), move |tx| issue_reset_link(tx, &email));
+    reset_link(issued, base_url)
+}
+
+fn reset_link(issued: Result<ResetLink, AppError>, base_url: &str) -> Answer {
+    match issued {
+        Ok(link) => Answer::ResetLink {
+            url: format!("{base_url}/reset-password#{}", link.token.reveal()),
+            expires_at: link.expires_at.to_string(),
+        },
+        Err(error) => Answer::Failed(error.into_problem().detail),
     }
 }
 

@@ -156,6 +156,13 @@ impl Config {
         self.has_tls || self.public_url.as_deref().is_some_and(|url| url.starts_with("https://"))
     }
 
+    /// The address people use, as far as the server itself knows it.
+    pub fn base_url(&self) -> String {
+        let scheme = if self.has_tls { "https" } else { "http" };
+        let url = self.public_url.clone().unwrap_or_else(|| format!("{scheme}://{}", self.listen));
+        url.trim_end_matches('/').to_owned()
+    }
+
     /// The cookie of a signed-in browser; `None` where plain http would give it away.
     pub fn cookie_name(&self) -> Option<&'static str> {
         if self.is_https() {

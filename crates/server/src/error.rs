@@ -73,7 +73,9 @@ impl AppError {
             Some(action) => Denied::Permission(*action),
             None => Denied::Code(problem.code.clone()),
         };
-        (problem.status == Code::Forbidden.status()).then_some(denied)
+        let is_denied = problem.status == Code::Forbidden.status()
+            && problem.code != Code::ReauthenticationRequired.as_str();
+        is_denied.then_some(denied)
     }
 
     /// What the caller gets to see.

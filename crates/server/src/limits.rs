@@ -89,6 +89,13 @@ pub const ARTIFACT_UPLOAD_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const TOKEN_DAYS_MAX: i64 = 366;
 /// How long a token lasts that says nothing about it.
 pub const TOKEN_DAYS: i64 = 90;
+/// How long the link of an invitation works.
+pub const INVITATION_DAYS: i64 = 7;
+pub const INVITATIONS_PER_ORGANIZATION_MAX: i64 = 1_000;
+/// How long a link to set a new password works.
+pub const PASSWORD_RESET_HOURS: i64 = 24;
+/// So long after the password was checked, a browser may create tokens and change roles and secrets.
+pub const PASSWORD_CONFIRMED_S: i64 = 60 * 60;
 pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 

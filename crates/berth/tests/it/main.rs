@@ -1,5 +1,6 @@
 //! The real program: started, asked over real sockets, attacked, killed, and started again on the same files.
 
+mod accounts;
 mod calls;
 mod cli;
 mod client;

@@ -1,4 +1,4 @@
-//! Members: added, given another role, removed.
+//! Members: their roles, their removal, and service accounts.
 
 use berth_api::member as wire;
 use berth_api::problem::Code;
@@ -10,7 +10,6 @@ use berth_store::query::From;
 use berth_store::query::members::{self, MemberView};
 use berth_store::records::environment;
 use berth_store::records::member::{self, Member};
-use berth_store::records::organization::ORGANIZATIONS_PER_USER_MAX;
 use berth_store::records::token;
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Read, Tx};
@@ -18,17 +17,14 @@ use berth_store::{Read, Tx};
 use super::wire::{role, user_kind};
 use super::{Answer, App, Outcome, Page};
 use crate::access::Authorized;
-use crate::credential::{Redacted, password};
 use crate::error::AppError;
 use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
 use berth_store::idempotency::OnceKey;
 
-/// Somebody about to become a member.
-pub struct NewMember {
+pub struct NewServiceAccount {
     pub email: Email,
     pub name: Option<DisplayName>,
     pub role: Role,
-    pub is_service: bool,
 }
 
 impl App {
@@ -54,51 +50,33 @@ impl App {
         .await
     }
 
-    pub async fn add_member(
+    /// Makes a service account. People are invited.
+    pub async fn add_service_account(
         &self,
         who: &Authorized<permit::MembersWrite>,
-        new: NewMember,
+        new: NewServiceAccount,
         once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::MemberAdded>, AppError> {
-        if new.is_service && new.role == Role::Owner {
+    ) -> Result<Outcome<wire::Member>, AppError> {
+        if new.role == Role::Owner {
             return Err(AppError::invalid_member("/role", "a service account cannot be an owner"));
         }
-        let one_time = password::generate();
-        let hash = self.hash_for_new_person(&new, one_time.clone()).await?;
         let (owner, org) = (who.principal().user, who.org());
         self.change(who, once, move |tx, standing| {
+            standing.check_confirmed(tx.now())?;
             check_reach(standing.role, new.role)?;
-            if member::count(tx)? >= MEMBERS_PER_ORGANIZATION_MAX {
-                let text = format!("an organization has at most {MEMBERS_PER_ORGANIZATION_MAX} members");
-                return Err(AppError::new(Code::InvalidState, text));
+            if user::by_email(tx, &new.email)?.is_some() {
+                let text = format!("{} is in use by another account", new.email);
+                return Err(AppError::new(Code::AlreadyExists, text));
             }
-            let (user, password) = match user::by_email(tx, &new.email)? {
-                Some(user) => (check_known(tx, user, &new)?, None),
-                None => create_user(tx, &new, owner, hash, one_time)?,
-            };
-            let created_at = tx.now();
-            member::put(tx, &Member { user: user.id, role: new.role, version: 1, created_at })?;
-            tx.record(about(EventKind::MemberAdded, user.id, &user.name).with("role", new.role.as_str()))?;
-            let member = shown(&find(tx, user.id)?);
-            let location = format!("/api/v1/organizations/{org}/members/{}", user.id);
-            let one_time_password = password.map(|password| password.reveal().to_owned());
-            Ok(Answer::created(location, wire::MemberAdded { member, one_time_password }).at_version(1))
+            let name = new.name.clone().map_or_else(|| default_name(&new.email), Ok)?;
+            let id = UserId::from_parts(tx.now(), tx.entropy()?);
+            let account = Account::Service { owner };
+            user::put(tx, &User { id, email: new.email, name: name.clone(), account, created_at: tx.now() })?;
+            add(tx, id, &name, new.role)?;
+            let location = format!("/api/v1/organizations/{org}/members/{id}");
+            Ok(Answer::created(location, shown(&find(tx, id)?)).at_version(1))
         })
         .await
-    }
-
-    /// Hashing is costly: only somebody who has no account yet needs one.
-    async fn hash_for_new_person(
-        &self,
-        new: &NewMember,
-        password: Redacted,
-    ) -> Result<Option<String>, AppError> {
-        let email = new.email.clone();
-        let known = self.store.read(None, move |db| Ok::<_, AppError>(user::by_email(db, &email)?.is_some()));
-        if new.is_service || known.await? {
-            return Ok(None);
-        }
-        self.passwords.hash(password).await.map(Some)
     }
 
     pub async fn change_member(
@@ -116,6 +94,7 @@ impl App {
             let Some(role) = role.filter(|role| *role != found.role) else {
                 return Ok(Answer::ok(shown(&found)).at_version(found.version));
             };
+            standing.check_confirmed(tx.now())?;
             check_reach(own, role)?;
             if found.is_service && role == Role::Owner {
                 return Err(AppError::invalid_member("/role", "a service account cannot be an owner"));
@@ -154,44 +133,15 @@ impl App {
     }
 }
 
-fn create_user(
-    tx: &mut Tx<'_>,
-    new: &NewMember,
-    owner: UserId,
-    password_hash: Option<String>,
-    password: Redacted,
-) -> Result<(User, Option<Redacted>), AppError> {
-    let (account, password) = match password_hash {
-        _ if new.is_service => (Account::Service { owner }, None),
-        Some(password_hash) => {
-            (Account::Person { password_hash, password_is_generated: true }, Some(password))
-        }
-        None => return Err(AppError::busy("the account was just removed; please try again")),
-    };
-    let name = new.name.clone().map_or_else(|| default_name(&new.email), Ok)?;
-    let id = UserId::from_parts(tx.now(), tx.entropy()?);
-    let user = User { id, email: new.email.clone(), name, account, created_at: tx.now() };
-    user::put(tx, &user)?;
-    Ok((user, password))
-}
-
-/// An account that exists already becomes a member as it is.
-fn check_known(tx: &mut Tx<'_>, user: User, new: &NewMember) -> Result<User, AppError> {
-    if member::by_user(tx, user.id)?.is_some() {
-        return Err(AppError::new(Code::AlreadyExists, format!("{} is a member already", new.email)));
-    }
-    // A service account belongs to the organization that made it.
-    if new.is_service || matches!(user.account, Account::Service { .. }) {
-        return Err(AppError::new(
-            Code::AlreadyExists,
-            format!("{} is in use by another account", new.email),
-        ));
-    }
-    if member::organizations(tx, user.id)?.len() as i64 >= ORGANIZATIONS_PER_USER_MAX {
-        let text = format!("a user is in at most {ORGANIZATIONS_PER_USER_MAX} organizations");
+/// Makes a user a member of the transaction's organization.
+pub(super) fn add(tx: &mut Tx<'_>, user: UserId, name: &DisplayName, role: Role) -> Result<(), AppError> {
+    if member::count(tx)? >= MEMBERS_PER_ORGANIZATION_MAX {
+        let text = format!("an organization has at most {MEMBERS_PER_ORGANIZATION_MAX} members");
         return Err(AppError::new(Code::InvalidState, text));
     }
-    Ok(user)
+    let created_at = tx.now();
+    member::put(tx, &Member { user, role, version: 1, created_at })?;
+    Ok(tx.record(about(EventKind::MemberAdded, user, name).with("role", role.as_str())).map(drop)?)
 }
 
 pub(crate) fn default_name(email: &Email) -> Result<DisplayName, AppError> {
@@ -204,7 +154,7 @@ fn find(db: &mut impl Read, user: UserId) -> Result<MemberView, AppError> {
 }
 
 /// Nobody gives, changes or takes a role above the own one.
-fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
+pub(super) fn check_reach(own: Role, other: Role) -> Result<(), AppError> {
     if other > own {
         let text = format!("only an owner can do this: your role is {own}, this concerns the role {other}");
         return Err(AppError::new(Code::Forbidden, text));

@@ -79,7 +79,8 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
         let (vault, org) = (self.vault.clone(), who.org());
-        self.change(who, once, move |tx, _| {
+        self.change(who, once, move |tx, standing| {
+            standing.check_confirmed(tx.now())?;
             let scope = scope(tx, new.scope)?;
             if let Some(taken) = secret::by_name(tx, &new.name, &scope)? {
                 let text = format!("a secret {} exists already in this scope: {}", new.name, taken.id);
@@ -117,7 +118,8 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
         let vault = self.vault.clone();
-        self.change(who, None, move |tx, _| {
+        self.change(who, None, move |tx, standing| {
+            standing.check_confirmed(tx.now())?;
             let found = find(tx, &key)?;
             super::check_version(found.revision, expected)?;
             let description = change.description.or_else(|| found.description.clone());
@@ -149,7 +151,8 @@ impl App {
         force: bool,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
-        self.change(who, None, move |tx, _| {
+        self.change(who, None, move |tx, standing| {
+            standing.check_confirmed(tx.now())?;
             let found = find(tx, &key)?;
             super::check_version(found.revision, expected)?;
             let last = shown(tx, &found, None)?;

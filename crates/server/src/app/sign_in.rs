@@ -7,17 +7,16 @@ use berth_api::problem::Code;
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
-use berth_store::idempotency::OnceKey;
 use berth_store::records::token::TokenCaller;
 use berth_store::records::user::{self, Account, User};
 use berth_store::records::{member, sign_in, token};
 use berth_store::{Context, Tx};
 
+use super::App;
 use super::throttle::Try;
-use super::{Answer, App, Outcome, Ruled};
 use crate::access::{Membership, Principal, Via};
+use crate::credential::Redacted;
 use crate::credential::token::{TokenKind, hash, is_well_formed, make};
-use crate::credential::{Redacted, password};
 use crate::error::AppError;
 use crate::limits::LAST_USED_EVERY_S;
 
@@ -49,27 +48,29 @@ impl App {
             return Err(AppError::unauthenticated("the e-mail address or the password is wrong"));
         };
 
-        let secret = make(TokenKind::SignIn);
-        let hashed = hash(secret.reveal());
         let signed = user.clone();
-        let id = self
-            .store
-            .transact(context, move |tx| {
-                check_unchanged(tx, &signed)?;
-                Self::take_back(tx, &tried)?;
-                let id = SignInId::from_parts(tx.now(), tx.entropy()?);
-                sign_in::begin(tx, id, signed.id, &hashed)?;
-                tx.set_actor(actor(&signed));
-                record_at_home(tx, &signed, EventKind::LoginSucceeded)?;
-                Ok::<_, AppError>(id)
-            })
-            .await?;
-        let principal = principal(&user, Via::SignIn { id }, attempt.request_id);
+        let begun = self.store.transact(context, move |tx| {
+            check_unchanged(tx, &signed)?;
+            Self::take_back(tx, &tried)?;
+            begin_sign_in(tx, &signed)
+        });
+        let (id, secret) = begun.await?;
+        self.signed_in(&user, id, secret, attempt.request_id).await
+    }
+
+    pub(super) async fn signed_in(
+        &self,
+        user: &User,
+        id: SignInId,
+        secret: Redacted,
+        request_id: String,
+    ) -> Result<SignedIn, AppError> {
+        let principal = principal(user, Via::SignIn { id }, request_id);
         Ok(SignedIn { secret, me: self.me(&principal).await? })
     }
 
     /// In the history of the organization that made the account.
-    async fn record_failure(&self, context: Context, user: Option<User>) -> Result<(), AppError> {
+    pub(super) async fn record_failure(&self, context: Context, user: Option<User>) -> Result<(), AppError> {
         let Some(user) = user else { return Ok(()) };
         self.store.transact(context, move |tx| record_at_home(tx, &user, EventKind::LoginFailed)).await
     }
@@ -107,50 +108,6 @@ impl App {
             csrf_token,
             demo: self.config.demo_sites.as_ref().map(|sites| wire::Demo { sites: shown_sites(sites) }),
         })
-    }
-
-    /// Gives the caller a new password and ends all other sign-ins.
-    pub async fn change_password(
-        &self,
-        who: &Principal,
-        current: Redacted,
-        new: Redacted,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Me>, AppError> {
-        // A repeat must find its answer before the old password, which is no longer right, is looked at.
-        if let Some(earlier) = self.earlier(self.context(who), once.clone()).await? {
-            return Ok(Outcome::Replayed(earlier));
-        }
-        let user = self.user(who.user).await?;
-        let tried = Try::own(&user.email);
-        self.begin_try(self.context(who), tried.clone()).await?;
-        if !self.passwords.verify(current, password_hash(&user)).await? {
-            self.record_failure(self.context(who), Some(user)).await?;
-            return Err(AppError::invalid_member("/currentPassword", "is not your password"));
-        }
-        let organizations = self.organizations_of(who).await?;
-        let mut names = vec![user.email.as_str(), user.name.as_str()];
-        names.extend(organizations.iter().map(|org| org.slug.as_str()));
-        if let Some(weakness) = password::weakness(new.reveal(), &names) {
-            return Err(AppError::invalid_member("/newPassword", weakness));
-        }
-        let password_hash = self.passwords.hash(new).await?;
-        let me = self.me(who).await?;
-        let me = wire::Me { user: wire::User { password_is_generated: false, ..me.user }, ..me };
-        let via = who.via.clone();
-        self.transact(self.context(who), once, move |tx| {
-            check_unchanged(tx, &user)?;
-            Self::take_back(tx, &tried)?;
-            let account = Account::Person { password_hash, password_is_generated: false };
-            user::put(tx, &User { account, ..user.clone() })?;
-            match via {
-                Via::SignIn { id } => sign_in::end_others(tx, user.id, id)?,
-                Via::Token { .. } => sign_in::end_all(tx, user.id)?,
-            }
-            record_at_home(tx, &user, EventKind::PasswordChanged)?;
-            Ok(Ruled::Yes(Answer::ok(me)))
-        })
-        .await
     }
 
     /// Whom a bearer token speaks for, as of now.
@@ -218,12 +175,12 @@ impl App {
         Ok(Some(principal(&user, Via::SignIn { id: found.id }, request_id)))
     }
 
-    async fn user(&self, id: UserId) -> Result<User, AppError> {
+    pub(super) async fn user(&self, id: UserId) -> Result<User, AppError> {
         let found = self.store.read(None, move |db| Ok::<_, AppError>(user::by_id(db, id)?)).await?;
         found.ok_or_else(|| AppError::bug("the caller's account is gone"))
     }
 
-    fn context(&self, who: &Principal) -> Context {
+    pub(super) fn context(&self, who: &Principal) -> Context {
         Context { org: None, actor: who.actor(), request_id: Some(who.request_id.clone()) }
     }
 }
@@ -240,7 +197,7 @@ fn bookkept(written: Result<(), AppError>) {
 }
 
 /// Verifying takes a while: the password must still be the one that was verified.
-fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), AppError> {
+pub(super) fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), AppError> {
     let now = user::by_id(tx, verified.id)?.as_ref().and_then(password_hash);
     if now == password_hash(verified) {
         return Ok(());
@@ -248,24 +205,34 @@ fn check_unchanged(tx: &mut Tx<'_>, verified: &User) -> Result<(), AppError> {
     Err(AppError::unauthenticated("the password was changed in the meantime"))
 }
 
-fn password_hash(user: &User) -> Option<String> {
+pub(super) fn password_hash(user: &User) -> Option<String> {
     match &user.account {
         Account::Person { password_hash, .. } => Some(password_hash.clone()),
         Account::Service { .. } => None,
     }
 }
 
-fn principal(user: &User, via: Via, request_id: String) -> Principal {
+pub(super) fn principal(user: &User, via: Via, request_id: String) -> Principal {
     let is_service = matches!(user.account, Account::Service { .. });
     Principal { user: user.id, name: user.name.clone(), is_service, via, request_id }
 }
 
-fn actor(user: &User) -> Actor {
+pub(super) fn actor(user: &User) -> Actor {
     Actor { kind: ActorKind::User, id: Some(user.id), name: user.name.to_string(), token: None }
 }
 
+/// Gives a browser its cookie; the caller has checked that the user is at it.
+pub(super) fn begin_sign_in(tx: &mut Tx<'_>, user: &User) -> Result<(SignInId, Redacted), AppError> {
+    let secret = make(TokenKind::SignIn);
+    let id = SignInId::from_parts(tx.now(), tx.entropy()?);
+    sign_in::begin(tx, id, user.id, &hash(secret.reveal()))?;
+    tx.set_actor(actor(user));
+    record_at_home(tx, user, EventKind::LoginSucceeded)?;
+    Ok((id, secret))
+}
+
 /// A sign-in is told to the organization that made the account, not to every one that has added it since.
-fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
+pub(super) fn record_at_home(tx: &mut Tx<'_>, user: &User, kind: EventKind) -> Result<(), AppError> {
     if let Some(org) = member::home(tx, user.id)? {
         let event = NewEvent::new(kind, Subject::new("user", user.id, Some(user.name.as_str())));
         tx.within(org, |tx| tx.record(event))?;

@@ -55,6 +55,7 @@ impl App {
         }
         let org = who.org();
         self.change(who, once, move |tx, standing| {
+            standing.check_confirmed(tx.now())?;
             if let Some(other) = other {
                 // Making a token for a person would be acting as that person.
                 let owner = members::one(tx, other)?.filter(|member| member.is_service);

@@ -20,14 +20,22 @@ pub enum TokenKind {
     SignIn,
     /// What a runner registers with, and what it shows from then on.
     Runner,
+    /// In the link of an invitation.
+    Invitation,
+    /// In a link to set a new password.
+    PasswordReset,
 }
 
 impl TokenKind {
+    const ALL: [Self; 5] = [Self::Api, Self::SignIn, Self::Runner, Self::Invitation, Self::PasswordReset];
+
     const fn prefix(self) -> &'static str {
         match self {
             TokenKind::Api => "berth_api_",
             TokenKind::SignIn => "berth_web_",
             TokenKind::Runner => "berth_runner_",
+            TokenKind::Invitation => "berth_invite_",
+            TokenKind::PasswordReset => "berth_reset_",
         }
     }
 }
@@ -51,7 +59,7 @@ pub fn is_well_formed(kind: TokenKind, text: &str) -> bool {
 
 /// Is there something in this text that begins like one of our tokens? For places where none may be kept.
 pub fn looks_like_token(text: &str) -> bool {
-    [TokenKind::Api, TokenKind::SignIn, TokenKind::Runner].iter().any(|kind| text.contains(kind.prefix()))
+    TokenKind::ALL.iter().any(|kind| text.contains(kind.prefix()))
 }
 
 pub fn hash(token: &str) -> Vec<u8> {

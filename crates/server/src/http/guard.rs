@@ -167,6 +167,11 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {
     }
 }
 
+/// Open routes that look at a secret are limited by address, whether it is right or not.
+pub(super) fn check_stranger(app: &App, request: &axum::extract::Request) -> Result<(), AppError> {
+    app.rates.stranger(origin(request.extensions())?.address).map_err(too_fast)
+}
+
 /// A browser says where a request comes from; only our own pages may use the cookie.
 pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), AppError> {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("unreadable"));

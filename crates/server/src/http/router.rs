@@ -17,6 +17,9 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/readyz"),
     ("GET", "/api/v1/openapi.json"),
     ("POST", "/api/v1/auth/login"),
+    ("POST", "/api/v1/auth/invitation"),
+    ("POST", "/api/v1/auth/sign-up"),
+    ("POST", "/api/v1/auth/reset-password"),
     ("GET", "/"),
     ("GET", "/docs/errors"),
     ("GET", "/docs/errors/{code}"),
@@ -95,9 +98,9 @@ impl Routes {
 pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
     use Action::*;
     use routes::{
-        analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, logs, members,
-        organizations, pipelines, queue, registries, repositories, runner, runners, secrets, sessions,
-        tokens, webhooks,
+        analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, invitations,
+        logs, members, organizations, pipelines, queue, registries, repositories, runner, runners, secrets,
+        sessions, tokens, webhooks,
     };
 
     let served = openapi::Document::default();
@@ -111,9 +114,14 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .open(routes!(pages::error_list))
         .open(routes!(pages::error_page))
         .open(routes!(auth::log_in))
+        .open(routes!(auth::reset_password))
+        .open(routes!(invitations::view_offer))
+        .open(routes!(invitations::sign_up))
         .for_callers(routes!(auth::log_out))
         .for_callers(routes!(auth::me))
         .for_callers(routes!(auth::change_password))
+        .for_callers(routes!(auth::confirm_password))
+        .for_callers(routes!(invitations::join_organization))
         .for_callers(routes!(organizations::list_organizations))
         .route(OrganizationRead, routes!(organizations::view_organization))
         .route(OrganizationWrite, routes!(organizations::update_organization))
@@ -122,6 +130,10 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(MembersRead, routes!(members::view_member))
         .route(MembersWrite, routes!(members::update_member))
         .route(MembersWrite, routes!(members::remove_member))
+        .route(MembersWrite, routes!(invitations::list_invitations))
+        .route(MembersWrite, routes!(invitations::create_invitation))
+        .route(MembersWrite, routes!(invitations::view_invitation))
+        .route(MembersWrite, routes!(invitations::revoke_invitation))
         .route(TokensOwn, routes!(tokens::list_api_tokens))
         .route(TokensOwn, routes!(tokens::create_api_token))
         .route(TokensOwn, routes!(tokens::view_api_token))

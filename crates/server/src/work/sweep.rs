@@ -3,7 +3,7 @@
 use berth_store::Context;
 use berth_store::idempotency::{self, FORGET_BATCH_MAX};
 use berth_store::query::webhooks;
-use berth_store::records::{delivery, sign_in};
+use berth_store::records::{delivery, invitation, password_reset, sign_in};
 
 use crate::app::App;
 use crate::error::AppError;
@@ -12,10 +12,16 @@ use crate::limits::{DELIVERIES_KEPT_MAX, DELIVERY_DAYS_KEPT};
 /// Webhooks looked at in one go.
 const WEBHOOKS_PAGE: i64 = 200;
 
-/// Removes what nobody needs any more: old stored answers, ended sign-ins, ended deliveries, quiet callers.
+/// Removes what nobody needs any more: old stored answers, ended sign-ins, expired links, ended deliveries, quiet callers.
 pub async fn sweep(app: &App) -> Result<(), AppError> {
     app.rates.forget_quiet();
-    app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(sign_in::forget_old(tx)?)).await?;
+    app.store
+        .transact(Context::system(None), |tx| {
+            invitation::delete_expired(tx)?;
+            password_reset::delete_expired(tx)?;
+            Ok::<_, AppError>(sign_in::forget_old(tx)?)
+        })
+        .await?;
     // Batch by batch, so that writers get their turn in between.
     let forget = || {
         app.store.transact(Context::system(None), |tx| Ok::<_, AppError>(idempotency::forget(tx, tx.now())?))

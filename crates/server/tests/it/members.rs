@@ -2,42 +2,30 @@
 
 use serde_json::json;
 
-use super::world::{World, call, get, post};
+use super::world::{World, call, get, post, token_of_link};
 
+const INVITATIONS: &str = "/api/v1/organizations/acme/invitations";
 const MEMBERS: &str = "/api/v1/organizations/acme/members";
 
 #[tokio::test]
-async fn a_new_member_signs_in_with_the_one_time_password() {
+async fn service_account_is_added_and_a_person_is_not() {
     let world = World::new().await;
-    let body = json!({"email": "Grace@Acme.test", "role": "deployer"});
+    let body = json!({"email": "ci@acme.test", "role": "deployer", "kind": "service"});
     let added = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
-    assert_eq!(added.status, 201);
+    assert_eq!(added.status, 201, "{}", added.text);
     let member = &added.body["data"];
     assert_eq!(
         (&member["kind"], &member["role"], &member["name"]),
-        (&json!("person"), &json!("deployer"), &json!("Grace"))
+        (&json!("service"), &json!("deployer"), &json!("ci"))
     );
     assert!(added.header("location").ends_with(member["id"].as_str().unwrap()));
-    let browser = world.sign_in("grace@acme.test", member["oneTimePassword"].as_str().unwrap()).await;
-    let me = world.send(browser.get("/api/v1/me")).await;
-    assert_eq!(me.body["data"]["user"]["passwordIsGenerated"], true);
-    assert_eq!(me.body["data"]["organizations"][0]["role"], "deployer");
-    assert!(!added.text.contains("hash"));
     world.send(post(MEMBERS).by(&world.ada).json(&body)).await.is(409, "already_exists");
-}
-
-#[tokio::test]
-async fn somebody_with_an_account_joins_without_a_new_password() {
-    let world = World::new().await;
-    let body = json!({"email": world.hank.email, "role": "viewer"});
-    let added = world.send(post(MEMBERS).by(&world.ada).json(&body)).await;
-    assert_eq!((added.status.as_u16(), &added.body["data"]["oneTimePassword"]), (201, &json!(null)));
-    // The token of globex still reaches globex alone; the sign-in reaches both.
-    world.send(get(MEMBERS).by(&world.hank)).await.is(404, "not_found");
-    let browser = world.sign_in(&world.hank.email, &world.hank.password).await;
-    assert_eq!(world.send(browser.get(MEMBERS)).await.status, 200);
-    let orgs = world.send(browser.get("/api/v1/organizations")).await;
-    assert_eq!(orgs.body["pagination"]["total"], 2);
+    for kind in [json!(null), json!("person")] {
+        let person = json!({"email": "grace@acme.test", "role": "viewer", "kind": kind});
+        let reply = world.send(post(MEMBERS).by(&world.ada).json(&person)).await;
+        reply.is(400, "invalid_request");
+        assert!(reply.text.contains("/invitations"), "{}", reply.text);
+    }
 }
 
 #[tokio::test]
@@ -48,7 +36,7 @@ async fn nobody_reaches_above_the_own_role_and_the_last_owner_stays() {
         world.send(get(MEMBERS).by(&world.ada)).await.body["data"][0]["id"].as_str().unwrap().to_owned();
     let ada = format!("{MEMBERS}/{ada}");
     let owner = json!({"email": "x@acme.test", "role": "owner"});
-    world.send(post(MEMBERS).by(&admin).json(&owner)).await.is(403, "forbidden");
+    world.send(post(INVITATIONS).by(&admin).json(&owner)).await.is(403, "forbidden");
     world.send(call("PATCH", &ada).by(&admin).json(&json!({"role": "viewer"}))).await.is(403, "forbidden");
     world.send(call("DELETE", &ada).by(&admin)).await.is(403, "forbidden");
     world
@@ -81,7 +69,7 @@ async fn a_changed_role_counts_at_once_and_a_removed_member_is_out_at_once() {
     world.send(call("DELETE", &path).by(&world.ada)).await.is(404, "not_found");
     assert_eq!(
         world.kinds().await.iter().filter(|kind| kind.starts_with("member_")).collect::<Vec<_>>(),
-        ["member_added", "member_added", "member_updated", "member_removed"]
+        ["member_added", "member_invited", "member_added", "member_updated", "member_removed"]
     );
 }
 
@@ -126,7 +114,7 @@ async fn somebody_removed_while_sending_a_request_changes_nothing() {
     let (release, held) = tokio::sync::oneshot::channel::<()>();
     let rest = futures_util::stream::once(async move {
         held.await.unwrap();
-        Ok::<_, std::io::Error>(r#"{"email": "mallory@acme.test", "role": "admin"}"#)
+        Ok::<_, std::io::Error>(r#"{"email": "mallory@acme.test", "role": "admin", "kind": "service"}"#)
     });
     let slow = post(MEMBERS)
         .by(&otto)
@@ -144,9 +132,12 @@ async fn somebody_removed_while_sending_a_request_changes_nothing() {
 #[tokio::test]
 async fn an_organization_that_adds_somebody_does_not_learn_of_their_sign_ins() {
     let world = World::new().await;
-    let path = "/api/v1/organizations/globex/members";
+    let path = "/api/v1/organizations/globex/invitations";
     let body = json!({"email": world.ada.email, "role": "viewer"});
-    assert_eq!(world.send(post(path).by(&world.hank).json(&body)).await.status, 201);
+    let made = world.send(post(path).by(&world.hank).json(&body)).await;
+    let browser = world.sign_in(&world.ada.email, &world.ada.password).await;
+    let link = json!({"token": token_of_link(&made.body["data"]["url"])});
+    assert_eq!(world.send(browser.post("/api/v1/me/organizations").json(&link)).await.status, 201);
     world.sign_in(&world.ada.email, &world.ada.password).await;
     let seen = world.send(get("/api/v1/organizations/globex/events").by(&world.hank)).await;
     assert!(!seen.text.contains("login_"), "{}", seen.text);
@@ -158,6 +149,6 @@ async fn a_refusal_inside_a_use_case_is_recorded_too() {
     let world = World::new().await;
     let otto = world.member("otto@acme.test", "admin").await;
     let owner = json!({"email": "x@acme.test", "role": "owner"});
-    world.send(post(MEMBERS).by(&otto).json(&owner)).await.is(403, "forbidden");
+    world.send(post(INVITATIONS).by(&otto).json(&owner)).await.is(403, "forbidden");
     assert_eq!(world.kinds().await.last().map(String::as_str), Some("access_denied"));
 }

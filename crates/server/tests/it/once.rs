@@ -54,12 +54,13 @@ async fn what_is_shown_once_is_not_stored() {
     assert_eq!(again.body["data"]["id"], first.body["data"]["id"]);
 
     let add = || {
-        let call = post("/api/v1/organizations/acme/members").by(&world.ada).header("idempotency-key", "k-4");
+        let call =
+            post("/api/v1/organizations/acme/invitations").by(&world.ada).header("idempotency-key", "k-4");
         call.json(&json!({"email": "grace@acme.test", "role": "viewer"}))
     };
-    assert!(world.send(add()).await.body["data"]["oneTimePassword"].is_string());
+    assert!(world.send(add()).await.body["data"]["url"].is_string());
     let again = world.send(add()).await;
-    assert_eq!((again.status.as_u16(), &again.body["data"]["oneTimePassword"]), (201, &json!(null)));
+    assert_eq!((again.status.as_u16(), &again.body["data"]["url"]), (201, &json!(null)));
 }
 
 #[tokio::test]

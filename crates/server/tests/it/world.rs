@@ -81,14 +81,22 @@ impl World {
 
     /// A member of acme in this role, with a token.
     pub(crate) async fn member(&self, email: &str, role: &str) -> Account {
-        let body = json!({"email": email, "role": role});
-        let added = self.send(post("/api/v1/organizations/acme/members").by(&self.ada).json(&body)).await;
-        assert_eq!(added.status, 201, "{}", added.text);
-        let password = added.body["data"]["oneTimePassword"].as_str().unwrap().to_owned();
-        let browser = self.sign_in(email, &password).await;
+        let link = self.invite(email, role).await;
+        let password = format!("{} a quiet harbour at dawn", email.len());
+        let body = json!({"token": link, "password": password});
+        let reply = self.send(post("/api/v1/auth/sign-up").json(&body)).await;
+        let browser = Browser::of(&reply);
         let create = browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "test"}));
         let token = self.send(create).await.body["data"]["token"].as_str().unwrap().to_owned();
         Account { email: email.into(), password, token }
+    }
+
+    /// Invites a person to acme and gives the token of the link.
+    pub(crate) async fn invite(&self, email: &str, role: &str) -> String {
+        let body = json!({"email": email, "role": role});
+        let made = self.send(post("/api/v1/organizations/acme/invitations").by(&self.ada).json(&body)).await;
+        assert_eq!(made.status, 201, "{}", made.text);
+        token_of_link(&made.body["data"]["url"])
     }
 
     /// A service account of acme in this role; gives its id and a token.
@@ -103,10 +111,7 @@ impl World {
 
     pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Browser {
         let body = json!({"email": email, "password": password});
-        let reply = self.send(post("/api/v1/auth/login").json(&body)).await;
-        assert_eq!(reply.status, 200, "{}", reply.text);
-        let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
-        Browser { cookie, csrf: reply.body["data"]["csrfToken"].as_str().unwrap().to_owned() }
+        Browser::of(&self.send(post("/api/v1/auth/login").json(&body)).await)
     }
 
     /// Creates a pipeline in acme and gives its id.
@@ -130,6 +135,20 @@ impl World {
         berth_server::work::tick(&self.app).await.unwrap();
         let open = self.send(get("/api/v1/organizations/acme/approvals").by(&self.ada)).await;
         open.body["data"][0]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Changes what only time changes otherwise.
+    pub(crate) fn sql(&self, text: &str) {
+        match &self.postgres {
+            None => {
+                let db = rusqlite::Connection::open(self.dir.path().join("berth.db")).unwrap();
+                db.execute_batch(text).unwrap();
+            }
+            // The client blocks, which the runtime's own thread may not.
+            Some(scratch) => std::thread::scope(|scope| {
+                scope.spawn(|| scratch.connect().batch_execute(text).unwrap()).join().unwrap();
+            }),
+        }
     }
 
     /// Kinds of acme's events, oldest first.
@@ -259,12 +278,23 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
+    /// The browser that got this reply to a log-in.
+    pub(crate) fn of(reply: &Reply) -> Self {
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
+        Self { cookie, csrf: reply.body["data"]["csrfToken"].as_str().unwrap().to_owned() }
+    }
+
     pub(crate) fn get(&self, path: &str) -> Call {
         get(path).header("cookie", &self.cookie)
     }
 
     pub(crate) fn post(&self, path: &str) -> Call {
-        let call = post(path).header("cookie", &self.cookie).header("x-berth-csrf", &self.csrf);
+        self.change("POST", path)
+    }
+
+    pub(crate) fn change(&self, method: &str, path: &str) -> Call {
+        let call = call(method, path).header("cookie", &self.cookie).header("x-berth-csrf", &self.csrf);
         call.header("sec-fetch-site", "same-origin")
     }
 }
@@ -289,4 +319,9 @@ impl Reply {
     pub(crate) fn is(&self, status: u16, code: &str) {
         assert_eq!((self.status.as_u16(), self.code()), (status, code), "{}", self.text);
     }
+}
+
+/// What follows the `#` in the link of an invitation.
+pub(crate) fn token_of_link(url: &Value) -> String {
+    url.as_str().and_then(|url| url.split_once('#')).unwrap().1.to_owned()
 }

@@ -10,6 +10,7 @@ pub mod events;
 pub mod everywhere;
 pub mod findable;
 pub mod insights;
+pub mod invitations;
 pub mod measured;
 pub mod members;
 pub mod pipelines;

@@ -14,13 +14,13 @@ pub const SIGN_IN_IDLE_S_MAX: i64 = 12 * 60 * 60;
 pub const SIGN_IN_AGE_S_MAX: i64 = 7 * 24 * 60 * 60;
 
 statements! {
-    Instance Read BY_HASH = "SELECT id, user_id, created_at, last_seen_at FROM sign_ins
+    Instance Read BY_HASH = "SELECT id, user_id, last_seen_at, confirmed_at FROM sign_ins
         WHERE hash = $1 AND created_at > $2 AND last_seen_at > $3";
-    Instance Read BY_ID = "SELECT id, user_id, created_at, last_seen_at FROM sign_ins
+    Instance Read BY_ID = "SELECT id, user_id, last_seen_at, confirmed_at FROM sign_ins
         WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
-    Instance Read LIVE = "SELECT id FROM sign_ins WHERE id = $1 AND created_at > $2 AND last_seen_at > $3";
-    Instance Upkeep INSERT = "INSERT INTO sign_ins (id, user_id, hash, created_at, last_seen_at)
-        VALUES ($1, $2, $3, $4, $4)";
+    Instance Upkeep INSERT = "INSERT INTO sign_ins (id, user_id, hash, created_at, last_seen_at, confirmed_at)
+        VALUES ($1, $2, $3, $4, $4, $4)";
+    Instance Upkeep CONFIRM = "UPDATE sign_ins SET confirmed_at = $2 WHERE id = $1";
     Instance Upkeep SEEN = "UPDATE sign_ins SET last_seen_at = $2 WHERE id = $1";
     Instance Upkeep END = "DELETE FROM sign_ins WHERE id = $1";
     Instance Upkeep END_ALL = "DELETE FROM sign_ins WHERE user_id = $1";
@@ -42,16 +42,17 @@ statements! {
 pub struct SignIn {
     pub id: SignInId,
     pub user: UserId,
-    pub created_at: Timestamp,
     pub last_seen_at: Timestamp,
+    /// When the password was last checked in this browser.
+    pub confirmed_at: Timestamp,
 }
 
 fn read(row: &Row) -> Result<SignIn, StoreError> {
     Ok(SignIn {
         id: row.parse(0)?,
         user: row.parse(1)?,
-        created_at: row.time(2)?,
-        last_seen_at: row.time(3)?,
+        last_seen_at: row.time(2)?,
+        confirmed_at: row.time(3)?,
     })
 }
 
@@ -68,12 +69,6 @@ pub fn by_id(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<Option<
     db.row(&BY_ID, &[text(id), oldest.into(), idle.into()])?.as_ref().map(read).transpose()
 }
 
-pub fn is_live(db: &mut impl Read, id: SignInId, now: Timestamp) -> Result<bool, StoreError> {
-    let oldest = now.plus_seconds(-SIGN_IN_AGE_S_MAX);
-    let idle = now.plus_seconds(-SIGN_IN_IDLE_S_MAX);
-    Ok(db.row(&LIVE, &[text(id), oldest.into(), idle.into()])?.is_some())
-}
-
 pub fn begin(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute_one(&INSERT, &[text(id), text(user), hash.into(), now.into()])
@@ -82,6 +77,11 @@ pub fn begin(tx: &mut Tx<'_>, id: SignInId, user: UserId, hash: &[u8]) -> Result
 pub fn seen(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&SEEN, &[text(id), now.into()]).map(drop)
+}
+
+pub fn confirm(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {
+    let now = tx.now();
+    tx.execute(&CONFIRM, &[text(id), now.into()]).map(drop)
 }
 
 pub fn end(tx: &mut Tx<'_>, id: SignInId) -> Result<(), StoreError> {

@@ -4,6 +4,7 @@ mod backup;
 mod copy;
 mod doctor;
 mod raise_epoch;
+mod reset_password;
 mod restore;
 mod rotate;
 mod sql;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Copy(copy::Args),
     /// After PostgreSQL was restored or failed over: let fences rise above all that were given
     RaiseEpoch(raise_epoch::Args),
+    /// Make a link with which a person sets a new password
+    ResetPassword(reset_password::Args),
     /// Make a new root key and wrap everything by it; the server may go on running
     RotateKeys(rotate::Args),
     /// Ask the database a question; it cannot be changed this way
@@ -104,6 +107,7 @@ pub(crate) fn run(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Doctor(args) => doctor::run(args),
         Command::Copy(args) => copy::run(args),
         Command::RaiseEpoch(args) => raise_epoch::run(args),
+        Command::ResetPassword(args) => reset_password::run(args),
         Command::RotateKeys(args) => rotate::run(args),
         Command::Sql(args) => sql::run(args),
     }

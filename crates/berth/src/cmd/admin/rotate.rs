@@ -27,7 +27,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find_present()?;
     let database = found.database.as_deref();
     // Servers that share a database would not all hear of it: there they are stopped first.
-    let asked = if database.is_none() { admin::ask(&found.data_dir, Request::RotateKeys)? } else { None };
+    let asked = if database.is_none() { admin::ask(&found.data_dir, &Request::RotateKeys)? } else { None };
     let answer = match asked {
         Some(answer) => answer,
         None => {
@@ -42,6 +42,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match &answer {
         Answer::Failed(why) => anyhow::bail!("{why}"),
+        Answer::ResetLink { .. } => anyhow::bail!("the server answered another command"),
         Answer::Rotated { root_key_id, data_keys } => {
             say(&if args.json {
                 serde_json::json!({ "rootKeyId": root_key_id, "dataKeys": data_keys }).to_string()

@@ -6,13 +6,15 @@ use axum::extract::FromRequest;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::auth::{Login, Me, PasswordChange, SignedOut};
+use berth_api::auth::{
+    Login, Me, PasswordChange, PasswordConfirmation, PasswordReset, PasswordResetDone, SignedOut,
+};
 use berth_api::problem::Code;
 use berth_core::name::Email;
 use berth_store::records::sign_in::SIGN_IN_AGE_S_MAX;
 use http::header::{HeaderValue, SET_COOKIE};
 
-use crate::app::{Answer, App, LoginAttempt, Outcome};
+use crate::app::{Answer, App, LoginAttempt, Outcome, SignedIn};
 use crate::credential::Redacted;
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
@@ -23,11 +25,7 @@ use crate::http::guard::{self, Caller};
 #[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = Login,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
-    let cookie = app.config.cookie_name().ok_or_else(|| {
-        let text = "signing in needs https, or a server on a loopback address: a cookie over plain http can be read by \
-                    everybody in between. Set public_url to the https address people use.";
-        AppError::new(Code::InvalidState, text)
-    })?;
+    let cookie = cookie_name(&app)?;
     guard::check_same_origin(&app, request.headers())?;
     let Origin { request_id, address } = guard::origin(request.extensions())?.clone();
     let Sent(Login { email, password }) = Sent::from_request(request, &app).await?;
@@ -35,9 +33,7 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     let email =
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
     let signed_in = app.log_in(LoginAttempt { email, password, address, request_id }).await?;
-    let mut response = Answer::ok(signed_in.me).into_response();
-    set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
-    Ok(response)
+    Ok(respond_signed_in(signed_in, cookie))
 }
 
 /// Sign out: ends this browser's sign-in.
@@ -61,7 +57,7 @@ pub(crate) async fn me(State(app): State<Arc<App>>, Caller(who): Caller) -> Resu
     app.me(&who).await.map(Answer::ok)
 }
 
-/// Change your password. Ends your other sign-ins.
+/// Change your password. Ends your other sign-ins, and your API tokens if you ask for it.
 #[utoipa::path(post, path = "/api/v1/me/password", tag = "sign-in", request_body = PasswordChange,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn change_password(
@@ -71,13 +67,53 @@ pub(crate) async fn change_password(
 ) -> Result<Outcome<Me>, AppError> {
     let body = posted.body;
     let (current, new) = (Redacted::new(body.current_password), Redacted::new(body.new_password));
-    app.change_password(&who, current, new, posted.once).await
+    app.change_password(&who, current, new, body.revoke_tokens, posted.once).await
+}
+
+/// Confirm your password in this browser. Creating tokens and changing roles and secrets ask for it after an hour.
+#[utoipa::path(post, path = "/api/v1/auth/confirm", tag = "sign-in", request_body = PasswordConfirmation,
+    responses((status = 200, body = Data<Me>)))]
+pub(crate) async fn confirm_password(
+    State(app): State<Arc<App>>,
+    Caller(who): Caller,
+    Sent(body): Sent<PasswordConfirmation>,
+) -> Result<Answer<Me>, AppError> {
+    app.confirm_password(&who, Redacted::new(body.password)).await.map(Answer::ok)
+}
+
+/// Set a new password with the token of a reset link. Ends every sign-in of the account.
+#[utoipa::path(post, path = "/api/v1/auth/reset-password", tag = "sign-in", request_body = PasswordReset,
+    responses((status = 200, body = Data<PasswordResetDone>)))]
+pub(crate) async fn reset_password(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Answer<PasswordResetDone>, AppError> {
+    guard::check_stranger(&app, &request)?;
+    let Origin { request_id, .. } = guard::origin(request.extensions())?.clone();
+    let Sent(body) = Sent::<PasswordReset>::from_request(request, &app).await?;
+    let (link, new) = (Redacted::new(body.token), Redacted::new(body.new_password));
+    app.reset_password(&link, new, body.revoke_tokens, request_id).await.map(Answer::ok)
 }
 
 /// A body in which nothing is allowed.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
+
+/// The name of the cookie, where one may be set at all.
+pub(super) fn cookie_name(app: &App) -> Result<&'static str, AppError> {
+    app.config.cookie_name().ok_or_else(|| {
+        let text = "logging in needs https, or a server on a loopback address: a cookie over plain http can be read by \
+                    everyone in between. Set public_url to the https address people use.";
+        AppError::new(Code::InvalidState, text)
+    })
+}
+
+pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
+    let mut response = Answer::ok(signed_in.me).into_response();
+    set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
+    response
+}
 
 fn set_cookie(response: &mut Response, name: &str, value: &str, age_s: i64) {
     let secure = if name.starts_with("__Host-") { "; Secure" } else { "" };

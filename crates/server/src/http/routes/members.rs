@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
-use berth_api::member::{Member, MemberAdded, MemberNew, MemberPatch};
+use berth_api::member::{Member, MemberNew, MemberPatch};
 use berth_api::page::List;
 use berth_core::access::{Role, permit};
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
 
-use crate::app::{Answer, App, NewMember, Outcome};
+use crate::app::{Answer, App, NewServiceAccount, Outcome};
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
 use crate::http::check::Check;
@@ -29,27 +29,28 @@ pub(crate) async fn list_members(
     Ok(paging.list(page))
 }
 
-/// Add a member. A person new to this installation gets a one-time password, shown here and never again.
+/// Add a service account. People are invited instead.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/members", tag = "members", request_body = MemberNew,
-    responses((status = 201, body = Data<MemberAdded>)))]
+    responses((status = 201, body = Data<Member>)))]
 pub(crate) async fn add_member(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::MembersWrite>,
     posted: Posted<MemberNew>,
-) -> Result<Outcome<MemberAdded>, AppError> {
+) -> Result<Outcome<Member>, AppError> {
     let body = posted.body;
     let mut check = Check::default();
     let email = check.required("/email", Email::parse(&body.email));
     let role = check.required("/role", body.role.parse::<Role>());
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
-    let is_service = check.optional("/kind", body.kind.as_deref(), |kind| match kind {
-        "person" => Ok(false),
-        "service" => Ok(true),
-        _ => Err("must be person or service"),
-    });
+    check.required(
+        "/kind",
+        match body.kind.as_deref() {
+            Some("service") => Ok(()),
+            _ => Err("must be service; invite a person with POST …/invitations"),
+        },
+    );
     let (email, role) = check.done(email.zip(role))?;
-    let new = NewMember { email, name, role, is_service: is_service.unwrap_or(false) };
-    app.add_member(&who, new, posted.once).await
+    app.add_service_account(&who, NewServiceAccount { email, name, role }, posted.once).await
 }
 
 /// View a member.

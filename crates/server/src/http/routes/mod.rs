@@ -9,6 +9,7 @@ pub(super) mod environments;
 pub(super) mod events;
 pub(super) mod fixes;
 pub(super) mod health;
+pub(super) mod invitations;
 pub(super) mod logs;
 pub(super) mod members;
 pub(super) mod organizations;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use self::forms::{Canaries, encoded};
 use self::watch::Watch;
 use super::described::{Operation, operations, sample};
-use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post};
+use super::world::{Account, Browser, Call, DEFINITION, Reply, World, call, get, post, token_of_link};
 
 /// Members that are shown to others on purpose, so nobody is told to put a secret there.
 const VISIBLE: &[&str] = &[
@@ -34,9 +34,10 @@ const OBJECTS: &[&str] = &["head", "scope", "overrideDrain", "bypass"];
 /// Stands in a definition, which every member may read: the proof that the search finds what is there.
 const VISIBLE_MARK: &str = "a-mark-that-everybody-may-read";
 /// A browser asks for it again after a reload.
-const CSRF_SHOWN_BY: &[&str] = &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password"];
+const CSRF_SHOWN_BY: &[&str] =
+    &["POST /api/v1/auth/login", "GET /api/v1/me", "POST /api/v1/me/password", "POST /api/v1/auth/confirm"];
 const PASSWORDS_HASHED_BY: &[&str] =
-    &["POST /api/v1/auth/login", "POST /api/v1/me/password", "POST /api/v1/organizations/{orgId}/members"];
+    &["POST /api/v1/auth/login", "POST /api/v1/me/password", "POST /api/v1/auth/confirm"];
 const TOKENS: &str = "/api/v1/organizations/acme/api-tokens";
 
 #[tokio::test]
@@ -172,15 +173,15 @@ impl Search {
         let create = |path: &str, body: Value| {
             post(path).by(&self.world.ada).header("idempotency-key", "canary").json(&body)
         };
-        let members = "/api/v1/organizations/acme/members";
+        let invitations = "/api/v1/organizations/acme/invitations";
         let person = json!({"email": "once@acme.test", "role": "viewer"});
         let made = self.world.send(create(TOKENS, json!({"name": "once"}))).await;
-        let added = self.world.send(create(members, person.clone())).await;
-        let repeats = [create(TOKENS, json!({"name": "once"})), create(members, person)];
+        let added = self.world.send(create(invitations, person.clone())).await;
+        let repeats = [create(TOKENS, json!({"name": "once"})), create(invitations, person)];
         let token = made.body["data"]["token"].as_str().unwrap();
         self.canaries.plant("a token that was shown once", token);
-        let given = added.body["data"]["oneTimePassword"].as_str().unwrap();
-        self.canaries.plant("a one-time password", given);
+        let link = token_of_link(&added.body["data"]["url"]);
+        self.canaries.plant("the link of an invitation", &link);
         let id = made.body["data"]["id"].as_str().unwrap();
         let revoke = call("DELETE", &format!("{TOKENS}/{id}")).by(&self.world.ada);
         let (used, gone) = (get("/api/v1/me").token(token), get("/api/v1/me").token(token));

@@ -1,0 +1,110 @@
+//! Invitations to an organization.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::member::Role;
+use crate::{Data, Replay};
+
+/// An invitation that was neither accepted nor revoked.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Invitation {
+    #[schema(example = "inv_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub id: String,
+    pub email: String,
+    /// The name that is proposed to them.
+    pub name: Option<String>,
+    pub role: Role,
+    pub invited_by: Inviter,
+    pub created_at: String,
+    pub expires_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+}
+
+impl Replay for Invitation {}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Inviter {
+    pub id: String,
+    pub name: String,
+}
+
+/// A new invitation with its link.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InvitationCreated {
+    #[serde(flatten)]
+    pub invitation: Invitation,
+    /// The link for the invited person. It works once and is never shown again; null in a replay.
+    #[schema(example = "https://berth.acme.test/invitation#berth_invite_…")]
+    pub url: Option<String>,
+}
+
+impl Replay for InvitationCreated {
+    const SHOWS_ONCE: bool = true;
+
+    fn replayed(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&Data { data: Self { url: None, ..self.clone() } })
+    }
+}
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct InvitationNew {
+    #[schema(format = Email, max_length = 254, example = "grace@acme.test")]
+    pub email: String,
+    /// At most your own.
+    #[schema(value_type = Role)]
+    pub role: String,
+    /// Proposed to the person, who can choose another.
+    #[schema(min_length = 1, max_length = 120)]
+    pub name: Option<String>,
+}
+
+/// The token of an invitation: what follows the `#` in its link.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct InvitationToken {
+    #[schema(format = Password)]
+    pub token: String,
+}
+
+/// What an invitation offers, as its link shows it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InvitationOffer {
+    pub organization: InvitingOrganization,
+    pub email: String,
+    pub name: Option<String>,
+    pub role: Role,
+    /// Name of the member who invites.
+    pub invited_by: String,
+    pub expires_at: String,
+    /// The address has an account on this server: its holder logs in to accept.
+    pub has_account: bool,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InvitingOrganization {
+    #[schema(example = "acme")]
+    pub slug: String,
+    #[schema(example = "Acme")]
+    pub name: String,
+}
+
+/// Accepts an invitation with a new account.
+#[derive(Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct SignUp {
+    #[schema(format = Password)]
+    pub token: String,
+    /// Defaults to the name in the invitation, then to the part of the address before the @.
+    #[schema(min_length = 1, max_length = 120)]
+    pub name: Option<String>,
+    #[schema(format = Password, min_length = 15, max_length = 256)]
+    pub password: String,
+}

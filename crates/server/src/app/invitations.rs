@@ -1,0 +1,296 @@
+//! Invitations: how people become members. The invited person chooses the password, or logs in to an account they have.
+//!
+//! An address proves nothing, as no mail is sent: an account may have been made by the holder of another organization's
+//! link. So an account that exists joins only with the link of this invitation *and* logged in.
+
+use berth_api::invitation as wire;
+use berth_api::problem::Code;
+use berth_core::access::{Action, permit};
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{InvitationId, OrgId, UserId};
+use berth_core::name::{DisplayName, Email};
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, invitations};
+use berth_store::records::invitation::{self, Invitation};
+use berth_store::records::member;
+use berth_store::records::organization::{self, ORGANIZATIONS_PER_USER_MAX};
+use berth_store::records::user::{self, Account, User};
+use berth_store::{Context, Read, Tx};
+
+use super::members::{self, check_reach, default_name};
+use super::sign_in::{SignedIn, actor, begin_sign_in};
+use super::wire::role;
+use super::{Answer, App, Outcome, Page};
+use crate::access::{Authorized, Principal, Via};
+use crate::credential::token::{TokenKind, hash, is_well_formed, make};
+use crate::credential::{Redacted, password};
+use crate::error::AppError;
+use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
+
+/// An invitation never changes: it is made, and ends.
+const INVITATION_VERSION: i64 = 1;
+
+pub struct NewInvitation {
+    pub email: Email,
+    pub name: Option<DisplayName>,
+    pub role: berth_core::access::Role,
+    /// Where people open the dashboard.
+    pub base_url: String,
+}
+
+/// An invitation accepted with a new account.
+pub struct SignUp {
+    pub link: Redacted,
+    pub name: Option<DisplayName>,
+    pub password: Redacted,
+    pub request_id: String,
+}
+
+impl App {
+    pub async fn list_invitations(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        from: From,
+        limit: i64,
+    ) -> Result<Page<wire::Invitation>, AppError> {
+        let slice = self.read(who, move |db| Ok(invitations::list(db, &from, limit)?)).await?;
+        Ok(Page::of(&slice, |invitation| invitation.id.to_string(), to_response))
+    }
+
+    pub async fn view_invitation(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        id: InvitationId,
+    ) -> Result<Answer<wire::Invitation>, AppError> {
+        self.read(who, move |db| Ok(Answer::ok(to_response(&find(db, id)?)).at_version(INVITATION_VERSION)))
+            .await
+    }
+
+    /// Makes a link for one person. An earlier link for the same address stops working.
+    pub async fn invite(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        new: NewInvitation,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::InvitationCreated>, AppError> {
+        let (invited_by, org) = (who.principal().user, who.org());
+        let invited_by_name = who.principal().name.clone();
+        self.change(who, once, move |tx, standing| {
+            standing.check_confirmed(tx.now())?;
+            check_reach(standing.role, new.role)?;
+            check_address(tx, &new.email)?;
+            if invitation::count(tx)? >= INVITATIONS_PER_ORGANIZATION_MAX {
+                let text = format!(
+                    "an organization has at most {INVITATIONS_PER_ORGANIZATION_MAX} open invitations; revoke some"
+                );
+                return Err(AppError::new(Code::InvalidState, text));
+            }
+            let link = make(TokenKind::Invitation);
+            let created_at = tx.now();
+            let invitation = Invitation {
+                id: InvitationId::from_parts(created_at, tx.entropy()?),
+                email: new.email,
+                name: new.name,
+                role: new.role,
+                invited_by,
+                invited_by_name,
+                created_at,
+                expires_at: created_at.plus_seconds(INVITATION_DAYS * 24 * 60 * 60),
+            };
+            invitation::replace(tx, &invitation, &hash(link.reveal()))?;
+            tx.record(about(EventKind::MemberInvited, &invitation).with("role", invitation.role.as_str()))?;
+            let location = format!("/api/v1/organizations/{org}/invitations/{}", invitation.id);
+            let url = Some(format!("{}/invitation#{}", new.base_url, link.reveal()));
+            let body = wire::InvitationCreated { invitation: to_response(&invitation), url };
+            Ok(Answer::created(location, body).at_version(INVITATION_VERSION))
+        })
+        .await
+    }
+
+    pub async fn revoke_invitation(
+        &self,
+        who: &Authorized<permit::MembersWrite>,
+        id: InvitationId,
+    ) -> Result<Outcome<wire::Invitation>, AppError> {
+        self.change(who, None, move |tx, standing| {
+            let found = find(tx, id)?;
+            check_reach(standing.role, found.role)?;
+            invitation::delete(tx, id)?;
+            tx.record(about(EventKind::InvitationRevoked, &found))?;
+            let deleted_at = Some(tx.now().to_string());
+            Ok(Answer::ok(wire::Invitation { deleted_at, ..to_response(&found) }))
+        })
+        .await
+    }
+
+    /// What the holder of a link is offered.
+    pub async fn view_offer(&self, link: &Redacted) -> Result<wire::InvitationOffer, AppError> {
+        let link_hash = hash_of_link(link)?;
+        self.store
+            .read(None, move |db| {
+                let (org, invitation) = open_invitation(db, &link_hash)?;
+                let organization = organization::by_id(db, org)?.ok_or_else(is_over)?;
+                Ok(wire::InvitationOffer {
+                    organization: wire::InvitingOrganization {
+                        slug: organization.slug.to_string(),
+                        name: organization.name.to_string(),
+                    },
+                    has_account: user::by_email(db, &invitation.email)?.is_some(),
+                    email: invitation.email.to_string(),
+                    name: invitation.name.map(|name| name.to_string()),
+                    role: role(invitation.role),
+                    invited_by: invitation.invited_by_name.to_string(),
+                    expires_at: invitation.expires_at.to_string(),
+                })
+            })
+            .await
+    }
+
+    /// Accepts an invitation with a new account, and logs the person in.
+    pub async fn sign_up(&self, new: SignUp) -> Result<SignedIn, AppError> {
+        let link_hash = hash_of_link(&new.link)?;
+        let hashed = link_hash.clone();
+        let (email, name, slug) = self
+            .store
+            .read(None, move |db| {
+                let (org, invitation) = open_invitation(db, &hashed)?;
+                check_no_account(db, &invitation.email)?;
+                let organization = organization::by_id(db, org)?.ok_or_else(is_over)?;
+                Ok::<_, AppError>((invitation.email, invitation.name, organization.slug))
+            })
+            .await?;
+        let name = new.name.or(name).map_or_else(|| default_name(&email), Ok)?;
+        if let Some(weakness) =
+            password::weakness(new.password.reveal(), &[email.as_str(), name.as_str(), slug.as_str()])
+        {
+            return Err(AppError::invalid_member("/password", weakness));
+        }
+        let password_hash = self.passwords.hash(new.password).await?;
+        let context = Context { request_id: Some(new.request_id.clone()), ..Context::system(None) };
+        let made = self.store.transact(context, move |tx| {
+            let (org, invitation) = open_invitation(tx, &link_hash)?;
+            check_no_account(tx, &invitation.email)?;
+            let account = Account::Person { password_hash, password_is_generated: false };
+            let id = UserId::from_parts(tx.now(), tx.entropy()?);
+            let user = User { id, email: invitation.email.clone(), name, account, created_at: tx.now() };
+            user::put(tx, &user)?;
+            accept(tx, org, &invitation, &user)?;
+            let (id, secret) = begin_sign_in(tx, &user)?;
+            Ok::<_, AppError>((user, id, secret))
+        });
+        let (user, id, secret) = made.await?;
+        self.signed_in(&user, id, secret, new.request_id).await
+    }
+
+    /// Accepts an invitation with the account that is logged in.
+    pub async fn join_organization(
+        &self,
+        who: &Principal,
+        link: &Redacted,
+    ) -> Result<Answer<berth_api::organization::Organization>, AppError> {
+        if !matches!(who.via, Via::SignIn { .. }) {
+            let text = "an API token belongs to one organization; log in to the dashboard to join another";
+            return Err(AppError::new(Code::InvalidState, text));
+        }
+        let (link_hash, user) = (hash_of_link(link)?, self.user(who.user).await?);
+        self.store
+            .transact(self.context(who), move |tx| {
+                let (org, invitation) = open_invitation(tx, &link_hash)?;
+                if user.email.key() != invitation.email.key() {
+                    let text = format!(
+                        "the invitation is for {}, and you are logged in as {}; log in as {0}",
+                        invitation.email, user.email
+                    );
+                    return Err(AppError::new(Code::Forbidden, text));
+                }
+                accept(tx, org, &invitation, &user)?;
+                let organization = organization::by_id(tx, org)?.ok_or_else(is_over)?;
+                let body = super::organizations::shown(&organization, invitation.role);
+                Ok(Answer::created(format!("/api/v1/organizations/{org}"), body))
+            })
+            .await
+    }
+}
+
+/// Makes the user a member as the invitation says, and ends the invitation.
+fn accept(tx: &mut Tx<'_>, org: OrgId, invitation: &Invitation, user: &User) -> Result<(), AppError> {
+    // The inviter may have been demoted or removed since: what they may not do today, their link does not do.
+    let inviter = member::role_in(tx, invitation.invited_by, org)?;
+    if inviter.is_none_or(|role| role < invitation.role || !role.may(Action::MembersWrite)) {
+        return Err(is_over());
+    }
+    if member::role_in(tx, user.id, org)?.is_some() {
+        return Err(AppError::new(Code::AlreadyExists, format!("{} is a member already", user.email)));
+    }
+    if member::organizations(tx, user.id)?.len() as i64 >= ORGANIZATIONS_PER_USER_MAX {
+        let text = format!("a user is in at most {ORGANIZATIONS_PER_USER_MAX} organizations");
+        return Err(AppError::new(Code::InvalidState, text));
+    }
+    tx.set_actor(actor(user));
+    tx.within(org, |tx| {
+        invitation::delete(tx, invitation.id)?;
+        members::add(tx, user.id, &user.name, invitation.role)
+    })
+}
+
+fn hash_of_link(link: &Redacted) -> Result<Vec<u8>, AppError> {
+    match is_well_formed(TokenKind::Invitation, link.reveal()) {
+        true => Ok(hash(link.reveal())),
+        false => Err(is_over()),
+    }
+}
+
+fn open_invitation(db: &mut impl Read, link_hash: &[u8]) -> Result<(OrgId, Invitation), AppError> {
+    invitation::by_hash(db, link_hash)?.ok_or_else(is_over)
+}
+
+fn is_over() -> AppError {
+    AppError::new(Code::NotFound, "this invitation was used, revoked or has expired; ask for a new one")
+}
+
+fn check_no_account(db: &mut impl Read, email: &Email) -> Result<(), AppError> {
+    match user::by_email(db, email)? {
+        None => Ok(()),
+        Some(_) => Err(AppError::new(
+            Code::AlreadyExists,
+            format!("{email} has an account here; log in to accept the invitation"),
+        )),
+    }
+}
+
+/// Whether a person with this address may be invited here.
+fn check_address(tx: &mut Tx<'_>, email: &Email) -> Result<(), AppError> {
+    let Some(user) = user::by_email(tx, email)? else { return Ok(()) };
+    let text = match user.account {
+        Account::Service { .. } => format!("{email} is in use by a service account"),
+        Account::Person { .. } if member::by_user(tx, user.id)?.is_some() => {
+            format!("{email} is a member already")
+        }
+        Account::Person { .. } => return Ok(()),
+    };
+    Err(AppError::new(Code::AlreadyExists, text))
+}
+
+fn find(db: &mut impl Read, id: InvitationId) -> Result<Invitation, AppError> {
+    invitation::by_id(db, id)?.ok_or_else(|| AppError::not_found("invitation"))
+}
+
+fn about(kind: EventKind, invitation: &Invitation) -> NewEvent {
+    NewEvent::new(kind, Subject::new("invitation", invitation.id, Some(invitation.email.as_str())))
+}
+
+fn to_response(invitation: &Invitation) -> wire::Invitation {
+    wire::Invitation {
+        id: invitation.id.to_string(),
+        email: invitation.email.to_string(),
+        name: invitation.name.as_ref().map(ToString::to_string),
+        role: role(invitation.role),
+        invited_by: wire::Inviter {
+            id: invitation.invited_by.to_string(),
+            name: invitation.invited_by_name.to_string(),
+        },
+        created_at: invitation.created_at.to_string(),
+        expires_at: invitation.expires_at.to_string(),
+        deleted_at: None,
+    }
+}

@@ -1,0 +1,196 @@
+//! Passwords: changed, confirmed again, and set by a link without the old one.
+
+use berth_api::auth as wire;
+use berth_api::problem::Code;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::UserId;
+use berth_core::name::Email;
+use berth_core::time::Timestamp;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::{From, tokens};
+use berth_store::records::token::TOKENS_PER_USER_MAX;
+use berth_store::records::user::{self, Account, User};
+use berth_store::records::{environment, member, organization, password_reset, sign_in, token};
+use berth_store::{Context, Tx};
+
+use super::sign_in::{actor, check_unchanged, password_hash, record_at_home};
+use super::throttle::Try;
+use super::{Answer, App, Outcome, Ruled};
+use crate::access::{Principal, Via};
+use crate::credential::token::{TokenKind, hash, is_well_formed, make};
+use crate::credential::{Redacted, password};
+use crate::error::AppError;
+use crate::limits::PASSWORD_RESET_HOURS;
+
+/// What follows the `#` in a link to set a new password.
+pub struct ResetLink {
+    pub token: Redacted,
+    pub expires_at: Timestamp,
+}
+
+impl App {
+    /// Gives the caller a new password and ends all other sign-ins.
+    pub async fn change_password(
+        &self,
+        who: &Principal,
+        current: Redacted,
+        new: Redacted,
+        revoke_tokens: bool,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Me>, AppError> {
+        // A repeat must find its answer before the old password, which is no longer right, is looked at.
+        if let Some(earlier) = self.earlier(self.context(who), once.clone()).await? {
+            return Ok(Outcome::Replayed(earlier));
+        }
+        let (user, tried) = self.verify_own_password(who, current, "/currentPassword").await?;
+        let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
+        let me = self.me(who).await?;
+        let me = wire::Me { user: wire::User { password_is_generated: false, ..me.user }, ..me };
+        let via = who.via.clone();
+        self.transact(self.context(who), once, move |tx| {
+            check_unchanged(tx, &user)?;
+            Self::take_back(tx, &tried)?;
+            set_password(tx, &user, password_hash)?;
+            match via {
+                Via::SignIn { id } => {
+                    sign_in::end_others(tx, user.id, id)?;
+                    sign_in::confirm(tx, id)?;
+                }
+                Via::Token { .. } => sign_in::end_all(tx, user.id)?,
+            }
+            if revoke_tokens {
+                revoke_all_tokens(tx, user.id)?;
+            }
+            Ok(Ruled::Yes(Answer::ok(me)))
+        })
+        .await
+    }
+
+    /// Notes that the person at this browser still knows the password.
+    pub async fn confirm_password(&self, who: &Principal, password: Redacted) -> Result<wire::Me, AppError> {
+        let Via::SignIn { id } = who.via else {
+            let text = "an API token has no password to confirm; nothing it may do asks for that";
+            return Err(AppError::new(Code::InvalidState, text));
+        };
+        let (user, tried) = self.verify_own_password(who, password, "/password").await?;
+        self.store
+            .transact(self.context(who), move |tx| {
+                check_unchanged(tx, &user)?;
+                Self::take_back(tx, &tried)?;
+                Ok::<_, AppError>(sign_in::confirm(tx, id)?)
+            })
+            .await?;
+        self.me(who).await
+    }
+
+    /// Sets the password of the account that a link is for. The link works once, and every sign-in ends.
+    pub async fn reset_password(
+        &self,
+        link: &Redacted,
+        new: Redacted,
+        revoke_tokens: bool,
+        request_id: String,
+    ) -> Result<wire::PasswordResetDone, AppError> {
+        let link_hash = hash(link.reveal());
+        let user = match is_well_formed(TokenKind::PasswordReset, link.reveal()) {
+            true => {
+                let hash = link_hash.clone();
+                self.store.read(None, move |db| user_of_link(db, &hash)).await?
+            }
+            false => return Err(link_is_over()),
+        };
+        let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
+        let context = Context { request_id: Some(request_id), ..Context::system(None) };
+        self.store
+            .transact(context, move |tx| {
+                let user = user_of_link(tx, &link_hash)?;
+                tx.set_actor(actor(&user));
+                password_reset::delete(tx, user.id)?;
+                set_password(tx, &user, password_hash)?;
+                sign_in::end_all(tx, user.id)?;
+                let tokens_revoked = if revoke_tokens { revoke_all_tokens(tx, user.id)? } else { 0 };
+                Ok(wire::PasswordResetDone { email: user.email.to_string(), tokens_revoked })
+            })
+            .await
+    }
+
+    async fn verify_own_password(
+        &self,
+        who: &Principal,
+        password: Redacted,
+        pointer: &str,
+    ) -> Result<(User, Try), AppError> {
+        let user = self.user(who.user).await?;
+        let tried = Try::own(&user.email);
+        self.begin_try(self.context(who), tried.clone()).await?;
+        if !self.passwords.verify(password, password_hash(&user)).await? {
+            self.record_failure(self.context(who), Some(user)).await?;
+            return Err(AppError::invalid_member(pointer, "is not your password"));
+        }
+        Ok((user, tried))
+    }
+
+    async fn hash_new_password(&self, user: &User, new: Redacted, pointer: &str) -> Result<String, AppError> {
+        let id = user.id;
+        let organizations =
+            self.store.read(None, move |db| Ok::<_, AppError>(organization::of_user(db, id)?)).await?;
+        let mut names = vec![user.email.as_str(), user.name.as_str()];
+        names.extend(organizations.iter().map(|org| org.slug.as_str()));
+        if let Some(weakness) = password::weakness(new.reveal(), &names) {
+            return Err(AppError::invalid_member(pointer, weakness));
+        }
+        self.passwords.hash(new).await
+    }
+}
+
+/// Makes a link to set a new password. For the operator of the machine, who can read and write every account anyway:
+/// an admin of one organization must not get into the account of a person who is in others as well.
+pub fn issue_reset_link(tx: &mut Tx<'_>, email: &Email) -> Result<ResetLink, AppError> {
+    let user = user::by_email(tx, email)?;
+    let user = user.filter(|user| matches!(user.account, Account::Person { .. })).ok_or_else(|| {
+        AppError::new(Code::NotFound, format!("there is no person with the address {email} here"))
+    })?;
+    let token = make(TokenKind::PasswordReset);
+    let expires_at = tx.now().plus_seconds(PASSWORD_RESET_HOURS * 60 * 60);
+    password_reset::put(tx, user.id, &hash(token.reveal()), expires_at)?;
+    record_at_home(tx, &user, EventKind::PasswordResetRequested)?;
+    Ok(ResetLink { token, expires_at })
+}
+
+fn user_of_link(db: &mut impl berth_store::Read, link_hash: &[u8]) -> Result<User, AppError> {
+    let id = password_reset::user_by_hash(db, link_hash)?.ok_or_else(link_is_over)?;
+    user::by_id(db, id)?.ok_or_else(link_is_over)
+}
+
+fn link_is_over() -> AppError {
+    AppError::new(Code::NotFound, "this link was used, replaced or has expired; ask for a new one")
+}
+
+fn set_password(tx: &mut Tx<'_>, user: &User, password_hash: String) -> Result<(), AppError> {
+    let account = Account::Person { password_hash, password_is_generated: false };
+    user::put(tx, &User { account, ..user.clone() })?;
+    record_at_home(tx, user, EventKind::PasswordChanged)
+}
+
+/// In every organization, with an event for each token.
+fn revoke_all_tokens(tx: &mut Tx<'_>, user: UserId) -> Result<u64, AppError> {
+    let mut revoked = 0;
+    for org in member::organizations(tx, user)? {
+        tx.within(org, |tx| {
+            loop {
+                let live = tokens::list(tx, Some(user), &From::Offset(0), TOKENS_PER_USER_MAX)?.items;
+                if live.is_empty() {
+                    break Ok::<_, AppError>(());
+                }
+                for found in live {
+                    token::revoke(tx, found.id)?;
+                    let subject = Subject::new("token", found.id, Some(found.name.as_str()));
+                    tx.record(NewEvent::new(EventKind::TokenRevoked, subject))?;
+                    revoked += 1;
+                }
+                environment::hasten_lines_of(tx, user)?;
+            }
+        })?;
+    }
+    Ok(revoked)
+}

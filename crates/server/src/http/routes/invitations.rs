@@ -1,0 +1,139 @@
+//! Invitations to an organization, and accepting them.
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::response::Response;
+use berth_api::Data;
+use berth_api::auth::Me;
+use berth_api::invitation::{
+    Invitation, InvitationCreated, InvitationNew, InvitationOffer, InvitationToken, SignUp as SignUpBody,
+};
+use berth_api::organization::Organization;
+use berth_api::page::List;
+use berth_core::access::{Role, permit};
+use berth_core::id::InvitationId;
+use berth_core::name::{DisplayName, Email};
+use http::HeaderMap;
+use http::header::HOST;
+use http::uri::Authority;
+
+use super::auth::{cookie_name, respond_signed_in};
+use crate::app::{Answer, App, NewInvitation, Outcome, SignUp};
+use crate::credential::Redacted;
+use crate::error::AppError;
+use crate::http::body::{Posted, Sent};
+use crate::http::check::Check;
+use crate::http::edge::Origin;
+use crate::http::guard::{self, Allowed, Caller};
+use crate::http::query::{Listed, Paging};
+
+/// List open invitations.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/invitations", tag = "members",
+    responses((status = 200, body = List<Invitation>)))]
+pub(crate) async fn list_invitations(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    paging: Paging,
+) -> Result<Listed<Invitation>, AppError> {
+    let page = app.list_invitations(&who, paging.start::<InvitationId>()?, paging.limit).await?;
+    Ok(paging.list(page))
+}
+
+/// Invite a person. The link works once, for seven days, and is never shown again; an earlier link for the same
+/// address stops working.
+#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/invitations", tag = "members",
+    request_body = InvitationNew, responses((status = 201, body = Data<InvitationCreated>)))]
+pub(crate) async fn create_invitation(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    headers: HeaderMap,
+    posted: Posted<InvitationNew>,
+) -> Result<Outcome<InvitationCreated>, AppError> {
+    let body = posted.body;
+    let mut check = Check::default();
+    let email = check.required("/email", Email::parse(&body.email));
+    let role = check.required("/role", body.role.parse::<Role>());
+    let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
+    let (email, role) = check.done(email.zip(role))?;
+    let new = NewInvitation { email, name, role, base_url: base_url(&app, &headers) };
+    app.invite(&who, new, posted.once).await
+}
+
+/// View an open invitation, without its link.
+#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/invitations/{invitationId}", tag = "members",
+    responses((status = 200, body = Data<Invitation>)))]
+pub(crate) async fn view_invitation(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Answer<Invitation>, AppError> {
+    app.view_invitation(&who, invitation_id(&id)?).await
+}
+
+/// Revoke an invitation. Its link stops working at once.
+#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/invitations/{invitationId}", tag = "members",
+    responses((status = 200, body = Data<Invitation>)))]
+pub(crate) async fn revoke_invitation(
+    State(app): State<Arc<App>>,
+    Allowed(who): Allowed<permit::MembersWrite>,
+    Path((_, id)): Path<(String, String)>,
+) -> Result<Outcome<Invitation>, AppError> {
+    app.revoke_invitation(&who, invitation_id(&id)?).await
+}
+
+/// View what an invitation offers, with the token of its link.
+#[utoipa::path(post, path = "/api/v1/auth/invitation", tag = "sign-in", request_body = InvitationToken,
+    responses((status = 200, body = Data<InvitationOffer>)))]
+pub(crate) async fn view_offer(
+    State(app): State<Arc<App>>,
+    request: Request,
+) -> Result<Answer<InvitationOffer>, AppError> {
+    guard::check_stranger(&app, &request)?;
+    let Sent(InvitationToken { token }) = Sent::from_request(request, &app).await?;
+    app.view_offer(&Redacted::new(token)).await.map(Answer::ok)
+}
+
+/// Accept an invitation with a new account. Answers who you are and sets the cookie, as logging in does.
+#[utoipa::path(post, path = "/api/v1/auth/sign-up", tag = "sign-in", request_body = SignUpBody,
+    responses((status = 200, body = Data<Me>)))]
+pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
+    let cookie = cookie_name(&app)?;
+    guard::check_stranger(&app, &request)?;
+    guard::check_same_origin(&app, request.headers())?;
+    let Origin { request_id, .. } = guard::origin(request.extensions())?.clone();
+    let Sent(body) = Sent::<SignUpBody>::from_request(request, &app).await?;
+    let mut check = Check::default();
+    let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
+    let name = check.done(Some(name))?;
+    let (link, password) = (Redacted::new(body.token), Redacted::new(body.password));
+    let signed_in = app.sign_up(SignUp { link, name, password, request_id }).await?;
+    Ok(respond_signed_in(signed_in, cookie))
+}
+
+/// Accept an invitation with the account you are logged in to. The address must be the invited one.
+#[utoipa::path(post, path = "/api/v1/me/organizations", tag = "sign-in", request_body = InvitationToken,
+    responses((status = 201, body = Data<Organization>)))]
+pub(crate) async fn join_organization(
+    State(app): State<Arc<App>>,
+    Caller(who): Caller,
+    Sent(body): Sent<InvitationToken>,
+) -> Result<Answer<Organization>, AppError> {
+    app.join_organization(&who, &Redacted::new(body.token)).await
+}
+
+/// The address people use: the configured one, or the one this request was sent to.
+fn base_url(app: &App, headers: &HeaderMap) -> String {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
+    match host {
+        Some(host) if app.config.public_url.is_none() => {
+            let scheme = if app.config.has_tls { "https" } else { "http" };
+            format!("{scheme}://{host}")
+        }
+        _ => app.config.base_url(),
+    }
+}
+
+fn invitation_id(text: &str) -> Result<InvitationId, AppError> {
+    text.parse().map_err(|_| AppError::not_found("invitation"))
+}
