@@ -114,8 +114,8 @@ pub struct AnalysisRequest {
     pub number: i64,
     pub analyser: String,
     pub url: String,
-    /// Byte for byte, as it was sent.
-    pub body: String,
+    /// Byte for byte, as it was sent. Null for callers without `analysis:source`: it holds source files.
+    pub body: Option<String>,
     /// SHA-256 of the body, as the event has it.
     pub hash: String,
     /// Of the answer; null if none came.
@@ -150,8 +150,8 @@ impl Replay for AnalysisAsked {}
 pub struct AnalysisFix {
     /// One line, good as the title of a commit.
     pub summary: String,
-    /// A unified diff as git writes it, file modes included.
-    pub diff: String,
+    /// A unified diff as git writes it, file modes included. Null for callers without `analysis:source`.
+    pub diff: Option<String>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]

@@ -122,7 +122,8 @@ actions! {
     RegistriesWrite, "registries:write", Admin, "add, change, sync and remove registries";
     RunnersRead, "runners:read", Viewer, "see runners, and what they run";
     RunnersWrite, "runners:write", Admin, "add and remove runners";
-    AnalysisRead, "analysis:read", Viewer, "see analyses, what was sent to models, and the settings";
+    AnalysisRead, "analysis:read", Viewer, "see analyses and their settings";
+    AnalysisSource, "analysis:source", Deployer, "see the source in analyses: suggested changes, and what was sent to models";
     AnalysisRun, "analysis:run", Deployer, "have failures analysed, and propose fixes";
     AnalysisSettings, "analysis:settings", Admin, "choose who analyses failures, and what it may cost";
     EventsRead, "events:read", Viewer, "read the audit history";

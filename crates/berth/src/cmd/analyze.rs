@@ -90,7 +90,7 @@ fn describe(client: &Client, it: &Analysis, advice: Option<&str>) -> String {
     }
     lines.extend(it.advice.as_deref().map(|advice| format!("\n{}", harmless(advice))));
     if let Some(fix) = &it.suggested_fix {
-        let shown: Vec<_> = fix.diff.lines().map(harmless).collect();
+        let shown: Vec<_> = fix.diff.iter().flat_map(|diff| diff.lines()).map(harmless).collect();
         lines.push(format!("\n{}\n{}", harmless(&fix.summary), shown.join("\n")));
         lines.extend(advice.map(dim));
     }

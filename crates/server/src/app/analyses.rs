@@ -2,7 +2,7 @@
 
 use berth_api::analysis as wire;
 use berth_api::problem::Code;
-use berth_core::access::permit;
+use berth_core::access::{Action, permit};
 use berth_core::analysis::{Analysis, Limits, Model, NewAnalysis, Provider, Settings, State, Usage};
 use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
@@ -93,10 +93,12 @@ impl App {
         from: From,
         limit: i64,
     ) -> Result<Page<wire::Analysis>, AppError> {
+        let shows_source = who.may(Action::AnalysisSource);
         self.read(who, move |db| {
             let id = find_deployment(db, &deployment)?;
             let slice = analyses::of_deployment(db, id, &from, limit)?;
-            Ok(Page::of(&slice, |found: &Analysis| found.id.to_string(), shown))
+            let show = |found: &Analysis| hide_source(shown(found), shows_source);
+            Ok(Page::of(&slice, |found: &Analysis| found.id.to_string(), show))
         })
         .await
     }
@@ -106,6 +108,7 @@ impl App {
         who: &Authorized<permit::AnalysisRead>,
         id: String,
     ) -> Result<Answer<wire::Analysis>, AppError> {
+        let shows_source = who.may(Action::AnalysisSource);
         self.read(who, move |db| {
             let missing = || AppError::not_found("analysis");
             let id: AnalysisId = id.parse().map_err(|_| missing())?;
@@ -113,12 +116,14 @@ impl App {
             let requests = analysis::requests(db, id)?;
             let pull = fixes::of_failure(db, &found)?;
             let pulled = pull.as_ref().map(|pull| format!(".{}.{}", pull.analysis, pull.version));
-            let variant = format!("{}{}", requests.len(), pulled.unwrap_or_default());
+            let hidden = if shows_source { "" } else { ".no-source" };
+            let variant = format!("{}{}{hidden}", requests.len(), pulled.unwrap_or_default());
             let body = wire::Analysis {
                 requests: requests.iter().map(sent).collect(),
                 pull_request: pull.as_ref().map(fixes::shown).map(Box::new),
                 ..shown(&found)
             };
+            let body = hide_source(body, shows_source);
             Ok(Answer::ok(body).at_version(found.version).varying_by(variant))
         })
         .await
@@ -202,12 +207,25 @@ fn failed_step<'a>(run: &'a Run, meant: Option<&str>) -> Result<&'a StepRun, App
     })
 }
 
+/// A viewer sees no source in any other place either.
+fn hide_source(mut analysis: wire::Analysis, is_shown: bool) -> wire::Analysis {
+    if !is_shown {
+        for request in &mut analysis.requests {
+            request.body = None;
+        }
+        if let Some(fix) = &mut analysis.suggested_fix {
+            fix.diff = None;
+        }
+    }
+    analysis
+}
+
 fn sent(it: &Sent) -> wire::AnalysisRequest {
     wire::AnalysisRequest {
         number: it.number,
         analyser: it.analyser.clone(),
         url: it.url.clone(),
-        body: it.body.clone(),
+        body: Some(it.body.clone()),
         hash: it.hash.clone(),
         status: it.status,
         error: it.error.clone(),
@@ -283,7 +301,7 @@ fn shown(it: &Analysis) -> wire::Analysis {
         new_lines: found.new_lines.iter().map(lines).collect(),
         suggested_fix: answer
             .and_then(|answer| answer.fix.as_ref())
-            .map(|fix| wire::AnalysisFix { summary: fix.summary.clone(), diff: fix.diff.clone() }),
+            .map(|fix| wire::AnalysisFix { summary: fix.summary.clone(), diff: Some(fix.diff.clone()) }),
         pull_request: None,
         note: answer.and_then(|answer| answer.note.clone()),
         usage: answer.and_then(|answer| answer.usage).map(usage),

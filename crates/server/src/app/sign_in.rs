@@ -24,18 +24,27 @@ pub struct LoginAttempt {
     pub email: Email,
     pub password: Redacted,
     pub address: IpAddr,
+    /// The cookie of a browser in which an account has logged in before.
+    pub known_browser: Option<String>,
     pub request_id: String,
 }
 
 pub struct SignedIn {
     /// For the cookie.
     pub secret: Redacted,
+    /// For the cookie by which the browser is known at the next log-in.
+    pub known_browser: String,
     pub me: wire::Me,
 }
 
 impl App {
     pub async fn log_in(&self, attempt: LoginAttempt) -> Result<SignedIn, AppError> {
-        let tried = Try::new(&attempt.email, attempt.address);
+        let sent = attempt.known_browser.as_deref();
+        let browser = sent.and_then(|sent| self.vault.marks().known_browser_id(&attempt.email.key(), sent));
+        let tried = match browser {
+            Some(id) => Try::known_browser(id),
+            None => Try::new(&attempt.email, attempt.address),
+        };
         let context = Context { request_id: Some(attempt.request_id.clone()), ..Context::system(None) };
         self.begin_try(context.clone(), tried.clone()).await?;
 
@@ -66,7 +75,8 @@ impl App {
         request_id: String,
     ) -> Result<SignedIn, AppError> {
         let principal = principal(user, Via::SignIn { id }, request_id);
-        Ok(SignedIn { secret, me: self.me(&principal).await? })
+        let known_browser = self.vault.marks().known_browser(&user.email.key());
+        Ok(SignedIn { secret, known_browser, me: self.me(&principal).await? })
     }
 
     /// In the history of the organization that made the account.

@@ -35,6 +35,16 @@ impl Try {
         }
     }
 
+    /// From a browser in which the account has logged in before. It has a limit of its own, so that failures of others,
+    /// from the same network or many, neither close nor delay it.
+    pub(super) fn known_browser(id: &str) -> Self {
+        Self {
+            account: format!("browser account:{id}"),
+            network: format!("browser network:{id}"),
+            pair: format!("browser:{id}"),
+        }
+    }
+
     /// A logged-in member confirms the own password.
     pub(super) fn own(email: &Email) -> Self {
         let email = email.key();

@@ -150,9 +150,13 @@ fn credentials<'a>(app: &App, headers: &'a HeaderMap) -> Result<Credentials<'a>,
         return Ok(Credentials::Token(token));
     }
     let Some(name) = app.config.cookie_name() else { return Ok(Credentials::None) };
+    Ok(cookie(headers, name).map_or(Credentials::None, Credentials::Cookie))
+}
+
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    Ok(pairs.find(|(key, _)| *key == name).map_or(Credentials::None, |(_, value)| Credentials::Cookie(value)))
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
 fn bearer(headers: &HeaderMap) -> Result<Option<&str>, AppError> {

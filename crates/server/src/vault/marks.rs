@@ -3,11 +3,15 @@
 use aws_lc_rs::{constant_time, hkdf, hmac};
 
 use super::root::KeyBytes;
+use crate::credential::random_base62;
+
+const BROWSER_ID_CHARS: usize = 20;
 
 /// Each use has a key of its own, made from the installation's key.
 pub struct Marks {
     request_hash: hmac::Key,
     csrf: hmac::Key,
+    browser: hmac::Key,
 }
 
 impl Marks {
@@ -18,7 +22,11 @@ impl Marks {
             let made = derived.expand(&info, hmac::HMAC_SHA256).map(hmac::Key::from);
             made.unwrap_or_else(|_| unreachable!("32 bytes are always available from HKDF-SHA256"))
         };
-        Self { request_hash: key(b"idempotency request hash"), csrf: key(b"csrf token") }
+        Self {
+            request_hash: key(b"idempotency request hash"),
+            csrf: key(b"csrf token"),
+            browser: key(b"known browser"),
+        }
     }
 
     /// A hash of a request's body that says nothing about it to somebody without the key.
@@ -35,6 +43,25 @@ impl Marks {
         let wanted = self.csrf_token(sign_in);
         constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
     }
+
+    /// For the cookie of a browser in which this account has logged in.
+    pub fn known_browser(&self, account: &str) -> String {
+        let id = random_base62(BROWSER_ID_CHARS);
+        let signature = self.sign_browser(account, &id);
+        format!("{id}.{signature}")
+    }
+
+    /// The id of a browser in which this account has logged in, by the cookie it sent.
+    pub fn known_browser_id<'a>(&self, account: &str, sent: &'a str) -> Option<&'a str> {
+        let (id, signature) = sent.split_once('.')?;
+        let wanted = self.sign_browser(account, id);
+        constant_time::verify_slices_are_equal(wanted.as_bytes(), signature.as_bytes()).ok()?;
+        Some(id)
+    }
+
+    fn sign_browser(&self, account: &str, id: &str) -> String {
+        hex(hmac::sign(&self.browser, format!("{id}.{account}").as_bytes()).as_ref())
+    }
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -45,6 +72,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn known_browser_belongs_to_one_account() {
+        let marks = Marks::new(&KeyBytes::new([7; 32]));
+        let cookie = marks.known_browser("ada@acme.test");
+        assert!(marks.known_browser_id("ada@acme.test", &cookie).is_some());
+        assert!(marks.known_browser_id("grace@acme.test", &cookie).is_none());
+        assert!(marks.known_browser_id("ada@acme.test", "x.y").is_none());
+        assert_ne!(cookie, marks.known_browser("ada@acme.test"));
+    }
 
     #[test]
     fn a_csrf_token_belongs_to_one_sign_in() {

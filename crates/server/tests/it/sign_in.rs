@@ -86,6 +86,29 @@ async fn failures_from_elsewhere_keep_nobody_out() {
 }
 
 #[tokio::test]
+async fn known_browser_keeps_working_while_its_network_and_account_fail() {
+    let world = World::new().await;
+    let reply = world.send(log_in(&world.ada.email, &world.ada.password)).await;
+    let cookies: Vec<_> = reply.headers.get_all("set-cookie").iter().map(|it| it.to_str().unwrap()).collect();
+    let known = cookies.iter().find(|it| it.starts_with("berth_local-browser=")).unwrap();
+    let known = known.split(';').next().unwrap();
+    for _ in 0..10 {
+        world.send(log_in(&world.ada.email, "wrong wrong wrong")).await.is(401, "unauthenticated");
+    }
+    let right = || log_in(&world.ada.email, &world.ada.password);
+    world.send(right()).await.is(429, "rate_limited");
+    assert_eq!(world.send(right().header("cookie", known)).await.status, 200);
+    // It is known for this account alone, and has a limit of its own.
+    let forged = right().header("cookie", "berth_local-browser=aaaa.bbbb");
+    world.send(forged).await.is(429, "rate_limited");
+    for _ in 0..10 {
+        let wrong = log_in(&world.ada.email, "wrong wrong wrong").header("cookie", known);
+        world.send(wrong).await.is(401, "unauthenticated");
+    }
+    world.send(right().header("cookie", known)).await.is(429, "rate_limited");
+}
+
+#[tokio::test]
 async fn many_tries_at_once_do_not_pass_the_limit() {
     let world = World::new().await;
     let tries = (0..34).map(|_| world.send(log_in(&world.ada.email, "wrong wrong wrong")));

@@ -15,10 +15,10 @@ use crate::logging;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// What to copy: sqlite:DIR, a data directory, or postgres://…
+    /// What to copy: sqlite:DIR, a data directory; postgres://…; or postgres for the address in BERTH_DATABASE
     #[arg(long, value_name = "PLACE")]
     from: String,
-    /// Where to: postgres://…, or sqlite:DIR; it must be empty
+    /// Where to, in the same form; it must be empty
     #[arg(long, value_name = "PLACE")]
     to: String,
     /// Print one JSON object
@@ -27,11 +27,21 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    logging::start(&Settings::load(None)?.log, true);
+    let settings = Settings::load(None)?;
+    logging::start(&settings.log, true);
     let (data_dir, url, direction) = match (sqlite(&args.from), sqlite(&args.to)) {
-        (Some(dir), None) => (dir, &args.to, Direction::ToPostgres),
-        (None, Some(dir)) => (dir, &args.from, Direction::ToSqlite),
-        _ => anyhow::bail!("one of --from and --to is sqlite:DIR, and the other one postgres://…"),
+        (Some(dir), None) => (dir, args.to.as_str(), Direction::ToPostgres),
+        (None, Some(dir)) => (dir, args.from.as_str(), Direction::ToSqlite),
+        _ => {
+            anyhow::bail!("one of --from and --to is sqlite:DIR, and the other one postgres or postgres://…")
+        }
+    };
+    // The address holds a password, and a command line is seen by every user of the machine.
+    let url = match url {
+        "postgres" => {
+            settings.database.as_deref().context("set BERTH_DATABASE to the address of the database")?
+        }
+        url => url,
     };
     if direction == Direction::ToPostgres {
         let file = data_dir.join("berth.db");

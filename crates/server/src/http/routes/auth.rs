@@ -21,6 +21,9 @@ use crate::http::body::{Posted, Sent};
 use crate::http::edge::Origin;
 use crate::http::guard::{self, Caller};
 
+/// How long a browser is known in which an account has logged in.
+const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
+
 /// Sign in. Answers who you are and sets the cookie; send `csrfToken` as `X-Berth-CSRF` with every change.
 #[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = Login,
     responses((status = 200, body = Data<Me>)))]
@@ -28,11 +31,12 @@ pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Res
     let cookie = cookie_name(&app)?;
     guard::check_same_origin(&app, request.headers())?;
     let Origin { request_id, address } = guard::origin(request.extensions())?.clone();
+    let known_browser = guard::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
     let Sent(Login { email, password }) = Sent::from_request(request, &app).await?;
     let password = Redacted::new(password);
     let email =
         Email::parse(&email).map_err(|error| AppError::invalid_member("/email", error.to_string()))?;
-    let signed_in = app.log_in(LoginAttempt { email, password, address, request_id }).await?;
+    let signed_in = app.log_in(LoginAttempt { email, password, address, known_browser, request_id }).await?;
     Ok(respond_signed_in(signed_in, cookie))
 }
 
@@ -112,7 +116,13 @@ pub(super) fn cookie_name(app: &App) -> Result<&'static str, AppError> {
 pub(super) fn respond_signed_in(signed_in: SignedIn, cookie: &str) -> Response {
     let mut response = Answer::ok(signed_in.me).into_response();
     set_cookie(&mut response, cookie, signed_in.secret.reveal(), SIGN_IN_AGE_S_MAX);
+    set_cookie(&mut response, &browser_cookie(cookie), &signed_in.known_browser, KNOWN_BROWSER_S);
     response
+}
+
+/// Stays when the person logs out: failed tries of others do not count for this browser.
+fn browser_cookie(cookie: &str) -> String {
+    format!("{cookie}-browser")
 }
 
 fn set_cookie(response: &mut Response, name: &str, value: &str, age_s: i64) {

@@ -189,6 +189,14 @@ async fn a_model_sees_the_files_that_the_failure_names_and_its_diff_is_checked_l
                 assert!(!body.contains(never), "{body}");
             }
         }
+        if refused.is_none() {
+            let vera = harbour.world.member("vera@acme.test", "viewer").await;
+            let path = format!("{ORG}/analyses/{}", seen["id"].as_str().unwrap());
+            let viewed = harbour.send(get(&path).by(&vera)).await.body["data"].clone();
+            assert_eq!(viewed["rootCause"], seen["rootCause"]);
+            let source = [&viewed["requests"][0]["body"], &viewed["suggestedFix"]["diff"]];
+            assert_eq!(source, [&Value::Null; 2], "a viewer sees no source: {viewed}");
+        }
         let note = seen["note"].as_str().unwrap_or_default();
         assert!(note.contains(refused.unwrap_or_default()) && !note.contains("hunter2"), "{case}: {seen}");
         let expected = if refused.is_none() { json!(diff) } else { Value::Null };

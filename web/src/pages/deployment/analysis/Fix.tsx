@@ -38,7 +38,13 @@ export function Fix({ org, analysis, fix }: Props) {
           </Button>
         )}
       </Group>
-      <Diff text={fix.diff} label="The suggested change" />
+      {fix.diff == null ? (
+        <Text size="sm" c="dimmed">
+          Your role cannot see the change: it holds source files.
+        </Text>
+      ) : (
+        <Diff text={fix.diff} label="The suggested change" />
+      )}
       {pull && <Pull pull={pull} />}
       {isAsking && <Propose org={org} analysisId={analysis.id} onClose={() => setAsking(false)} />}
     </Stack>

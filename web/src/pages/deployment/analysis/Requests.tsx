@@ -21,7 +21,13 @@ export function Requests({ requests }: { requests: Analysis["requests"] }) {
             <Text size="xs" c="dimmed" className="wrap">
               SHA-256 <code>{each.hash}</code>, as in the history
             </Text>
-            <Sent body={each.body} label={`Request ${each.number}`} />
+            {each.body == null ? (
+              <Text size="sm" c="dimmed">
+                Your role cannot see what was sent: it holds source files.
+              </Text>
+            ) : (
+              <Sent body={each.body} label={`Request ${each.number}`} />
+            )}
           </Stack>
         ))}
       </Stack>
