@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+use berth_testkit::{Scratch, outcome};
 use serde_json::json;
 
 use crate::harness::{Home, Process, STOP_MAX, Server, init, run, until};
@@ -138,5 +139,22 @@ fn admin_socket_refuses_a_caller_without_its_password() {
         assert!(told.contains(answer), "{told}");
     }
     assert_eq!(std::fs::read(home.path().join("root.key")).expect("the key"), key);
+    server.stop();
+}
+
+#[test]
+fn server_on_a_shared_database_refuses_to_rotate_keys() {
+    let Some(postgres) = Scratch::new() else {
+        outcome::skip("PostgreSQL", "apt-get install postgresql");
+        return;
+    };
+    let home = Home::over(postgres.url());
+    let (server, key) = (home.serve(), home.path().join("root.key"));
+    let before = std::fs::read(&key).unwrap();
+    let dir = home.path();
+    // Without the address of the database the command cannot know that it is shared: the server does.
+    run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])
+        .refused(&["several servers may share this database"]);
+    assert_eq!(std::fs::read(&key).unwrap(), before);
     server.stop();
 }

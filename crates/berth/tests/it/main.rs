@@ -29,3 +29,4 @@ mod upgrade;
 mod upkeep;
 mod walk;
 mod webhooks;
+mod without_bubblewrap;
