@@ -62,6 +62,7 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
     ("stage", "name of the stage, or of the environment"),
     ("userId", "id of the user"),
     ("tokenId", "id of the token"),
+    ("invitationId", "id of the invitation"),
     ("secretId", "id of the secret, or its name if the whole organization has it"),
     ("webhookId", "id or name of the webhook"),
     ("deliveryId", "id of the delivery"),
@@ -71,6 +72,14 @@ const PATH_PARAMETERS: &[(&str, &str)] = &[
 
 /// Ids, slugs and names. Anything else in their place is a 404, or a 400 where a path can be read in two ways.
 const PATH_PARAMETER_PATTERN: &str = "^[A-Za-z0-9_-]{1,128}$";
+
+/// Routes that take the token of a link, which may have been used.
+const LINK_ROUTES: &[&str] = &[
+    "/api/v1/auth/invitation",
+    "/api/v1/auth/sign-up",
+    "/api/v1/auth/reset-password",
+    "/api/v1/me/organizations",
+];
 
 /// Adds what every operation of its kind has in common: problems, security, paging, path parameters.
 pub(super) fn finished(mut document: OpenApi, table: &[RouteInfo]) -> OpenApi {
@@ -131,6 +140,9 @@ fn complete(operation: &mut Operation, route: &RouteInfo) {
     }
     if route.path.ends_with("/auth/login") {
         problems.extend(["401", "403"]);
+    }
+    if LINK_ROUTES.contains(&route.path.as_str()) {
+        problems.extend(["403", "404"]);
     }
     if route.method != "GET" {
         problems.extend(["409", "412"]);
