@@ -5,8 +5,8 @@ use utoipa::ToSchema;
 
 /// Records on one page when the caller does not say.
 pub const PAGE_SIZE_DEFAULT: i64 = 50;
-/// A larger `limit` is clamped to this.
-pub const PAGE_SIZE_MAX: i64 = 200;
+/// The largest `limit`.
+pub const PAGE_SIZE_MAX: i64 = 1_000;
 
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct List<T> {

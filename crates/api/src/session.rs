@@ -39,9 +39,13 @@ pub struct Session {
     pub takeover: Option<Takeover>,
     /// What it had to wait for when it began: work of former sessions that was still running.
     pub drain: Option<Drain>,
-    /// Those of the environment, now.
+    /// Of this session: `locked` while it is active, `unlocked` once it has ended, also when another session holds the
+    /// environment by then.
     pub lock_status: LockStatus,
-    pub lock: Option<Lock>,
+    /// Whether this session holds the environment's lock.
+    pub holds_lock: bool,
+    /// The environment, now.
+    pub environment: SessionEnvironment,
     /// Newest first, at most 100.
     pub deployment_history: Vec<Deployment>,
     /// The same as `deploymentHistory`.
@@ -55,6 +59,14 @@ pub struct Session {
 }
 
 impl Replay for Session {}
+
+/// The environment of a session, and the session that holds it now.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionEnvironment {
+    pub lock_status: LockStatus,
+    pub lock: Option<Lock>,
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]

@@ -3,7 +3,7 @@
 pub const SLUG_CHARS_MAX: usize = 63;
 pub const DISPLAY_NAME_CHARS_MAX: usize = 120;
 pub const EMAIL_CHARS_MAX: usize = 254;
-pub const REASON_CHARS_MAX: usize = 1_000;
+pub const REASON_CHARS_MAX: usize = 4_000;
 pub const COMMIT_CHARS_MAX: usize = 255;
 
 /// Why a text is not a name, in words for the person who sent it.
@@ -100,28 +100,33 @@ name!(
 );
 
 name!(
-    /// A sentence somebody gives as a reason or description.
+    /// Free text that a person gives as a reason or context. Line ends become `\n`.
     Reason,
     |text| {
-        let ok = text.chars().count() <= REASON_CHARS_MAX
-            && text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
-        if ok { Ok(text.trim().to_owned()) } else { Err("must be at most 1,000 characters without control characters") }
+        let text = text.replace("\r\n", "\n").replace('\r', "\n");
+        match text.chars().count() <= REASON_CHARS_MAX && !text.contains('\0') {
+            true => Ok(text.trim().to_owned()),
+            false => Err("must be at most 4,000 characters, without the character NUL"),
+        }
     }
 );
 
 name!(
-    /// A commit, a branch or a tag, as somebody sent it. Never an option or a way out of a directory.
+    /// A commit, a branch or a tag, as the caller names it: what `git check-ref-format --allow-onelevel` accepts, and
+    /// never an option. Object ids and their abbreviations have that form, too.
     CommitId,
     |text| {
-        let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-');
-        let ok = (1..=COMMIT_CHARS_MAX).contains(&text.len())
-            && text.bytes().all(known)
-            && !text.starts_with('-')
-            && !text.contains("..");
-        if ok {
+        let is_ref = (1..=COMMIT_CHARS_MAX).contains(&text.chars().count())
+            && !text.chars().any(|c| c.is_ascii_control() || " ~^:?*[\\".contains(c))
+            && !text.contains("..")
+            && !text.contains("@{")
+            && text != "@"
+            && !text.ends_with('.')
+            && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock"));
+        if is_ref && !text.starts_with('-') {
             Ok(text.to_owned())
         } else {
-            Err("must be 1 to 255 characters of A-Z, a-z, 0-9, . _ / and -, without .. and not beginning with -")
+            Err("must be a commit id, or the name of a branch or tag as git allows it, of at most 255 characters")
         }
     }
 );
@@ -161,10 +166,22 @@ mod tests {
 
     #[test]
     fn a_commit_is_never_an_option_or_a_way_out() {
-        for good in ["a", "9fceb02", "main", "feature/login_2", "v1.2.3", &"a".repeat(255)] {
+        for good in [
+            "a",
+            "9fceb02",
+            "main",
+            "feature/login_2",
+            "v1.2.3",
+            "fix-#12",
+            "ü",
+            "a;b",
+            "a@b",
+            &"a".repeat(255),
+        ] {
             assert_eq!(CommitId::parse(good).expect(good).as_str(), good);
         }
-        for bad in ["", "-x", "--upload-pack=x", "a..b", "../x", "a b", "a\nb", "ü", "a;b", &"a".repeat(256)]
+        for bad in
+            ["", "-x", "--upload-pack=x", "a..b", "../x", "a b", "a\nb", "@", "a.lock", &"a".repeat(256)]
         {
             assert!(CommitId::parse(bad).is_err(), "{bad:?} was accepted");
         }

@@ -16,13 +16,14 @@ impl Check {
         parsed.map_err(|error| self.0.push(input_error(pointer, error.to_string()))).ok()
     }
 
+    /// An empty text is not given.
     pub(super) fn optional<T, E: std::fmt::Display>(
         &mut self,
         pointer: &str,
         given: Option<&str>,
         parse: impl FnOnce(&str) -> Result<T, E>,
     ) -> Option<T> {
-        given.and_then(|text| self.required(pointer, parse(text)))
+        given.filter(|text| !text.is_empty()).and_then(|text| self.required(pointer, parse(text)))
     }
 
     /// The required parts together, or everything that is wrong.

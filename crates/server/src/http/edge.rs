@@ -70,7 +70,7 @@ impl Edge {
             method: request.method().clone(),
             path: request.uri().path().to_owned(),
             if_none_match: request.headers().get(header::IF_NONE_MATCH).cloned(),
-            problem_as_json: accepts_only_json(request.headers()),
+            problem_as_json: lists_json_alone(request.headers()),
         };
         let address = self.client_address(peer, request.headers());
         request.extensions_mut().insert(Origin { request_id: id.clone(), address });
@@ -329,15 +329,15 @@ fn fresh_id() -> String {
     id.iter().copied().map(char::from).collect()
 }
 
-fn accepts_only_json(headers: &HeaderMap) -> bool {
+/// A client that names `application/json` may not know the type of problems.
+fn lists_json_alone(headers: &HeaderMap) -> bool {
     let accepted: Vec<&str> =
         headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let accepts = |wanted: &str| {
         let ranges = accepted.iter().flat_map(|value| value.split(','));
         ranges.filter_map(|range| range.split(';').next()).any(|range| range.trim() == wanted)
     };
-    accepts("application/json")
-        && !["application/problem+json", "application/*", "*/*"].iter().any(|wanted| accepts(wanted))
+    accepts("application/json") && !accepts("application/problem+json")
 }
 
 #[cfg(test)]

@@ -87,6 +87,7 @@ pub(super) fn finished(mut document: OpenApi, table: &[RouteInfo]) -> OpenApi {
     document.info.version = env!("CARGO_PKG_VERSION").into();
     document.info.description =
         Some("Continuous delivery: pipelines, deployments, shared environments.".into());
+    document.info.contact = None;
     document.info.license = Some(
         utoipa::openapi::LicenseBuilder::new().name("Apache-2.0").identifier(Some("Apache-2.0")).build(),
     );

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use berth_api::environment::{Numbered, PageNumbers};
 use berth_api::page::{List, PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX, Pagination};
 use berth_store::query::From as Start;
-use http::header;
+use http::header::{self, HeaderMap};
 use http::request::Parts;
 
 use crate::app::{NumberedPage, Page};
@@ -19,7 +19,11 @@ use crate::error::AppError;
 use crate::limits::{OFFSET_MAX, SEARCH_CHARS_MAX, WAIT_S_MAX};
 
 /// The query of a request; unknown parameters are simply not asked for.
-pub(super) struct Params(Vec<Param>);
+pub(super) struct Params {
+    pairs: Vec<Param>,
+    /// `Prefer: wait=N`, with which clients ask for what `wait` asks for.
+    preferred_wait: Option<i64>,
+}
 
 struct Param {
     name: String,
@@ -32,31 +36,33 @@ impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
+        let preferred_wait = preferred_wait(&parts.headers);
         if parts.uri.query().is_none() {
-            return Ok(Self(Vec::new()));
+            return Ok(Self { pairs: Vec::new(), preferred_wait });
         }
         let pairs = Query::from_request_parts(parts, state).await;
         let Query(pairs) = pairs.map_err(|_| AppError::invalid_parameter("query", "is not readable"))?;
         let pairs: Vec<(String, String)> = pairs;
         let param = |(name, value)| Param { name, value, is_read: AtomicBool::new(false) };
-        Ok(Self(pairs.into_iter().map(param).collect()))
+        Ok(Self { pairs: pairs.into_iter().map(param).collect(), preferred_wait })
     }
 }
 
 impl Params {
+    /// A parameter with an empty value is not given.
     pub(super) fn get(&self, name: &str) -> Result<Option<&str>, AppError> {
-        let found = self.0.iter().filter(|param| param.name == name);
+        let found = self.pairs.iter().filter(|param| param.name == name);
         let mut found =
             found.inspect(|param| param.is_read.store(true, Ordering::Relaxed)).map(|param| &*param.value);
         match (found.next(), found.next()) {
-            (first, None) => Ok(first),
+            (first, None) => Ok(first.filter(|value| !value.is_empty())),
             (_, Some(_)) => Err(AppError::invalid_parameter(name, "is given more than once")),
         }
     }
 
-    /// A short text; an empty one is as good as none.
+    /// A short text.
     pub(super) fn text(&self, name: &str) -> Result<Option<String>, AppError> {
-        let Some(text) = self.get(name)?.filter(|text| !text.is_empty()) else { return Ok(None) };
+        let Some(text) = self.get(name)? else { return Ok(None) };
         if text.chars().count() > SEARCH_CHARS_MAX || text.chars().any(char::is_control) {
             let range = format!("must be at most {SEARCH_CHARS_MAX} characters without control characters");
             return Err(AppError::invalid_parameter(name, range));
@@ -72,9 +78,9 @@ impl Params {
         text.parse().map(Some).map_err(|error: T::Err| AppError::invalid_parameter(name, error.to_string()))
     }
 
-    /// `wait`: how long an answer may wait for something new.
+    /// `wait`, or `Prefer: wait=N`: how long a response may wait for something new.
     pub(super) fn wait(&self) -> Result<Duration, AppError> {
-        let seconds = self.whole("wait", 0, WAIT_S_MAX)?.unwrap_or(0);
+        let seconds = self.whole("wait", 0, WAIT_S_MAX)?.or(self.preferred_wait).unwrap_or(0);
         Ok(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
     }
 
@@ -88,11 +94,21 @@ impl Params {
 
     pub(super) fn whole(&self, name: &str, least: i64, most: i64) -> Result<Option<i64>, AppError> {
         let Some(text) = self.get(name)? else { return Ok(None) };
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let value = text.parse().ok().filter(|value| digits && (least..=most).contains(value));
         let range = format!("must be a whole number from {least} to {most}");
         value.map(Some).ok_or_else(|| AppError::invalid_parameter(name, range))
     }
+}
+
+/// A preference is never an error (RFC 7240): one that cannot be read is ignored, and one that is too long shortened.
+fn preferred_wait(headers: &HeaderMap) -> Option<i64> {
+    let preferences = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    let mut preferences =
+        preferences.flat_map(|value| value.split(',')).filter_map(|it| it.trim().split_once('='));
+    let (_, seconds) = preferences.find(|(name, _)| name.trim().eq_ignore_ascii_case("wait"))?;
+    let seconds: u32 = seconds.trim().trim_matches('"').parse().ok()?;
+    Some(i64::from(seconds).min(WAIT_S_MAX))
 }
 
 /// `page` with `limit`.
@@ -107,7 +123,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PageNumber {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
         let params = Params::from_request_parts(parts, state).await?;
-        let limit = params.whole("limit", 1, i64::MAX)?.unwrap_or(PAGE_SIZE_DEFAULT).min(PAGE_SIZE_MAX);
+        let limit = params.whole("limit", 1, PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE_DEFAULT);
         let page = params.whole("page", 1, OFFSET_MAX)?.unwrap_or(1);
         Ok(Self { page, limit, path: parts.uri.path().to_owned() })
     }
@@ -143,7 +159,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Paging {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AppError> {
         let params = Params::from_request_parts(parts, state).await?;
-        let limit = params.whole("limit", 1, i64::MAX)?.unwrap_or(PAGE_SIZE_DEFAULT).min(PAGE_SIZE_MAX);
+        let limit = params.whole("limit", 1, PAGE_SIZE_MAX)?.unwrap_or(PAGE_SIZE_DEFAULT);
         let offset = params.whole("offset", 0, OFFSET_MAX)?;
         let cursor = params.get("cursor")?.map(str::to_owned);
         if offset.is_some() && cursor.is_some() {
@@ -180,7 +196,7 @@ impl Paging {
 
     fn link(&self, next_cursor: Option<&str>, total: Option<i64>, has_more: bool) -> String {
         let to = |rel: &str, position: String| {
-            let read = self.params.0.iter().filter(|param| param.is_read.load(Ordering::Relaxed));
+            let read = self.params.pairs.iter().filter(|param| param.is_read.load(Ordering::Relaxed));
             let rest = read.filter(|param| !["limit", "offset", "cursor"].contains(&param.name.as_str()));
             let rest: String =
                 rest.map(|param| format!("&{}={}", encoded(&param.name), encoded(&param.value))).collect();

@@ -90,7 +90,7 @@ pub(super) fn hand_over(client: &Client, out: &Output, place: &Place, to: &str) 
 
 pub(super) fn release(client: &Client, out: &Output, place: &Place) -> anyhow::Result<ExitCode> {
     let session = client.delete::<Session>(&place.session(&place.held(client)?))?;
-    out.told(&session.raw, || match (session.data.released, &session.data.lock) {
+    out.told(&session.raw, || match (session.data.released, &session.data.environment.lock) {
         (Some(true), None) => format!("{} is free.", place.name),
         (Some(true), Some(lock)) => {
             format!(

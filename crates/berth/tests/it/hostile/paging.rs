@@ -8,8 +8,7 @@ use super::{Target, pointers};
 const LISTS: [&str; 4] = ["pipelines", "events", "members", "api-tokens"];
 
 /// Wrong for every number.
-const NO_NUMBERS: [&str; 18] = [
-    "",
+const NO_NUMBERS: [&str; 17] = [
     "-1",
     "-0",
     "9223372036854775808",
@@ -45,6 +44,7 @@ fn a_number_of_a_page_is_in_its_range_or_refused_by_name() {
             check("offset", value);
         }
         check("limit", "0");
+        check("limit", "1001");
         check("offset", &too_far);
     }
     target.check_unharmed();
@@ -58,19 +58,16 @@ fn a_parameter_is_given_once_and_means_something() {
         ("pipelines", "limit=1&limit=1", "limit"),
         ("pipelines", "offset=0&limit=5&offset=1", "offset"),
         ("pipelines", "limit=5&%6cimit=5", "limit"),
-        ("pipelines", "cursor=", "cursor"),
         ("pipelines", "cursor=nonsense", "cursor"),
         ("pipelines", "cursor=%00", "cursor"),
         ("pipelines", "cursor=MQ", "cursor"),
         ("pipelines", "cursor=cGxfeA&offset=0", "cursor"),
-        ("pipelines", "status=", "status"),
         ("pipelines", "status=Active", "status"),
         ("pipelines", "status=active&status=active", "status"),
         ("pipelines", "search=%00", "search"),
         ("pipelines", &long, "search"),
         ("events", "cursor=cGxfeA", "cursor"),
         ("events", "total=maybe", "total"),
-        ("events", "total=", "total"),
         ("events", "from=yesterday", "from"),
         ("events", "from=2026-13-01T00:00:00Z", "from"),
         ("events", "to=%00", "to"),
@@ -84,7 +81,7 @@ fn a_parameter_is_given_once_and_means_something() {
 }
 
 #[test]
-fn a_large_page_is_cut_and_a_far_one_is_empty() {
+fn a_page_has_its_limit_and_a_far_one_is_empty() {
     let target = Target::new();
     let page = |list: &str, query: &str| -> Value {
         let answer = target.api().get(&format!("/organizations/acme/{list}?{query}"));
@@ -92,14 +89,7 @@ fn a_large_page_is_cut_and_a_far_one_is_empty() {
         answer.json()
     };
     for list in LISTS {
-        for (asked, limit) in [
-            ("1", 1),
-            ("200", 200),
-            ("201", 200),
-            ("2147483648", 200),
-            ("9223372036854775807", 200),
-            ("007", 7),
-        ] {
+        for (asked, limit) in [("1", 1), ("1000", 1_000), ("007", 7), ("", 50)] {
             assert_eq!(
                 page(list, &format!("limit={asked}"))["pagination"]["limit"],
                 limit,
@@ -107,7 +97,7 @@ fn a_large_page_is_cut_and_a_far_one_is_empty() {
             );
         }
         for far in [1_000, 2_147_483_648, OFFSET_MAX] {
-            let found = page(list, &format!("offset={far}&limit=9223372036854775807"));
+            let found = page(list, &format!("offset={far}&limit=1000"));
             assert_eq!(found["data"].as_array().map(Vec::len), Some(0), "{list}: {far}");
             assert_eq!(found["pagination"]["hasMore"], false, "{list}: {far}");
             assert_eq!(found["pagination"]["nextCursor"], Value::Null, "{list}: {far}");

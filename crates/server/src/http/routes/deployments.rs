@@ -227,7 +227,7 @@ pub(crate) async fn start_deployment(
     }
     let commit = commit.or(reference);
     let bypass = body.bypass.as_ref().map(|given| given.reason.as_str());
-    let bypass = check.optional("/bypass/reason", bypass, said);
+    let bypass = bypass.and_then(|text| check.required("/bypass/reason", said(text)));
     let new = check.done(Some(NewDeployment { commit, reason, bypass }))?;
     app.start_deployment(&who, pipeline, new, posted.once).await
 }

@@ -161,7 +161,7 @@ pub(crate) async fn deploy_commit(
     let mut check = Check::default();
     let commit = check.required("/commitId", CommitId::parse(&body.commit_id));
     let overrides = body.override_drain.as_ref().map(|given| given.reason.as_str());
-    let override_drain = check.optional("/overrideDrain/reason", overrides, said);
+    let override_drain = overrides.and_then(|text| check.required("/overrideDrain/reason", said(text)));
     let on_conflict = match body.on_conflict {
         None | Some(OnConflict::Queue) => deploy::OnConflict::Queue,
         Some(OnConflict::Supersede) => deploy::OnConflict::Supersede,

@@ -124,7 +124,7 @@ async fn only_an_admin_overrides_a_drain_and_says_why() {
         (&json!("access_denied"), &json!("drain:override"))
     );
     for reason in
-        [json!({}), json!({"reason": ""}), json!({"reason": "  "}), json!({"reason": "x".repeat(1_001)})]
+        [json!({}), json!({"reason": ""}), json!({"reason": "  "}), json!({"reason": "x".repeat(4_001)})]
     {
         let body = json!({"commitId": "main", "overrideDrain": reason});
         shop.act(&shop.grace, &session, "deploy", &body).await.is(400, "invalid_request");

@@ -108,5 +108,5 @@ async fn those_in_line_wait_on_when_the_lock_is_handed_over() {
     let path = at(&format!("qa-1/queue/{}", text(&ticket["ticketId"])));
     assert_eq!(shop.send(get(&path).token(&token)).await.body["data"]["status"], "waiting");
     let release = call("DELETE", &in_session(&next)).token(&token);
-    assert_eq!(shop.send(release).await.body["data"]["lock"]["holder"]["name"], "ada");
+    assert_eq!(shop.send(release).await.body["data"]["environment"]["lock"]["holder"]["name"], "ada");
 }

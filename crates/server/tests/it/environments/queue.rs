@@ -49,7 +49,7 @@ async fn a_release_grants_the_next_in_line_and_queues_their_commit() {
     let released = data(shop.release(&shop.grace, &held).await, 200);
     let granted = data(shop.send(get(&place(&first)).by(&shop.ada)).await, 200);
     assert_eq!((&granted["status"], &granted["position"]), (&json!("granted"), &json!(null)));
-    assert_eq!(released["lock"]["sessionId"], granted["sessionId"], "in the same moment");
+    assert_eq!(released["environment"]["lock"]["sessionId"], granted["sessionId"], "in the same moment");
     let session = shop.status(&granted).await;
     assert_eq!((&session["holder"]["name"], &session["fence"]), (&json!("ada"), &json!(2)));
     assert_eq!((&session["context"], &session["commitId"]), (&json!("demo"), &json!("main")));

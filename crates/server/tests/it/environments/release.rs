@@ -14,7 +14,10 @@ async fn the_holder_releases_and_the_answer_is_the_ended_session() {
         [&released["released"], &released["status"], &released["endReason"], &released["endedBy"]["name"]],
         [&json!(true), &json!("released"), &json!("released"), &json!("grace")]
     );
-    assert_eq!((&released["lockStatus"], &released["lock"]), (&json!("unlocked"), &json!(null)));
+    assert_eq!(
+        (&released["lockStatus"], &released["environment"]["lock"]),
+        (&json!("unlocked"), &json!(null))
+    );
     let mut shown = shop.status(&session).await;
     shown["released"] = json!(true);
     assert_eq!(shown, released);

@@ -19,7 +19,12 @@ async fn a_session_stays_readable_after_its_end_and_shows_the_lock_of_today() {
         [&json!("released"), &json!("released"), &json!("grace"), &json!(false)]
     );
     assert_eq!((&shown["context"], &shown["fence"]), (&json!("load test"), &json!(1)), "as it was");
-    assert_eq!((&shown["lockStatus"], &shown["lock"]["sessionId"]), (&json!("locked"), &second["sessionId"]));
+    assert_eq!((&shown["lockStatus"], &shown["holdsLock"]), (&json!("unlocked"), &json!(false)));
+    let environment = &shown["environment"];
+    assert_eq!(
+        (&environment["lockStatus"], &environment["lock"]["sessionId"]),
+        (&json!("locked"), &second["sessionId"])
+    );
 }
 
 #[tokio::test]

@@ -111,62 +111,66 @@ async fn a_session_that_was_overridden() {
     check(
         &shown,
         &expect![[r#"
-        {
-          "sessionId": "ses_…",
-          "id": "ses_…",
-          "envName": "qa-1",
-          "environmentId": "env_…",
-          "pipelineId": "pl_…",
-          "status": "overridden",
-          "overridden": true,
-          "overriddenBy": {
-            "type": "user",
-            "id": "usr_…",
-            "name": "ada",
-            "tokenId": null
-          },
-          "overriddenAt": "<time>",
-          "overrideReason": "production is down",
-          "holder": {
-            "type": "user",
-            "id": "usr_…",
-            "name": "grace"
-          },
-          "commitId": "9fceb02",
-          "context": "load test",
-          "fence": 1,
-          "claimedAt": "<time>",
-          "extendedAt": null,
-          "expiresAt": "<time>",
-          "endedAt": "<time>",
-          "endReason": "overridden",
-          "endedBy": {
-            "type": "user",
-            "id": "usr_…",
-            "name": "ada",
-            "tokenId": null
-          },
-          "takeover": null,
-          "drain": null,
-          "lockStatus": "locked",
-          "lock": {
-            "status": "locked",
-            "sessionId": "ses_…",
-            "holder": {
-              "type": "user",
-              "id": "usr_…",
-              "name": "ada"
-            },
-            "commitId": null,
-            "context": null,
-            "claimedAt": "<time>",
-            "expiresAt": null,
-            "fence": 2
-          },
-          "deploymentHistory": "1 deployment",
-          "deployments": "the same as deploymentHistory"
-        }
-    "#]],
+            {
+              "sessionId": "ses_…",
+              "id": "ses_…",
+              "envName": "qa-1",
+              "environmentId": "env_…",
+              "pipelineId": "pl_…",
+              "status": "overridden",
+              "overridden": true,
+              "overriddenBy": {
+                "type": "user",
+                "id": "usr_…",
+                "name": "ada",
+                "tokenId": null
+              },
+              "overriddenAt": "<time>",
+              "overrideReason": "production is down",
+              "holder": {
+                "type": "user",
+                "id": "usr_…",
+                "name": "grace"
+              },
+              "commitId": "9fceb02",
+              "context": "load test",
+              "fence": 1,
+              "claimedAt": "<time>",
+              "extendedAt": null,
+              "expiresAt": "<time>",
+              "endedAt": "<time>",
+              "endReason": "overridden",
+              "endedBy": {
+                "type": "user",
+                "id": "usr_…",
+                "name": "ada",
+                "tokenId": null
+              },
+              "takeover": null,
+              "drain": null,
+              "lockStatus": "unlocked",
+              "holdsLock": false,
+              "environment": {
+                "lockStatus": "locked",
+                "lock": {
+                  "status": "locked",
+                  "sessionId": "ses_…",
+                  "holder": {
+                    "type": "user",
+                    "id": "usr_…",
+                    "name": "ada"
+                  },
+                  "commitId": null,
+                  "context": null,
+                  "claimedAt": "<time>",
+                  "expiresAt": null,
+                  "fence": 2
+                }
+              },
+              "deploymentHistory": "1 deployment",
+              "deployments": "the same as deploymentHistory"
+            }
+        "#]],
     );
 }
 

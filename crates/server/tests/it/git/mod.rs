@@ -3,6 +3,7 @@
 mod branch;
 mod hostile;
 mod mirror;
+mod names;
 mod served;
 
 pub(crate) use served::serve;
