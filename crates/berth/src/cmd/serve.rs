@@ -204,6 +204,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Steps must not wait for a runner that cannot run them.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let config = Config { runner_labels: labels, ..config };
+    let addressed = config.clone();
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),
@@ -217,7 +218,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     listen_and_serve(runtime, app, &runner, confinement, listen, |address| {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        say(&format!("berth is serving at {scheme}://{address}"))
+        say(&format!("berth is serving at {scheme}://{address}"))?;
+        match addressed.dashboard_instead_of(&address.to_string()) {
+            Some(dashboard) => say(&format!("The dashboard is at {dashboard}")),
+            None => Ok(()),
+        }
     })
 }
 

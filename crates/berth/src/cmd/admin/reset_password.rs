@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use berth_core::name::Email;
 use berth_server::admin::{self, Answer, Request};
+use berth_server::config::local_dashboard;
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 
@@ -32,9 +33,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 None => open(&found.data_dir, None)?,
                 Some(url) => (DataDir::open_alone(&found.data_dir)?, Store::open_postgres(url)?),
             };
-            let listen = format!("http://{}", found.settings.listen);
-            let base = found.settings.public_url.as_deref().unwrap_or(&listen).trim_end_matches('/');
-            admin::reset_password(&store, args.email.clone(), base)
+            let listen = found.settings.listen.to_string();
+            let base = found.settings.public_url.clone().or_else(|| local_dashboard(&listen));
+            let base = base.unwrap_or_else(|| format!("http://{listen}"));
+            admin::reset_password(&store, args.email.clone(), base.trim_end_matches('/'))
         }
     };
     let (url, expires_at) = match answer {
