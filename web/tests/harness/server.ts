@@ -1,7 +1,8 @@
 /** Starts the real server with data of its own, and stops it. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fill, type Part } from "./fill";
@@ -9,11 +10,14 @@ import type { World } from "./world";
 
 /** Where a test keeps files; steps see them because they are exposed. */
 const TEMPORARY = "/var/tmp";
+/** Of the people that a test adds. */
+const PASSWORD = "gulls over a quiet quay";
 const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
 /** The line that `berth serve --demo --json` prints when it is ready. */
 export type Announcement = {
   baseUrl: string;
+  dashboardUrl: string;
   organizations: { slug: string; email: string; password: string; apiToken: string }[];
   signInUrl: string;
   storyUrl: string;
@@ -45,11 +49,32 @@ export class Server {
     return JSON.parse(line as string);
   }
 
+  /** Runs a command of the operator on this server's data, and returns what it prints. */
+  admin(...args: string[]): string {
+    return execFileSync(PROGRAM, ["admin", ...args, "--data-dir", this.#dataDir()], { encoding: "utf8" });
+  }
+
+  #dataDir(): string {
+    const demos = readdirSync(tmpdir()).filter(name => name.startsWith("berth-demo-"));
+    const own = demos.map(name => join(tmpdir(), name)).find(dir => keeperOf(dir) === this.#process.pid);
+    if (!own) throw new Error(`the server has no data in ${tmpdir()}`);
+    return own;
+  }
+
   async stop() {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
     const exited = once(this.#process, "exit");
     this.#process.kill("SIGTERM");
     await exited;
+  }
+}
+
+/** The process that a demo's data belongs to. Other demos come and go while this one is looked for. */
+function keeperOf(dir: string): number | undefined {
+  try {
+    return JSON.parse(readFileSync(join(dir, "demo.json"), "utf8")).keeper;
+  } catch {
+    return undefined;
   }
 }
 
@@ -75,6 +100,12 @@ export class FileServer {
     return world;
   }
 
+  /** Makes a link to reset the password of an account, as the operator does. */
+  resetLink(email: string): string {
+    if (!this.#server) throw new Error("no server is running");
+    return JSON.parse(this.#server.admin("reset-password", email, "--json")).url;
+  }
+
   async stop() {
     this.#world = undefined;
     await this.#server?.stop();
@@ -84,17 +115,18 @@ export class FileServer {
   }
 }
 
-function toWorld({ baseUrl, organizations }: Announcement, places: string): World {
+function toWorld({ baseUrl, dashboardUrl, organizations }: Announcement, places: string): World {
   const [acme] = organizations;
   if (!acme) throw new Error("the server has no organization");
   return {
-    base: baseUrl.replace(/\/api\/v1$/, ""),
+    base: dashboardUrl,
+    server: baseUrl.replace(/\/api\/v1$/, ""),
     org: acme.slug,
     token: acme.apiToken,
     places,
     ada: { email: acme.email, password: acme.password },
-    grace: { email: "grace@acme.test", password: "" },
-    linus: { email: "linus@acme.test", password: "" },
-    vera: { email: "vera@acme.test", password: "" },
+    grace: { email: "grace@acme.test", password: PASSWORD },
+    linus: { email: "linus@acme.test", password: PASSWORD },
+    vera: { email: "vera@acme.test", password: PASSWORD },
   };
 }
