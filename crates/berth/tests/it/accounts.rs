@@ -2,14 +2,20 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::{Home, run};
+use crate::harness::{Home, Ran, run};
 
 const NEW_PASSWORD: &str = "a lighthouse on the cape";
 
-fn reset(home: &Home, email: &str) -> Value {
+fn reset(home: &Home, email: &str) -> Ran {
     let dir = home.path();
-    let dir = dir.to_str().expect("a path");
-    let ran = run(&["admin", "reset-password", email, "--json", "--data-dir", dir]);
+    let mut args =
+        vec!["admin", "reset-password", email, "--json", "--data-dir", dir.to_str().expect("a path")];
+    args.extend(home.database().iter().flat_map(|url| ["--database", url]));
+    run(&args)
+}
+
+fn reset_link(home: &Home) -> Value {
+    let ran = reset(home, "ada@acme.test");
     assert_eq!(ran.code, Some(0), "{ran:?}");
     ran.json()
 }
@@ -21,9 +27,9 @@ fn token(link: &Value) -> String {
 #[test]
 fn operator_resets_a_password_while_the_server_runs_and_while_it_does_not() {
     let home = Home::new();
-    let before = reset(&home, "ada@acme.test");
+    let before = reset_link(&home);
     let server = home.serve();
-    let link = reset(&home, "ada@acme.test");
+    let link = reset_link(&home);
     let set = |link: &Value| {
         let body = json!({ "token": token(link), "newPassword": NEW_PASSWORD });
         server.api.post("/api/v1/auth/reset-password", &body).status
@@ -32,8 +38,6 @@ fn operator_resets_a_password_while_the_server_runs_and_while_it_does_not() {
     assert_eq!((set(&link), set(&link)), (200, 404));
     let login = json!({ "email": "ada@acme.test", "password": NEW_PASSWORD });
     assert_eq!(server.api.post("/api/v1/auth/login", &login).status, 200);
-    let dir = home.path();
-    run(&["admin", "reset-password", "x@acme.test", "--data-dir", dir.to_str().expect("a path")])
-        .refused(&["no person with the address x@acme.test"]);
+    reset(&home, "x@acme.test").refused(&["no person with the address x@acme.test"]);
     server.stop();
 }

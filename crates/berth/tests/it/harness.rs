@@ -242,6 +242,11 @@ impl Home {
         self.temp.path().join("data")
     }
 
+    /// `None`: SQLite in the directory.
+    pub(crate) fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
     pub(crate) fn serve(&self) -> Server {
         Server::start(&mut self.serve_command(), &self.token)
     }

@@ -151,8 +151,9 @@ fn server_on_a_shared_database_refuses_to_rotate_keys() {
     let home = Home::over(postgres.url());
     let (server, key) = (home.serve(), home.path().join("root.key"));
     let before = std::fs::read(&key).unwrap();
-    let dir = home.path();
     // Without the address of the database the command cannot know that it is shared: the server does.
+    let servers = std::fs::read_dir(home.path().join("servers")).unwrap();
+    let dir = servers.map(|it| it.unwrap().path()).find(|dir| dir.join("admin.sock").exists()).unwrap();
     run(&["admin", "rotate-keys", "--data-dir", dir.to_str().expect("a path")])
         .refused(&["several servers may share this database"]);
     assert_eq!(std::fs::read(&key).unwrap(), before);

@@ -307,6 +307,7 @@ struct Target {
     registry: String,
     event: String,
     token: String,
+    invitation: String,
     user: String,
     session: String,
     ticket: String,
@@ -334,6 +335,8 @@ impl Target {
             world.send(list).await.body["data"][0]["id"].as_str().unwrap().to_owned()
         };
         let (event, token, user) = (first("events").await, first("api-tokens").await, first("members").await);
+        world.invite("invited@acme.test", "viewer").await;
+        let invitation = first("invitations").await;
         let claim = async |body: Value| {
             let path = format!("/api/v1/organizations/acme/pipelines/{pipeline}/{QA}/sessions");
             world.send(post(&path).by(&world.ada).json(&body)).await.body["data"].clone()
@@ -370,6 +373,7 @@ impl Target {
             registry,
             event,
             token,
+            invitation,
             user,
             session,
             ticket,
@@ -385,6 +389,7 @@ impl Target {
         let path = path.replace("{eventId}", &self.event).replace("{tokenId}", &self.token);
         let path = path
             .replace("{userId}", &self.user)
+            .replace("{invitationId}", &self.invitation)
             .replace("{code}", "not_found")
             .replace("{secretId}", "TOKEN")
             .replace("{repositoryId}", &self.repository)

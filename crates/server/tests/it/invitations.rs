@@ -23,7 +23,7 @@ async fn invited_person_chooses_the_password_and_the_link_works_once() {
     let made = world.send(post(INVITATIONS).by(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let url = made.body["data"]["url"].as_str().unwrap();
-    assert!(url.starts_with("http://127.0.0.1:8080/invitation#berth_invite_"), "{url}");
+    assert!(url.starts_with("http://berth.test/invitation#berth_invite_"), "{url}");
     let link = token_of_link(&made.body["data"]["url"]);
     let listed = world.send(get(INVITATIONS).by(&world.ada)).await;
     assert_eq!(listed.body["pagination"]["total"], 1);

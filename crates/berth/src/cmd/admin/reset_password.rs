@@ -6,7 +6,6 @@ use berth_core::name::Email;
 use berth_server::admin::{self, Answer, Request};
 use berth_server::config::local_dashboard;
 use berth_store::Store;
-use berth_store::data_dir::DataDir;
 
 use super::Place;
 use crate::cmd::{open, say};
@@ -25,19 +24,18 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find_present()?;
-    let request = Request::ResetPassword { email: args.email.clone() };
-    let answer = match admin::ask(&found.data_dir, &request)? {
-        Some(answer) => answer,
-        None => {
-            let (_dir, store) = match found.database.as_deref() {
-                None => open(&found.data_dir, None)?,
-                Some(url) => (DataDir::open_alone(&found.data_dir)?, Store::open_postgres(url)?),
-            };
-            let listen = found.settings.listen.to_string();
-            let base = found.settings.public_url.clone().or_else(|| local_dashboard(&listen));
-            let base = base.unwrap_or_else(|| format!("http://{listen}"));
-            admin::reset_password(&store, args.email.clone(), base.trim_end_matches('/'))
-        }
+    let listen = found.settings.listen.to_string();
+    let base = found.settings.public_url.clone().or_else(|| local_dashboard(&listen));
+    let base = base.unwrap_or_else(|| format!("http://{listen}"));
+    let offline =
+        |store: &Store| admin::reset_password(store, args.email.clone(), base.trim_end_matches('/'));
+    let answer = match found.database.as_deref() {
+        // Servers that share a database share what is written there.
+        Some(url) => offline(&Store::open_postgres(url)?),
+        None => match admin::ask(&found.data_dir, &Request::ResetPassword { email: args.email.clone() })? {
+            Some(answer) => answer,
+            None => offline(&open(&found.data_dir, None)?.1),
+        },
     };
     let (url, expires_at) = match answer {
         Answer::ResetLink { url, expires_at } => (url, expires_at),

@@ -101,6 +101,10 @@ fn an_installation_is_looked_after() {
         &format!("admin sql --read-only {data} SELECT(slug)FROM(pipelines)"),
         &format!("admin sql --read-only {data} DELETE(1)"),
     ]);
+    let link = talk.says(&format!("admin reset-password ada@acme.test {data}"));
+    talk.hide(after(&link.stdout, "/reset-password#"), "LINK");
+    talk.hide(after(&link.stdout, "until "), "TIME");
+    talk.says(&format!("admin reset-password nobody@acme.test {data}"));
     let rotated = talk.says(&format!("admin rotate-keys {data}"));
     talk.hide(after(&rotated.stdout, "is now "), "NEXT");
     talk.says(&format!("admin rotate-keys {gone}"));
