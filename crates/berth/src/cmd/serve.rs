@@ -204,7 +204,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Steps must not wait for a runner that cannot run them.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
     let config = Config { runner_labels: labels, ..config };
-    let addressed = config.clone();
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),
@@ -216,10 +215,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         Listen::At(listen)
     };
-    listen_and_serve(runtime, app, &runner, confinement, listen, |address| {
+    listen_and_serve(runtime, app, &runner, confinement, listen, |config| {
         let scheme = if tls.is_some() { "https" } else { "http" };
+        let address = config.listen.to_string();
         say(&format!("berth is serving at {scheme}://{address}"))?;
-        match addressed.dashboard_instead_of(&address.to_string()) {
+        match config.dashboard_instead_of(&address) {
             Some(dashboard) => say(&format!("The dashboard is at {dashboard}")),
             None => Ok(()),
         }
@@ -267,17 +267,18 @@ pub(super) fn listen_and_serve(
     runner: &RunnerSettings,
     confinement: Result<Confinement, String>,
     listen: Listen,
-    announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
+    announce: impl FnOnce(&Config) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let app = Arc::new(embedded::building(app, confinement.clone()));
     let code = runtime.block_on(async move {
         let listener = bind(listen).await?;
+        let app = app.listening_at(listener.local_addr()?);
+        let app = Arc::new(embedded::building(app, confinement.clone()));
         let runner = embedded::start(&app, runner, confinement)?;
         let metrics = match app.config().metrics_listen {
             Some(address) => Some(bind(Listen::At(address)).await?),
             None => None,
         };
-        announce(listener.local_addr()?)?;
+        announce(app.config())?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();
         let own_dir = app.config().own_dir.clone();
