@@ -1,7 +1,7 @@
 /** Starts the real server with data of its own, and stops it. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -27,13 +27,15 @@ export type Announcement = {
 /** A `berth serve --demo` process. It chooses a free port and a temporary data directory, and removes the latter. */
 export class Server {
   readonly #process: ChildProcess;
+  /** Holds the data directory and nothing else. */
+  readonly #temporary = mkdtempSync(join(tmpdir(), "berth-web-"));
 
   constructor(args: string[], exposed = "") {
     if (!existsSync(PROGRAM))
       throw new Error(`there is no ${PROGRAM}: cargo build -p berth, or set BERTH_PROGRAM`);
     this.#process = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", ...args], {
       stdio: ["ignore", "pipe", "ignore"],
-      env: { ...process.env, ...(exposed && { BERTH_RUNNER__EXPOSE: exposed }) },
+      env: { ...process.env, TMPDIR: this.#temporary, ...(exposed && { BERTH_RUNNER__EXPOSE: exposed }) },
     });
   }
 
@@ -51,30 +53,18 @@ export class Server {
 
   /** Runs a command of the operator on this server's data, and returns what it prints. */
   admin(...args: string[]): string {
-    return execFileSync(PROGRAM, ["admin", ...args, "--data-dir", this.#dataDir()], { encoding: "utf8" });
-  }
-
-  #dataDir(): string {
-    const demos = readdirSync(tmpdir()).filter(name => name.startsWith("berth-demo-"));
-    const own = demos.map(name => join(tmpdir(), name)).find(dir => keeperOf(dir) === this.#process.pid);
-    if (!own) throw new Error(`the server has no data in ${tmpdir()}`);
-    return own;
+    const [data = ""] = readdirSync(this.#temporary);
+    const options = ["--data-dir", join(this.#temporary, data)];
+    return execFileSync(PROGRAM, ["admin", ...args, ...options], { encoding: "utf8" });
   }
 
   async stop() {
-    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
-    const exited = once(this.#process, "exit");
-    this.#process.kill("SIGTERM");
-    await exited;
-  }
-}
-
-/** The process that a demo's data belongs to. Other demos come and go while this one is looked for. */
-function keeperOf(dir: string): number | undefined {
-  try {
-    return JSON.parse(readFileSync(join(dir, "demo.json"), "utf8")).keeper;
-  } catch {
-    return undefined;
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      const exited = once(this.#process, "exit");
+      this.#process.kill("SIGTERM");
+      await exited;
+    }
+    rmSync(this.#temporary, { recursive: true, force: true });
   }
 }
 
