@@ -6,6 +6,7 @@ import { lazy, StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 import { queries } from "./data/queries";
 import { router } from "./routes";
+import { PasswordPrompt } from "./shell/PasswordPrompt";
 import { theme, variables } from "./theme/theme";
 
 const Notifications = lazy(() => import("./ui/Toasts"));
@@ -24,6 +25,7 @@ createRoot(root).render(
         <Notifications />
       </Suspense>
       <QueryClientProvider client={queries}>
+        <PasswordPrompt />
         <RouterProvider router={router} />
       </QueryClientProvider>
     </MantineProvider>

@@ -48,6 +48,21 @@ const signIn = createRoute({
   component: lazyRouteComponent(() => import("./pages/sign-in/SignIn"), "SignIn"),
 });
 
+const invitation = createRoute({
+  getParentRoute: () => root,
+  path: "/invitation",
+  component: lazyRouteComponent(() => import("./pages/invitation/InvitationPage"), "InvitationPage"),
+});
+
+const resetPassword = createRoute({
+  getParentRoute: () => root,
+  path: "/reset-password",
+  component: lazyRouteComponent(
+    () => import("./pages/reset-password/ResetPasswordPage"),
+    "ResetPasswordPage",
+  ),
+});
+
 const profile = createRoute({
   getParentRoute: () => root,
   path: "/profile",
@@ -218,6 +233,8 @@ const analysis = createRoute({
 const tree = root.addChildren([
   start,
   signIn,
+  invitation,
+  resetPassword,
   profile,
   org.addChildren([
     home,
@@ -256,7 +273,11 @@ export const router = createRouter({
   stringifySearch: writeSearch,
 });
 
+/** Pages for people who are not logged in. */
+const OPEN_PAGES = ["/invitation", "/reset-password"];
+
 whenSignedOut(() => {
+  if (OPEN_PAGES.includes(router.state.location.pathname)) return;
   queries.removeQueries({ queryKey: ME });
   const { href, pathname } = router.state.location;
   if (pathname !== "/sign-in") router.navigate({ to: "/sign-in", search: { next: href } });
@@ -265,5 +286,9 @@ whenSignedOut(() => {
 declare module "@tanstack/react-router" {
   interface Register {
     router: typeof router;
+  }
+  interface HistoryState {
+    /** A line for the log-in page. */
+    notice?: string;
   }
 }

@@ -20,7 +20,7 @@ test.beforeAll(async () => {
 test.afterAll(() => server?.stop());
 
 function dashboard(path: string) {
-  return told.baseUrl.replace("/api/v1", `/o/acme${path}`);
+  return `${told.dashboardUrl}/o/acme${path}`;
 }
 
 /** Cards and headings of the page that the first steps lie on, wherever the page is scrolled to. */
@@ -59,7 +59,7 @@ test("the first steps cover nothing, open or folded, and go away when told to", 
   await page.goto(dashboard("").replace("/o/acme", "/sign-in"));
   await page.getByLabel("Email").fill(told.organizations[0]?.email ?? "");
   await page.getByRole("textbox", { name: "Password" }).fill(told.organizations[0]?.password ?? "");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Log in" }).click();
   await expect(steps).toBeVisible();
 
   for (const width of [390, 768, 900, 1024, 1199, 1200, 1280]) {

@@ -40,10 +40,21 @@ for (const { look, colorScheme, viewport } of LOOKS) {
 
     test("sign-in", async ({ page }) => {
       await page.goto("/sign-in");
-      await page.getByRole("button", { name: "Sign in" }).waitFor();
+      await page.getByRole("button", { name: "Log in" }).waitFor();
       await page.screenshot({ path: `screenshots/sign-in-${look}.png` });
       await isAccessible(page, "sign-in");
     });
+
+    for (const [name, title] of [
+      ["invitation", "Open your invitation link"],
+      ["reset-password", "Open your reset link"],
+    ] as const) {
+      test(`${name} without a link`, async ({ page }) => {
+        await page.goto(`/${name}`);
+        await page.getByRole("heading", { level: 1, name: title }).waitFor();
+        await isAccessible(page, name);
+      });
+    }
 
     test("all pages", async ({ ada }) => {
       test.setTimeout(240_000);

@@ -5,7 +5,7 @@ import { expect, isAccessible, test } from "./harness/test";
 test.use({ parts: ["grace", "checkout", "warehouse", "secret"] });
 
 test("a token is made, copied, used and revoked", async ({ ada, world }) => {
-  const pipelines = `${world.base}/api/v1/organizations/acme/pipelines`;
+  const pipelines = `${world.server}/api/v1/organizations/acme/pipelines`;
   await ada.goto("/o/acme/settings/tokens");
   await ada.getByRole("button", { name: "Create a token" }).click();
   await ada.getByRole("dialog").getByLabel("Name").fill("my laptop");
@@ -48,17 +48,78 @@ test("a secret goes in and never comes out", async ({ ada }) => {
   expect(await ada.content()).not.toContain(value);
 });
 
-test("a member gets a first password, once", async ({ ada }) => {
+test("a service account is added, and its role changes after a confirmation", async ({ ada }) => {
   await ada.goto("/o/acme/settings/members");
-  await ada.getByRole("button", { name: "Add a member" }).click();
+  await ada.getByRole("button", { name: "Add service account" }).click();
   const dialog = ada.getByRole("dialog");
-  await dialog.getByLabel("Email").fill("mae@acme.test");
-  await dialog.getByLabel("Name").fill("Mae");
+  await dialog.getByLabel("Email").fill("robot@acme.test");
+  await dialog.getByLabel("Name").fill("Robot");
+  await isAccessible(ada, "the dialog for a service account");
   await dialog.getByRole("button", { name: "Add" }).click();
-  await expect(ada.getByLabel("The first password")).not.toBeEmpty();
-  await ada.getByRole("button", { name: "Done" }).click();
-  await ada.getByLabel("Role of Mae").selectOption("viewer");
-  await expect(ada.getByText("Mae is viewer now.")).toBeVisible();
+  await expect(dialog).toContainText("Create an API token for it");
+  await dialog.getByRole("button", { name: "Done" }).click();
+  await expect(ada.getByRole("row", { name: /Robot/ })).toContainText("service account");
+
+  const role = ada.getByLabel("Role of Robot");
+  await role.selectOption("viewer");
+  await expect(dialog).toContainText("change nothing");
+  await dialog.getByRole("button", { name: "Cancel" }).click();
+  await expect(role).toHaveValue("deployer");
+  await role.selectOption("viewer");
+  await dialog.getByRole("button", { name: "Change role" }).click();
+  await expect(ada.getByText("Robot is viewer now")).toBeVisible();
+  await expect(role).toHaveValue("viewer");
+});
+
+test("a password is confirmed when the server asks for it, and the request is repeated", async ({
+  ada,
+  world,
+}) => {
+  // Stands in for an hour that passes: refuses until the password is confirmed.
+  let isConfirmed = false;
+  await ada.route("**/api/v1/organizations/acme/api-tokens", async route => {
+    if (isConfirmed || route.request().method() !== "POST") return route.continue();
+    await route.fulfill({
+      status: 403,
+      contentType: "application/problem+json",
+      json: {
+        type: "/docs/errors#reauthentication_required",
+        title: "Confirm your password",
+        status: 403,
+        detail: "you entered your password more than an hour ago; confirm it and try again",
+        instance: "/api/v1/organizations/acme/api-tokens",
+        code: "reauthentication_required",
+        requestId: "req_1",
+      },
+    });
+  });
+  ada.on("response", response => {
+    if (response.url().endsWith("/auth/confirm")) isConfirmed = response.ok();
+  });
+  await ada.goto("/o/acme/settings/tokens");
+  await ada.getByRole("button", { name: "Create a token" }).click();
+  const dialog = ada.getByRole("dialog", { name: "Create a token" });
+  await dialog.getByLabel("Name").fill("after an hour");
+  await dialog.getByRole("button", { name: "Create" }).click();
+
+  const prompt = ada.getByRole("dialog", { name: "Confirm your password" });
+  const password = prompt.getByRole("textbox", { name: "Password" });
+  await expect(password).toBeFocused();
+  await isAccessible(ada, "the dialog to confirm the password");
+  await ada.keyboard.press("Escape");
+  await expect(prompt).toHaveCount(0);
+  await expect(dialog.getByRole("alert")).toContainText("more than an hour ago");
+  await expect(dialog.getByLabel("Name")).toHaveValue("after an hour");
+
+  await dialog.getByRole("button", { name: "Create" }).click();
+  await password.fill("not the password");
+  await ada.keyboard.press("Enter");
+  await expect(prompt).toContainText("This is not your password");
+  await password.fill(world.ada.password);
+  await ada.screenshot({ path: "screenshots/confirm-password.png" });
+  await ada.keyboard.press("Enter");
+  await expect(ada.getByLabel("The new token", { exact: true })).toContainText("berth_api_");
+  await expect(prompt).toHaveCount(0);
 });
 
 test("a webhook shows its secret once and its deliveries", async ({ ada, world }) => {
@@ -130,7 +191,7 @@ test("a runner gets a token once, waits for its machine, and is removed", async 
   await ada.keyboard.press("Enter");
   const command = (await ada.getByLabel("The command").textContent()) ?? "";
   expect(command).toMatch(
-    new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.base}$`, "m"),
+    new RegExp(`^BERTH_RUNNER_TOKEN=berth_\\S+ berth runner --server ${world.server}$`, "m"),
   );
   await isAccessible(ada, "a runner's token");
   await dialog.getByRole("button", { name: "I have it" }).press("Enter");

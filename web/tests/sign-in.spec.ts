@@ -10,7 +10,7 @@ test("a wrong password is refused in words, the right one leads to where one wan
   await expect(page).toHaveURL(/\/sign-in\?next=/);
   await page.getByLabel("Email").fill(world.ada.email);
   await page.getByRole("textbox", { name: "Password" }).fill("not the password");
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Log in" }).click();
   await expect(page.getByRole("alert")).toContainText("Request");
   await page.getByRole("textbox", { name: "Password" }).fill(world.ada.password);
   await page.keyboard.press("Enter");
@@ -18,10 +18,16 @@ test("a wrong password is refused in words, the right one leads to where one wan
   await expect(page.getByText("DEPLOY_KEY")).toBeVisible();
 });
 
-test("signing out ends the sign-in", async ({ page: ada, world }) => {
+test("a page opened at 127.0.0.1 is the dashboard's own, and keeps its fragment", async ({ page, world }) => {
+  await page.goto(`${world.server}/sign-in?next=%2Fprofile#here`);
+  await expect(page).toHaveURL(`${world.base}/sign-in?next=%2Fprofile#here`);
+  expect(new URL(world.base).hostname).toBe("berth.localhost");
+});
+
+test("logging out ends the log-in", async ({ page: ada, world }) => {
   await signIn(ada, world.ada);
   await ada.getByRole("button", { name: "ada, your menu" }).click();
-  await ada.getByRole("menuitem", { name: "Sign out" }).click();
+  await ada.getByRole("menuitem", { name: "Log out" }).click();
   await expect(ada.getByRole("heading", { name: "Welcome to Berth" })).toBeVisible();
   await ada.goto("/o/acme");
   await expect(ada).toHaveURL(/\/sign-in/);
@@ -39,14 +45,14 @@ test("a click on the menu counts while the menu is still loading", async ({ ada,
   await ada.goto(`${world.base}/o/acme`);
   await ada.getByRole("button", { name: "ada, your menu" }).click();
   load();
-  await expect(ada.getByRole("menuitem", { name: "Sign out" })).toBeVisible();
+  await expect(ada.getByRole("menuitem", { name: "Log out" })).toBeVisible();
 });
 
 test("an address of somebody else is not followed", async ({ page, world }) => {
   await page.goto("/sign-in?next=%2F%2Fevil.test%2F");
   await page.getByLabel("Email").fill(world.ada.email);
   await page.getByRole("textbox", { name: "Password" }).fill(world.ada.password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Log in" }).click();
   await page.waitForURL(`${world.base}/o/acme`);
 });
 

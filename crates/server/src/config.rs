@@ -20,6 +20,20 @@ fn own_labels() -> Vec<String> {
     [std::env::consts::OS, std::env::consts::ARCH, LOCAL_LABEL].map(str::to_owned).to_vec()
 }
 
+/// Host of the dashboard on plain loopback. Cookies are sent to every port of their host, so 127.0.0.1 would share them
+/// with whatever else listens there.
+pub const LOCAL_DASHBOARD_HOST: &str = "berth.localhost";
+
+/// Returns the address of the dashboard of a plain http server that is reached at this host and port. `None` where the
+/// host is not one that browsers resolve [`LOCAL_DASHBOARD_HOST`] to.
+pub fn local_dashboard(authority: &str) -> Option<String> {
+    let authority: http::uri::Authority = authority.parse().ok()?;
+    let is_this_machine =
+        ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| authority.host().eq_ignore_ascii_case(name));
+    let port = authority.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    is_this_machine.then(|| format!("http://{LOCAL_DASHBOARD_HOST}{port}"))
+}
+
 #[derive(Debug, Clone)]
 pub struct Config {
     pub listen: SocketAddr,
@@ -158,9 +172,18 @@ impl Config {
 
     /// The address people use, as far as the server itself knows it.
     pub fn base_url(&self) -> String {
+        if let Some(own) = self.dashboard_instead_of(&self.listen.to_string()) {
+            return own;
+        }
         let scheme = if self.has_tls { "https" } else { "http" };
         let url = self.public_url.clone().unwrap_or_else(|| format!("{scheme}://{}", self.listen));
         url.trim_end_matches('/').to_owned()
+    }
+
+    /// Returns the address where people open the dashboard, for a host and port that only API clients use.
+    pub fn dashboard_instead_of(&self, authority: &str) -> Option<String> {
+        let is_plain_local = self.is_local() && !self.is_https();
+        if is_plain_local { local_dashboard(authority) } else { None }
     }
 
     /// The cookie of a signed-in browser; `None` where plain http would give it away.

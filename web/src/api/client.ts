@@ -5,6 +5,7 @@ import type { paths } from "./schema.gen";
 
 let csrfToken: string | null = null;
 let onSignedOut: () => void = () => {};
+let confirmPassword: () => Promise<boolean> = async () => false;
 
 /** The token of `GET /me`, sent back with every change. */
 export function rememberCsrfToken(token: string | null | undefined) {
@@ -16,6 +17,11 @@ export function whenSignedOut(act: () => void) {
   onSignedOut = act;
 }
 
+/** How the person is asked for their password; resolves to false when they cancel. */
+export function whenPasswordNeeded(ask: () => Promise<boolean>) {
+  confirmPassword = ask;
+}
+
 const browser: Middleware = {
   onRequest({ request }) {
     if (request.method !== "GET" && csrfToken) request.headers.set("X-Berth-CSRF", csrfToken);
@@ -23,7 +29,25 @@ const browser: Middleware = {
   },
 };
 
-export const api = createClient<paths>({ baseUrl: "/", credentials: "same-origin" });
+/** Sends a request. Where the server wants the password first, asks for it and repeats the request once. */
+async function send(request: Request): Promise<Response> {
+  if (request.method === "GET") return fetch(request);
+  const repeat = request.clone();
+  const response = await fetch(request);
+  if (!(await wantsPassword(response))) return response;
+  return (await confirmPassword()) ? fetch(repeat) : response;
+}
+
+async function wantsPassword(response: Response): Promise<boolean> {
+  if (response.status !== 403) return false;
+  const problem: unknown = await response
+    .clone()
+    .json()
+    .catch(() => null);
+  return asProblem(problem, response).code === "reauthentication_required";
+}
+
+export const api = createClient<paths>({ baseUrl: "/", credentials: "same-origin", fetch: send });
 api.use(browser);
 
 type Answer<T> = { data?: T; error?: unknown; response: Response };

@@ -54,6 +54,11 @@ export function problemOf(error: unknown): Problem {
   return { ...ProblemError.unreachable().problem, title: "This page broke", detail, code: "page" };
 }
 
+/** What is wrong with one field of what was sent, by its JSON pointer. */
+export function fieldProblem(error: unknown, pointer: string): string | undefined {
+  return problemOf(error).errors?.find(each => each.pointer === pointer)?.detail;
+}
+
 /** A further member of a problem, such as `holder` of `environment_locked`. */
 export function member<T>(problem: Problem, name: string): T | undefined {
   return (problem as Record<string, unknown>)[name] as T | undefined;
@@ -67,7 +72,7 @@ export function advice(problem: Problem): string | null {
     case "unavailable":
       return "Nothing was lost. Try again in a moment.";
     case "unauthenticated":
-      return "Sign in again.";
+      return "Log in again.";
     case "forbidden":
       return `Ask an admin of this organization${required ? ` for ${required}` : ""}.`;
     case "not_found":

@@ -8,6 +8,7 @@ export const NOUNS = [
   "environments",
   "events",
   "insights",
+  "invitations",
   "members",
   "organization",
   "pipelines",
@@ -35,7 +36,8 @@ export function madeOld(kind: string): Noun[] {
 
 const MADE_OLD: Record<string, Noun[]> = {
   organization: ["organization"],
-  member: ["members", "organization"],
+  member: ["members", "invitations", "organization"],
+  invitation: ["invitations"],
   token: ["tokens"],
   pipeline: ["pipelines", "deployed", "environments"],
   repository: ["repositories", "pipelines", "deployed", "environments"],

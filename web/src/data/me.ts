@@ -2,8 +2,12 @@
 import { queryOptions, useMutation, useQueryClient, useSuspenseQuery } from "@tanstack/react-query";
 import { useParams } from "@tanstack/react-router";
 import { api, data, rememberCsrfToken } from "@/api/client";
+import type { components } from "@/api/schema.gen";
+import type { Me } from "@/api/types";
 import { ME } from "./keys";
 import { type Permission, roleMay } from "./permissions";
+
+type Schemas = components["schemas"];
 
 export const meQuery = queryOptions({
   queryKey: ME,
@@ -37,14 +41,21 @@ export function useMay(permission: Permission): boolean {
 }
 
 export function useSignIn() {
+  return useBecome((login: Schemas["Login"]) => data(api.POST("/api/v1/auth/login", { body: login })));
+}
+
+/** Accepts an invitation with a new account, and logs in with it. */
+export function useSignUp() {
+  return useBecome((account: Schemas["SignUp"]) => data(api.POST("/api/v1/auth/sign-up", { body: account })));
+}
+
+/** After this the browser belongs to another person: nothing of the one before stays in the cache. */
+function useBecome<Input>(enter: (input: Input) => Promise<Me>) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: async (login: { email: string; password: string }) => {
-      const me = await data(api.POST("/api/v1/auth/login", { body: login }));
-      rememberCsrfToken(me.csrfToken);
-      return me;
-    },
+    mutationFn: enter,
     onSuccess: me => {
+      rememberCsrfToken(me.csrfToken);
       queries.clear();
       queries.setQueryData(ME, me);
     },
@@ -62,8 +73,24 @@ export function useSignOut() {
 export function useChangePassword() {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: (change: { currentPassword: string; newPassword: string }) =>
+    mutationFn: (change: Schemas["PasswordChange"]) =>
       data(api.POST("/api/v1/me/password", { body: change })),
     onSuccess: () => queries.invalidateQueries({ queryKey: ME }),
+  });
+}
+
+/** Sets a password with the token of a reset link. The server ends all log-ins of the account. */
+export function useResetPassword() {
+  const queries = useQueryClient();
+  return useMutation({
+    mutationFn: (reset: Schemas["PasswordReset"]) =>
+      data(api.POST("/api/v1/auth/reset-password", { body: reset })),
+    onSuccess: () => queries.clear(),
+  });
+}
+
+export function useConfirmPassword() {
+  return useMutation({
+    mutationFn: (password: string) => data(api.POST("/api/v1/auth/confirm", { body: { password } })),
   });
 }

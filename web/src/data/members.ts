@@ -27,10 +27,13 @@ function useMembersChange<Input, Output>(org: string, change: (input: Input) => 
   });
 }
 
-export function useAddMember(org: string) {
-  return useMembersChange(org, (member: components["schemas"]["MemberNew"]) =>
+export function useAddServiceAccount(org: string) {
+  return useMembersChange(org, (account: Omit<components["schemas"]["MemberNew"], "kind">) =>
     data(
-      api.POST("/api/v1/organizations/{orgId}/members", { params: { path: { orgId: org } }, body: member }),
+      api.POST("/api/v1/organizations/{orgId}/members", {
+        params: { path: { orgId: org } },
+        body: { ...account, kind: "service" },
+      }),
     ),
   );
 }

@@ -30,7 +30,7 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
         </Menu.Item>
         <Menu.Divider />
         <Menu.Item leftSection={<IconLogout size={16} />} onClick={leave}>
-          Sign out
+          Log out
         </Menu.Item>
       </Menu.Dropdown>
     </Menu>

@@ -30,7 +30,7 @@ export function Confirm(props: Props) {
           {props.error != null && <ProblemPanel error={props.error} compact />}
           <Group justify="flex-end">
             <Button variant="default" onClick={props.onClose}>
-              Not now
+              Cancel
             </Button>
             <Button
               type="submit"

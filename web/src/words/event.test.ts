@@ -37,7 +37,7 @@ test.each([
     event("events_removed", [{ type: "organization", id: "org_1" }], { from: 1, through: 129 }),
     "Events up to no. 129 were removed, because they were old",
   ],
-  [event("login_succeeded", [{ type: "user", id: "usr_1", name: "ada" }]), "ada signed in"],
+  [event("login_succeeded", [{ type: "user", id: "usr_1", name: "ada" }]), "ada logged in"],
 ])("an event reads as a sentence", (found, text) => {
   expect(sentence(found, NAMES)).toBe(text);
 });

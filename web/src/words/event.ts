@@ -40,6 +40,10 @@ class Told {
     return what ? `${this.place()} (${what})` : this.place();
   }
 
+  invited(): string {
+    return this.subject("invitation")?.name ?? "a person";
+  }
+
   why(...names: string[]): string {
     const said = names.map(name => this.text(name)).find(Boolean);
     return said ? `: “${said}”` : "";
@@ -88,10 +92,14 @@ const SENTENCES: Record<string, Sentence> = {
   approval_rejected: (told, actor) => `${actor} rejected ${told.place()}${told.why("reason", "comment")}`,
   approval_expired: told => `Nobody answered in time for ${told.place()}`,
   approval_lapsed: told => `${told.place()} no longer needs approval`,
-  login_succeeded: (_, actor) => `${actor} signed in`,
-  login_failed: (_, actor) => `${actor} could not sign in`,
-  login_ended: (_, actor) => `${actor} signed out`,
-  password_changed: (_, actor) => `${actor} chose a new password`,
+  member_invited: (told, actor) => `${actor} invited ${told.invited()}`,
+  invitation_revoked: (told, actor) => `${actor} revoked the invitation of ${told.invited()}`,
+  login_succeeded: (_, actor) => `${actor} logged in`,
+  login_failed: (_, actor) => `${actor} could not log in`,
+  login_ended: (_, actor) => `${actor} logged out`,
+  password_changed: (_, actor) => `${actor} changed the password`,
+  password_reset_requested: told =>
+    `The operator made a link to reset the password of ${told.subject("user")?.name ?? "a user"}`,
   access_denied: (told, actor) => `${actor} was refused${told.why("action", "permission")}`,
   events_removed: told => `Events up to no. ${told.text("through")} were removed, because they were old`,
   bypass_used: (told, actor) => `${actor} passed the gates of ${told.place()}${told.why("reason")}`,

@@ -1,4 +1,4 @@
-/** The API as tests use it: with a token, or signed in as somebody. */
+/** The API as tests use it: with a token, or logged in as a person. */
 import type { Person, World } from "./world";
 
 // biome-ignore lint/suspicious/noExplicitAny: answers are looked at by name
@@ -8,11 +8,14 @@ export type Caller = (method: string, path: string, body?: unknown) => Promise<J
 
 function caller(world: World, headers: Record<string, string>): Caller {
   return async (method, path, body) => {
-    const response = await fetch(`${world.base}/api/v1${path.replace("ORG", `organizations/${world.org}`)}`, {
-      method,
-      headers: { ...headers, "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
+    const response = await fetch(
+      `${world.server}/api/v1${path.replace("ORG", `organizations/${world.org}`)}`,
+      {
+        method,
+        headers: { ...headers, "Content-Type": "application/json" },
+        body: body === undefined ? undefined : JSON.stringify(body),
+      },
+    );
     const answer = await response.json();
     if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${JSON.stringify(answer)}`);
     return answer.data;
@@ -24,13 +27,28 @@ export function withToken(world: World): Caller {
 }
 
 /** Logs in, and keeps the cookie with the person. */
-export async function as(world: World, person: Person): Promise<Caller> {
-  const response = await fetch(`${world.base}/api/v1/auth/login`, {
+export function as(world: World, person: Person): Promise<Caller> {
+  return enter(world, person, "login", { email: person.email, password: person.password });
+}
+
+/** Makes the person a member: an invitation, and a new account with its link. */
+export async function addMember(world: World, person: Person, name: string, role: string) {
+  const { url } = await withToken(world)("POST", "/ORG/invitations", { email: person.email, name, role });
+  await enter(world, person, "sign-up", { token: tokenOf(url), password: person.password });
+}
+
+/** What follows the `#` in a link. */
+export function tokenOf(link: string): string {
+  return new URL(link).hash.slice(1);
+}
+
+async function enter(world: World, person: Person, way: string, body: object): Promise<Caller> {
+  const response = await fetch(`${world.server}/api/v1/auth/${way}`, {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ email: person.email, password: person.password }),
+    body: JSON.stringify(body),
   });
-  if (!response.ok) throw new Error(`${person.email} cannot sign in: ${response.status}`);
+  if (!response.ok) throw new Error(`${way} of ${person.email}: ${response.status} ${await response.text()}`);
   person.cookie = response.headers.getSetCookie()[0]?.split(";")[0] ?? "";
   const { data } = await response.json();
   return caller(world, { Cookie: person.cookie, "X-Berth-CSRF": data.csrfToken });

@@ -1,7 +1,7 @@
 /** What a file's server is filled with: members, pipelines, deployments and sessions. Each file names what it needs. */
-import { as, withToken } from "./api";
+import { addMember, as, withToken } from "./api";
 import { deployed, isOver, makePipeline, start, when } from "./run";
-import type { Person, World } from "./world";
+import type { World } from "./world";
 
 const CHECKOUT = `version: 1
 pipeline:
@@ -127,11 +127,6 @@ export async function fill(world: World, parts: Part[]) {
   };
   const need: Need = (...wanted) => Promise.all(wanted.map(begin));
   await need(...parts);
-}
-
-async function addMember(world: World, person: Person, name: string, role: string) {
-  const added = await withToken(world)("POST", "/ORG/members", { email: person.email, name, role });
-  person.password = added.oneTimePassword;
 }
 
 /** v1.0.0 of Checkout is in production, v1.1.0 waits for an approval. */

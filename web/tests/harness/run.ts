@@ -36,7 +36,7 @@ export async function when(world: World, id: string, holds: (status: string) => 
   let etag = "";
   for (;;) {
     const response = await fetch(
-      `${world.base}/api/v1/organizations/${world.org}/deployments/${id}${etag && `?wait=${POLL_S}`}`,
+      `${world.server}/api/v1/organizations/${world.org}/deployments/${id}${etag && `?wait=${POLL_S}`}`,
       { headers: { Authorization: `Bearer ${world.token}`, ...(etag && { "If-None-Match": etag }) } },
     );
     if (response.status !== NOT_MODIFIED) {

@@ -1,7 +1,8 @@
 /** Starts the real server with data of its own, and stops it. */
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fill, type Part } from "./fill";
@@ -9,11 +10,14 @@ import type { World } from "./world";
 
 /** Where a test keeps files; steps see them because they are exposed. */
 const TEMPORARY = "/var/tmp";
+/** Of the people that a test adds. */
+const PASSWORD = "gulls over a quiet quay";
 const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
 /** The line that `berth serve --demo --json` prints when it is ready. */
 export type Announcement = {
   baseUrl: string;
+  dashboardUrl: string;
   organizations: { slug: string; email: string; password: string; apiToken: string }[];
   signInUrl: string;
   storyUrl: string;
@@ -23,13 +27,15 @@ export type Announcement = {
 /** A `berth serve --demo` process. It chooses a free port and a temporary data directory, and removes the latter. */
 export class Server {
   readonly #process: ChildProcess;
+  /** Holds the data directory and nothing else. */
+  readonly #temporary = mkdtempSync(join(tmpdir(), "berth-web-"));
 
   constructor(args: string[], exposed = "") {
     if (!existsSync(PROGRAM))
       throw new Error(`there is no ${PROGRAM}: cargo build -p berth, or set BERTH_PROGRAM`);
     this.#process = spawn(PROGRAM, ["serve", "--demo", "--json", "--listen", "127.0.0.1:0", ...args], {
       stdio: ["ignore", "pipe", "ignore"],
-      env: { ...process.env, ...(exposed && { BERTH_RUNNER__EXPOSE: exposed }) },
+      env: { ...process.env, TMPDIR: this.#temporary, ...(exposed && { BERTH_RUNNER__EXPOSE: exposed }) },
     });
   }
 
@@ -45,11 +51,20 @@ export class Server {
     return JSON.parse(line as string);
   }
 
+  /** Runs a command of the operator on this server's data, and returns what it prints. */
+  admin(...args: string[]): string {
+    const [data = ""] = readdirSync(this.#temporary);
+    const options = ["--data-dir", join(this.#temporary, data)];
+    return execFileSync(PROGRAM, ["admin", ...args, ...options], { encoding: "utf8" });
+  }
+
   async stop() {
-    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
-    const exited = once(this.#process, "exit");
-    this.#process.kill("SIGTERM");
-    await exited;
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      const exited = once(this.#process, "exit");
+      this.#process.kill("SIGTERM");
+      await exited;
+    }
+    rmSync(this.#temporary, { recursive: true, force: true });
   }
 }
 
@@ -75,6 +90,12 @@ export class FileServer {
     return world;
   }
 
+  /** Makes a link to reset the password of an account, as the operator does. */
+  resetLink(email: string): string {
+    if (!this.#server) throw new Error("no server is running");
+    return JSON.parse(this.#server.admin("reset-password", email, "--json")).url;
+  }
+
   async stop() {
     this.#world = undefined;
     await this.#server?.stop();
@@ -84,17 +105,18 @@ export class FileServer {
   }
 }
 
-function toWorld({ baseUrl, organizations }: Announcement, places: string): World {
+function toWorld({ baseUrl, dashboardUrl, organizations }: Announcement, places: string): World {
   const [acme] = organizations;
   if (!acme) throw new Error("the server has no organization");
   return {
-    base: baseUrl.replace(/\/api\/v1$/, ""),
+    base: dashboardUrl,
+    server: baseUrl.replace(/\/api\/v1$/, ""),
     org: acme.slug,
     token: acme.apiToken,
     places,
     ada: { email: acme.email, password: acme.password },
-    grace: { email: "grace@acme.test", password: "" },
-    linus: { email: "linus@acme.test", password: "" },
-    vera: { email: "vera@acme.test", password: "" },
+    grace: { email: "grace@acme.test", password: PASSWORD },
+    linus: { email: "linus@acme.test", password: PASSWORD },
+    vera: { email: "vera@acme.test", password: PASSWORD },
   };
 }

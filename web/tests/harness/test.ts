@@ -38,7 +38,7 @@ export async function signIn(page: Page, person: Person) {
   await page.goto("/sign-in");
   await page.getByLabel("Email").fill(person.email);
   await page.getByRole("textbox", { name: "Password" }).fill(person.password);
-  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("button", { name: "Log in" }).click();
   await page.waitForURL("**/o/**");
 }
 

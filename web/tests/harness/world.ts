@@ -4,7 +4,10 @@
 export type Person = { email: string; password: string; cookie?: string };
 
 export type World = {
+  /** Where the browser opens the dashboard. */
   base: string;
+  /** Where programs reach the server: only browsers know the host of the dashboard. */
+  server: string;
   org: string;
   token: string;
   /** A directory whose repositories the server may read. */

@@ -2,6 +2,8 @@
 
 use std::process::{Command, ExitCode, Stdio};
 
+use berth_server::config::local_dashboard;
+
 use crate::client::{Remote, escaped};
 use crate::output::{note, say};
 
@@ -29,6 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             None => client.page(&format!("/pipelines/{}", escaped(what))),
         },
     };
+    let page = at_own_host(page);
     say(&page)?;
     if !args.print {
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
@@ -39,4 +42,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// On this machine the dashboard has a host of its own, which the server redirects browsers to.
+fn at_own_host(page: String) -> String {
+    let parts = page.strip_prefix("http://").and_then(|rest| rest.split_once('/'));
+    let own = parts.and_then(|(authority, path)| Some(format!("{}/{path}", local_dashboard(authority)?)));
+    own.unwrap_or(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_own_host;
+
+    #[test]
+    fn page_on_this_machine_is_at_the_dashboards_own_host() {
+        for (page, expected) in [
+            ("http://127.0.0.1:8080/o/acme", "http://berth.localhost:8080/o/acme"),
+            ("http://localhost/o/acme", "http://berth.localhost/o/acme"),
+            ("http://[::1]:8080/o/acme", "http://berth.localhost:8080/o/acme"),
+            ("http://127.0.0.3:8080/o/acme", "http://127.0.0.3:8080/o/acme"),
+            ("https://127.0.0.1:8443/o/acme", "https://127.0.0.1:8443/o/acme"),
+            ("https://berth.acme.test/o/acme", "https://berth.acme.test/o/acme"),
+        ] {
+            assert_eq!(at_own_host(page.to_owned()), expected);
+        }
+    }
 }

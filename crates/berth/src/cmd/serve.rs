@@ -215,9 +215,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         Listen::At(listen)
     };
-    listen_and_serve(runtime, app, &runner, confinement, listen, |address| {
+    listen_and_serve(runtime, app, &runner, confinement, listen, |config| {
         let scheme = if tls.is_some() { "https" } else { "http" };
-        say(&format!("berth is serving at {scheme}://{address}"))
+        let address = config.listen.to_string();
+        say(&format!("berth is serving at {scheme}://{address}"))?;
+        match config.dashboard_instead_of(&address) {
+            Some(dashboard) => say(&format!("The dashboard is at {dashboard}")),
+            None => Ok(()),
+        }
     })
 }
 
@@ -262,17 +267,18 @@ pub(super) fn listen_and_serve(
     runner: &RunnerSettings,
     confinement: Result<Confinement, String>,
     listen: Listen,
-    announce: impl FnOnce(SocketAddr) -> anyhow::Result<()>,
+    announce: impl FnOnce(&Config) -> anyhow::Result<()>,
 ) -> anyhow::Result<ExitCode> {
-    let app = Arc::new(embedded::building(app, confinement.clone()));
     let code = runtime.block_on(async move {
         let listener = bind(listen).await?;
+        let app = app.listening_at(listener.local_addr()?);
+        let app = Arc::new(embedded::building(app, confinement.clone()));
         let runner = embedded::start(&app, runner, confinement)?;
         let metrics = match app.config().metrics_listen {
             Some(address) => Some(bind(Listen::At(address)).await?),
             None => None,
         };
-        announce(listener.local_addr()?)?;
+        announce(app.config())?;
         let mut broken = app.store().broken();
         let stop = app.shutdown.clone();
         let own_dir = app.config().own_dir.clone();

@@ -69,6 +69,7 @@ pub(crate) use tokens::issue as issue_token;
 pub use wait::Waiting;
 pub use webhooks::{NewWebhook, WebhookChange};
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use berth_api::Replay;
@@ -202,6 +203,13 @@ impl App {
     #[must_use]
     pub fn stopped_by(self, shutdown: CancellationToken) -> Self {
         Self { shutdown, ..self }
+    }
+
+    /// Where it listens, where the configuration leaves the port to the system.
+    #[must_use]
+    pub fn listening_at(mut self, address: SocketAddr) -> Self {
+        self.config.listen = address;
+        self
     }
 
     /// Connections are encrypted by this server itself.

@@ -19,6 +19,7 @@ use axum::routing::{get, post};
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::config::local_dashboard;
 use crate::credential::random_base62;
 
 /// Where there is a site, in the order of their ports.
@@ -147,9 +148,10 @@ impl Sites {
         Ok(Self { harbour, addresses, own })
     }
 
-    /// Signs in, once.
+    /// Logs in, once. At the host of the dashboard, which the cookie is for.
     pub fn link(&self) -> String {
-        format!("{}/open/{}", self.own, self.harbour.link_code)
+        let own = self.own.strip_prefix("http://").and_then(local_dashboard);
+        format!("{}/open/{}", own.as_ref().unwrap_or(&self.own), self.harbour.link_code)
     }
 
     /// What Berth tells of claims.

@@ -1,11 +1,14 @@
 //! The dashboard's files, inside the binary. Every address of a page answers the same document; its script does the rest.
 
-use axum::extract::Request;
-use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
 
-use super::{docs, pages};
+use super::{docs, guard, pages};
+use crate::app::App;
 
 /// A file as `build.rs` found it in `web/dist`, with the forms that were compressed there.
 #[derive(Debug, Clone, Copy)]
@@ -24,7 +27,7 @@ const DOCUMENT: &str = "/index.html";
 /// Names in here carry a hash of their content.
 const ASSETS: &str = "/assets/";
 /// Addresses of pages outside of an organization; the others begin with `/o/`.
-const PAGES: &[&str] = &["/sign-in", "/profile"];
+const PAGES: &[&str] = &["/sign-in", "/invitation", "/reset-password", "/profile"];
 
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
 const ASK_AGAIN: &str = "no-cache";
@@ -34,22 +37,51 @@ const ASK_AGAIN: &str = "no-cache";
 pub(super) struct AnyPath;
 
 /// The document, for `/`.
-pub(super) fn front(headers: &HeaderMap) -> Response {
-    document(FILES, headers)
+pub(super) fn front(app: &App, request: &Request) -> Response {
+    redirect_to_own_host(app, request).unwrap_or_else(|| document(FILES, request.headers()))
 }
 
 /// Whatever is no route of the API: a file, a page's address, or nothing.
-pub(super) async fn fallback(request: Request) -> Response {
+pub(super) async fn fallback(State(app): State<Arc<App>>, request: Request) -> Response {
     let reads = matches!(*request.method(), Method::GET | Method::HEAD);
     let path = request.uri().path();
     if !reads {
         return StatusCode::NOT_FOUND.into_response();
     }
+    if is_page(path)
+        && let Some(mut response) = redirect_to_own_host(&app, &request)
+    {
+        response.extensions_mut().insert(AnyPath);
+        return response;
+    }
     answer(FILES, path, request.headers())
 }
 
+fn is_page(path: &str) -> bool {
+    PAGES.contains(&path) || path.starts_with("/o/")
+}
+
+/// Sends a browser that opens a page at 127.0.0.1 to the dashboard's own host.
+fn redirect_to_own_host(app: &App, request: &Request) -> Option<Response> {
+    if *request.method() != Method::GET || !is_navigation(request.headers()) {
+        return None;
+    }
+    let dashboard = guard::dashboard_elsewhere(app, request.headers())?;
+    let page = request.uri().path_and_query()?;
+    Some(Redirect::temporary(&format!("{dashboard}{page}")).into_response())
+}
+
+/// A person opens a page. Old browsers do not say so, but ask for HTML; programs ask for anything.
+fn is_navigation(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    match text("sec-fetch-mode") {
+        Some(mode) => mode == "navigate",
+        None => text("accept").is_some_and(|accepted| accepted.contains("text/html")),
+    }
+}
+
 fn answer(files: &[File], path: &str, headers: &HeaderMap) -> Response {
-    if PAGES.contains(&path) || path.starts_with("/o/") {
+    if is_page(path) {
         let mut response = document(files, headers);
         response.extensions_mut().insert(AnyPath);
         return response;
@@ -140,7 +172,14 @@ mod tests {
 
     #[test]
     fn pages_are_one_document_that_is_asked_for_again() {
-        for path in ["/sign-in", "/profile", "/o/acme", "/o/acme/environments/shop/qa-1"] {
+        for path in [
+            "/sign-in",
+            "/invitation",
+            "/reset-password",
+            "/profile",
+            "/o/acme",
+            "/o/acme/environments/shop/qa-1",
+        ] {
             check(path, "gzip, br", "200 text/html; charset=utf-8 no-cache br");
         }
         check("/o/acme", "br;q=0, gzip", "200 text/html; charset=utf-8 no-cache gzip");

@@ -189,6 +189,11 @@ pub(super) fn check_same_origin(app: &App, headers: &HeaderMap) -> Result<(), Ap
     Err(AppError::new(Code::Forbidden, "this request comes from another site's page"))
 }
 
+/// Returns the address of the dashboard, where the request was sent to a name of this machine that is not the dashboard's.
+pub(super) fn dashboard_elsewhere(app: &App, headers: &HeaderMap) -> Option<String> {
+    app.config.dashboard_instead_of(headers.get(header::HOST)?.to_str().ok()?)
+}
+
 fn too_fast(wait: std::time::Duration) -> AppError {
     let seconds = wait.as_secs() + 1;
     let text = format!("too many requests; wait {seconds} s");

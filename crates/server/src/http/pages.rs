@@ -1,19 +1,20 @@
 //! The few pages that the server writes itself: what a problem code means, and how to get the dashboard.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
-use axum::extract::Path;
+use axum::extract::{Path, Request, State};
 use axum::response::{Html, Response};
 use berth_api::problem::Code;
-use http::HeaderMap;
 
 use super::{dashboard, docs};
+use crate::app::App;
 use crate::error::AppError;
 
 /// The front page.
 #[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String)))]
-pub(super) async fn index(headers: HeaderMap) -> Response {
-    dashboard::front(&headers)
+pub(super) async fn index(State(app): State<Arc<App>>, request: Request) -> Response {
+    dashboard::front(&app, &request)
 }
 
 /// Instead of the dashboard, in a binary that was built before it was.

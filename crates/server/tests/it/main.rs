@@ -7,6 +7,7 @@ mod at_work;
 mod builder;
 mod canary;
 mod confusion;
+mod dashboard_host;
 mod described;
 mod engine;
 mod environments;

@@ -6,31 +6,43 @@ import type { Member, Role } from "@/api/types";
 import { useMay, useMe, useOrg } from "@/data/me";
 import { membersQuery, useChangeRole, useRemoveMember } from "@/data/members";
 import { Confirm } from "@/ui/Confirm";
-import { tell, tellProblem } from "@/ui/notify";
+import { tell } from "@/ui/notify";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { When } from "@/ui/When";
 import { Cell, Rows } from "../settings/Rows";
-import { NewMember } from "./NewMember";
-import { ROLES } from "./roles";
+import { Invitations } from "./Invitations";
+import { Invite } from "./Invite";
+import { NewServiceAccount } from "./NewServiceAccount";
+import { CONSEQUENCES, ROLES } from "./roles";
+
+type Dialog =
+  | { of: "invite" }
+  | { of: "service" }
+  | { of: "remove"; member: Member }
+  | { of: "role"; member: Member; role: Role };
 
 /** Who belongs here, and as what. */
 export function Members() {
   const org = useOrg();
   const mayWrite = useMay("members:write");
   const members = useQuery(membersQuery(org));
-  const [isAdding, setAdding] = useState(false);
-  const [removing, setRemoving] = useState<Member | null>(null);
-  const remove = useRemoveMember(org);
+  const [dialog, setDialog] = useState<Dialog | null>(null);
+  const close = () => setDialog(null);
   return (
     <Page
       title="Members"
-      lead="People, and accounts for programs. A role says what they may do."
+      lead="People, and service accounts for programs. A role says what they may do."
       actions={
         mayWrite && (
-          <Button leftSection={<IconPlus size={16} />} onClick={() => setAdding(true)}>
-            Add a member
-          </Button>
+          <>
+            <Button variant="default" onClick={() => setDialog({ of: "service" })}>
+              Add service account
+            </Button>
+            <Button leftSection={<IconPlus size={16} />} onClick={() => setDialog({ of: "invite" })}>
+              Invite
+            </Button>
+          </>
         )
       }
     >
@@ -38,52 +50,37 @@ export function Members() {
         {({ data }) => (
           <Card padding={0}>
             <Rows of={["Name", "Role", "Member since"]}>
-              {data.map(each => (
-                <Row key={each.id} member={each} mayWrite={mayWrite} remove={() => setRemoving(each)} />
+              {data.map(member => (
+                <Row
+                  key={member.id}
+                  member={member}
+                  mayWrite={mayWrite}
+                  changeRole={role => setDialog({ of: "role", member, role })}
+                  remove={() => setDialog({ of: "remove", member })}
+                />
               ))}
             </Rows>
           </Card>
         )}
       </Query>
-      {isAdding && <NewMember onClose={() => setAdding(false)} />}
-      <Confirm
-        opened={removing !== null}
-        onClose={() => setRemoving(null)}
-        title={`Remove ${removing?.name ?? ""}`}
-        action="Remove"
-        danger
-        pending={remove.isPending}
-        error={remove.error}
-        onConfirm={() =>
-          removing &&
-          remove.mutate(removing.id, {
-            onSuccess: () => {
-              tell(`${removing.name} is no longer a member.`);
-              setRemoving(null);
-            },
-          })
-        }
-      >
-        <Text size="sm">
-          Their tokens for this organization stop working at once. What they did stays in the history.
-        </Text>
-      </Confirm>
+      {mayWrite && <Invitations />}
+      {dialog?.of === "invite" && <Invite onClose={close} />}
+      {dialog?.of === "service" && <NewServiceAccount onClose={close} />}
+      {dialog?.of === "role" && <ChangeRole member={dialog.member} role={dialog.role} onClose={close} />}
+      {dialog?.of === "remove" && <RemoveMember member={dialog.member} onClose={close} />}
     </Page>
   );
 }
 
-type RowProps = { member: Member; mayWrite: boolean; remove: () => void };
+type RowProps = {
+  member: Member;
+  mayWrite: boolean;
+  changeRole: (role: Role) => void;
+  remove: () => void;
+};
 
-function Row({ member, mayWrite, remove }: RowProps) {
-  const org = useOrg();
-  const me = useMe().user.id;
-  const change = useChangeRole(org);
-  const isMe = member.id === me;
-  const to = (role: Role) =>
-    change.mutate(
-      { userId: member.id, role },
-      { onSuccess: () => tell(`${member.name} is ${role} now.`), onError: tellProblem },
-    );
+function Row({ member, mayWrite, changeRole, remove }: RowProps) {
+  const isMe = member.id === useMe().user.id;
   return (
     <Table.Tr>
       <Table.Td>
@@ -110,8 +107,7 @@ function Row({ member, mayWrite, remove }: RowProps) {
             aria-label={`Role of ${member.name}`}
             data={ROLES.map(role => role.value)}
             value={member.role}
-            disabled={change.isPending}
-            onChange={event => to(event.currentTarget.value as Role)}
+            onChange={event => changeRole(event.currentTarget.value as Role)}
             w={130}
           />
         ) : (
@@ -131,5 +127,61 @@ function Row({ member, mayWrite, remove }: RowProps) {
         )}
       </Table.Td>
     </Table.Tr>
+  );
+}
+
+type DialogProps = { member: Member; onClose: () => void };
+
+function ChangeRole({ member, role, onClose }: DialogProps & { role: Role }) {
+  const change = useChangeRole(useOrg());
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={`Make ${member.name} ${role}?`}
+      action="Change role"
+      pending={change.isPending}
+      error={change.error}
+      onConfirm={() =>
+        change.mutate(
+          { userId: member.id, role },
+          {
+            onSuccess: () => {
+              tell(`${member.name} is ${role} now`);
+              onClose();
+            },
+          },
+        )
+      }
+    >
+      <Text size="sm">{CONSEQUENCES[role]}</Text>
+    </Confirm>
+  );
+}
+
+function RemoveMember({ member, onClose }: DialogProps) {
+  const remove = useRemoveMember(useOrg());
+  return (
+    <Confirm
+      opened
+      onClose={onClose}
+      title={`Remove ${member.name}?`}
+      action="Remove"
+      danger
+      pending={remove.isPending}
+      error={remove.error}
+      onConfirm={() =>
+        remove.mutate(member.id, {
+          onSuccess: () => {
+            tell(`${member.name} removed`);
+            onClose();
+          },
+        })
+      }
+    >
+      <Text size="sm">
+        Their tokens for this organization stop working at once. What they did stays in the audit log.
+      </Text>
+    </Confirm>
   );
 }

@@ -1,5 +1,6 @@
 import { Stack, Text } from "@mantine/core";
 import { IconRoute } from "@tabler/icons-react";
+import { SERVER_URL } from "@/data/serverUrl";
 import { Snippet } from "@/ui/Copy";
 import { Empty } from "@/ui/Empty";
 import { Link } from "@/ui/Link";
@@ -21,7 +22,7 @@ pipeline:
 export function FirstPipeline({ org }: { org: string }) {
   const commands = `berth pipeline validate .berth/shop/pipeline.yaml
 git add .berth && git commit -m "A pipeline"
-curl ${window.location.origin}/api/v1/organizations/${org}/repositories \\
+curl ${SERVER_URL}/api/v1/organizations/${org}/repositories \\
   -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
   -d '{"url": "https://git.example.com/shop.git"}'
 `;

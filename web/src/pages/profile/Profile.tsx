@@ -1,12 +1,12 @@
-import { Button, Card, Container, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
+import { Button, Card, Checkbox, Container, Group, PasswordInput, Stack, Text, Title } from "@mantine/core";
 import { useForm } from "@mantine/form";
+import { fieldProblem } from "@/api/problem";
 import { useChangePassword, useMe } from "@/data/me";
-import { LinkButton } from "@/ui/Link";
+import { Link, LinkButton } from "@/ui/Link";
+import { checkNewPassword, NewPasswordInput, newPasswordProblem } from "@/ui/NewPassword";
 import { tell } from "@/ui/notify";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/Problem";
-
-const PASSWORD_CHARS_MIN = 15;
 
 /** The reader's own: name, organizations, password. */
 export function Profile() {
@@ -27,14 +27,19 @@ export function Profile() {
           <Title order={2} mb="sm">
             Your organizations
           </Title>
-          {organizations.length === 0 && <Text c="dimmed">None. An admin of one can add you.</Text>}
+          {organizations.length === 0 && <Text c="dimmed">None. An admin of one can invite you.</Text>}
           <Stack gap="xs">
             {organizations.map(each => (
               <Group key={each.id} justify="space-between">
                 <LinkButton to="/o/$org" params={{ org: each.slug }} variant="default">
                   {each.name}
                 </LinkButton>
-                <Text c="dimmed">{each.role}</Text>
+                <Group>
+                  <Text c="dimmed">{each.role}</Text>
+                  <Link to="/o/$org/settings/tokens" params={{ org: each.slug }} size="sm">
+                    API tokens
+                  </Link>
+                </Group>
               </Group>
             ))}
           </Stack>
@@ -47,19 +52,18 @@ export function Profile() {
 function Password({ isGenerated }: { isGenerated: boolean }) {
   const change = useChangePassword();
   const form = useForm({
-    initialValues: { currentPassword: "", newPassword: "" },
-    validate: {
-      newPassword: value =>
-        value.length < PASSWORD_CHARS_MIN
-          ? `At least ${PASSWORD_CHARS_MIN} characters; a sentence is fine`
-          : null,
-    },
+    initialValues: { currentPassword: "", newPassword: "", revokeTokens: false },
+    validate: { newPassword: checkNewPassword },
   });
+  const current = form.getInputProps("currentPassword");
+  const chosen = form.getInputProps("newPassword");
+  const isWrong = change.isError && fieldProblem(change.error, "/currentPassword") !== undefined;
+  const chosenProblem = newPasswordProblem(change.error, "/newPassword");
   const submit = form.onSubmit(values =>
     change.mutate(values, {
       onSuccess: () => {
         form.reset();
-        tell("Your password is changed.");
+        tell("Password changed");
       },
     }),
   );
@@ -69,26 +73,28 @@ function Password({ isGenerated }: { isGenerated: boolean }) {
         Password
       </Title>
       <Text c="dimmed" size="sm" mb="sm">
-        {isGenerated ? "You still use the one you were given. " : ""}At least {PASSWORD_CHARS_MIN} characters.
+        {isGenerated ? "You still use the generated password. " : ""}A new password logs you out in all other
+        browsers.
       </Text>
       <form onSubmit={submit}>
         <Stack>
           <PasswordInput
-            label="The one you have"
+            label="Current password"
             required
             autoComplete="current-password"
-            {...form.getInputProps("currentPassword")}
+            {...current}
+            error={current.error ?? (isWrong && "This is not your password")}
           />
-          <PasswordInput
-            label="The new one"
-            required
-            autoComplete="new-password"
-            {...form.getInputProps("newPassword")}
+          <NewPasswordInput {...chosen} error={chosen.error ?? chosenProblem} />
+          <Checkbox
+            label="Also revoke my API tokens"
+            description="Programs that use them are refused at once, in all your organizations"
+            {...form.getInputProps("revokeTokens", { type: "checkbox" })}
           />
-          {change.isError && <ProblemPanel error={change.error} compact />}
+          {change.isError && !isWrong && !chosenProblem && <ProblemPanel error={change.error} compact />}
           <Group justify="flex-end">
             <Button type="submit" loading={change.isPending}>
-              Change it
+              Change password
             </Button>
           </Group>
         </Stack>

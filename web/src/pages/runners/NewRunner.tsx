@@ -3,6 +3,7 @@ import { IconEyeOff } from "@tabler/icons-react";
 import { useState } from "react";
 import { useOrg } from "@/data/me";
 import { useAddRunner } from "@/data/runners";
+import { SERVER_URL } from "@/data/serverUrl";
 import { Confirm } from "@/ui/Confirm";
 import { Snippet } from "@/ui/Copy";
 
@@ -12,7 +13,7 @@ export function NewRunner({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState("");
   const [labels, setLabels] = useState<string[]>([]);
   if (add.data) {
-    const command = `BERTH_RUNNER_TOKEN=${add.data.token ?? ""} berth runner --server ${window.location.origin}\n`;
+    const command = `BERTH_RUNNER_TOKEN=${add.data.token ?? ""} berth runner --server ${SERVER_URL}\n`;
     return (
       <Modal
         opened

@@ -3,6 +3,7 @@ import { useForm } from "@mantine/form";
 import { IconEyeOff } from "@tabler/icons-react";
 import type { Member } from "@/api/types";
 import { useMe, useOrg } from "@/data/me";
+import { SERVER_URL } from "@/data/serverUrl";
 import { useCreateToken } from "@/data/tokens";
 import { CopyText, Snippet } from "@/ui/Copy";
 import { ProblemPanel } from "@/ui/Problem";
@@ -44,7 +45,7 @@ export function NewToken({ onClose, members }: Props) {
           </Text>
           <Snippet
             label="A request with the new token"
-            text={`curl -H "Authorization: Bearer ${made}" \\\n  ${location.origin}/api/v1/organizations/${org}/pipelines`}
+            text={`curl -H "Authorization: Bearer ${made}" \\\n  ${SERVER_URL}/api/v1/organizations/${org}/pipelines`}
           />
           <Group justify="flex-end">
             <CopyText value={made} label="Copy the token" />
@@ -90,7 +91,7 @@ export function NewToken({ onClose, members }: Props) {
           {create.isError && <ProblemPanel error={create.error} compact />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
-              Not now
+              Cancel
             </Button>
             <Button type="submit" loading={create.isPending}>
               Create

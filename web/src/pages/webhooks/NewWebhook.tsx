@@ -56,7 +56,7 @@ export function NewWebhook({ onClose }: { onClose: () => void }) {
           {create.isError && <ProblemPanel error={create.error} compact />}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
-              Not now
+              Cancel
             </Button>
             <Button type="submit" loading={create.isPending}>
               Create

@@ -5,6 +5,7 @@ import type { ReactNode } from "react";
 import { useMe, useOrg } from "@/data/me";
 import { pipelinesQuery } from "@/data/pipelines";
 import { repositoriesQuery } from "@/data/repositories";
+import { SERVER_URL } from "@/data/serverUrl";
 import { tokensQuery } from "@/data/tokens";
 import { Snippet } from "@/ui/Copy";
 import { LinkButton } from "@/ui/Link";
@@ -67,7 +68,7 @@ export function FirstSteps() {
         <Text c="dimmed">A token for CI or your terminal; it may do what you may do.</Text>
         <Snippet
           label="A first request"
-          text={`curl -H "Authorization: Bearer $TOKEN" \\\n  ${location.origin}/api/v1/organizations/${org}/pipelines`}
+          text={`curl -H "Authorization: Bearer $TOKEN" \\\n  ${SERVER_URL}/api/v1/organizations/${org}/pipelines`}
         />
         <Group>
           <LinkButton to="/o/$org/settings/tokens" params={{ org }} variant="default">

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use berth_core::name::Email;
 use berth_server::admin::{self, Answer, Request};
+use berth_server::config::local_dashboard;
 use berth_store::Store;
 
 use super::Place;
@@ -23,9 +24,11 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = args.place.find_present()?;
-    let listen = format!("http://{}", found.settings.listen);
-    let base = found.settings.public_url.as_deref().unwrap_or(&listen).trim_end_matches('/');
-    let offline = |store: &Store| admin::reset_password(store, args.email.clone(), base);
+    let listen = found.settings.listen.to_string();
+    let base = found.settings.public_url.clone().or_else(|| local_dashboard(&listen));
+    let base = base.unwrap_or_else(|| format!("http://{listen}"));
+    let offline =
+        |store: &Store| admin::reset_password(store, args.email.clone(), base.trim_end_matches('/'));
     let answer = match found.database.as_deref() {
         // Servers that share a database share what is written there.
         Some(url) => offline(&Store::open_postgres(url)?),

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use berth_server::config::local_dashboard;
 use berth_server::credential::Redacted;
 use berth_server::demo::{self, Bound, PLACES, Sample, Sites, add_people};
 use berth_server::vault::WhenMissing;
@@ -127,9 +128,13 @@ impl Scene {
         let program = std::env::current_exe().context("cannot find my own program")?;
         let definition = demo::shop_definition(&bound.addresses()?, &program.to_string_lossy());
         let base = format!("http://{}", reached(address));
+        let dashboard = local_dashboard(&reached(address).to_string()).unwrap_or_else(|| base.clone());
         if args.bare {
             let organizations = demo::fill(&store, Some(definition)).map_err(told)?;
-            return Ok(Self { facts: Facts { base, organizations, sites: None, moved }, actors: None });
+            return Ok(Self {
+                facts: Facts { base, dashboard, organizations, sites: None, moved },
+                actors: None,
+            });
         }
         let organizations = demo::fill(&store, None).map_err(told)?;
         let created = &organizations.first().context("the demo has no organization")?.created;
@@ -146,8 +151,9 @@ impl Scene {
         let (server, email) = (base.clone(), created.user.email.to_string());
         let password = created.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default();
         let sign_in = Box::new(move || words::signed_in(&server, &email, &password));
-        let sites = Sites::start(bound, base.clone(), sign_in).context("the demo's sites do not start")?;
-        let facts = Facts { base, organizations, sites: Some(sites), moved };
+        let sites =
+            Sites::start(bound, dashboard.clone(), sign_in).context("the demo's sites do not start")?;
+        let facts = Facts { base, dashboard, organizations, sites: Some(sites), moved };
         Ok(Self { facts, actors: Some((cast, sample)) })
     }
 }

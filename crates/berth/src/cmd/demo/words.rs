@@ -13,7 +13,10 @@ use ureq::Agent;
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 pub(super) struct Facts {
+    /// For programs.
     pub(super) base: String,
+    /// For browsers.
+    pub(super) dashboard: String,
     pub(super) organizations: Vec<DemoOrganization>,
     /// A bare demo has none.
     pub(super) sites: Option<Sites>,
@@ -43,7 +46,11 @@ pub(super) fn as_json(facts: &Facts, found: &[Value]) -> Value {
             "pipelines": demo.pipelines.iter().map(pipeline).chain(found).collect::<Vec<_>>(),
         }));
     }
-    let mut told = json!({ "baseUrl": format!("{}/api/v1", facts.base), "organizations": organizations });
+    let mut told = json!({
+        "baseUrl": format!("{}/api/v1", facts.base),
+        "dashboardUrl": facts.dashboard,
+        "organizations": organizations,
+    });
     if let Some(sites) = &facts.sites {
         let places =
             PLACES.iter().zip(&sites.addresses).map(|(place, url)| ((*place).to_owned(), json!(url)));
@@ -58,7 +65,7 @@ pub(super) fn for_people(facts: &Facts) -> String {
     let Some(DemoOrganization { created, .. }) = facts.organizations.first() else { return String::new() };
     let (base, org, token) = (&facts.base, &created.org.slug, created.token.reveal());
     let password = created.password.as_ref().map_or("", Redacted::reveal);
-    let mut text = format!("Berth demo at {base}\n");
+    let mut text = format!("Berth demo at {}\n", facts.dashboard);
     if let Some(wanted) = facts.moved {
         let _ = writeln!(text, "(another program has {wanted})");
     }

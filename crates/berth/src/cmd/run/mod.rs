@@ -194,7 +194,9 @@ fn serve_and(
         stop.cancel();
     };
     std::thread::Builder::new().name("ask".into()).spawn(asking).context("cannot start a thread")?;
-    listen_and_serve(runtime, app, runner, confinement, Listen::At(listen), |at| Ok(address.send(at)?))?;
+    listen_and_serve(runtime, app, runner, confinement, Listen::At(listen), |config| {
+        Ok(address.send(config.listen)?)
+    })?;
     ended.try_recv().unwrap_or_else(|_| Ok(interrupted()))
 }
 

@@ -87,6 +87,7 @@ impl Desk {
     /// What was said, with what differs each time made equal.
     pub(crate) fn plain(&self, text: &str) -> String {
         let text = text.replace(&self.server.address.to_string(), "SERVER");
+        let text = text.replace(&format!("berth.localhost:{}", self.server.address.port()), "DASHBOARD");
         let text = moments(&text);
         let words = text.split_inclusive([' ', '\t', '\n', '/', '?', '=', '"', ',', ':']).map(plain_word);
         times(&words.collect::<String>())

@@ -114,7 +114,7 @@ fn what_only_looks_like_a_demo_is_not_asked() {
 fn the_demo_tells_a_person_where_it_is_and_what_to_try() {
     let temp = tempfile::tempdir().unwrap();
     let mut demo = start(temp.path(), &[]);
-    assert!(demo.first_line().starts_with("Berth demo at http://127.0.0.1:"));
+    assert!(demo.first_line().starts_with("Berth demo at http://berth.localhost:"));
     demo.signal(Signal::TERM);
     let ran = demo.wait(STOP_MAX);
     assert_eq!(ran.code, Some(0), "{ran:?}");

@@ -12,7 +12,7 @@ use berth_api::auth::{
 use berth_api::problem::Code;
 use berth_core::name::Email;
 use berth_store::records::sign_in::SIGN_IN_AGE_S_MAX;
-use http::header::{HeaderValue, SET_COOKIE};
+use http::header::{HeaderMap, HeaderValue, ORIGIN, SET_COOKIE};
 
 use crate::app::{Answer, App, LoginAttempt, Outcome, SignedIn};
 use crate::credential::Redacted;
@@ -28,7 +28,7 @@ const KNOWN_BROWSER_S: i64 = 365 * 24 * 60 * 60;
 #[utoipa::path(post, path = "/api/v1/auth/login", tag = "sign-in", request_body = Login,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn log_in(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
-    let cookie = cookie_name(&app)?;
+    let cookie = cookie_name(&app, request.headers())?;
     guard::check_same_origin(&app, request.headers())?;
     let Origin { request_id, address } = guard::origin(request.extensions())?.clone();
     let known_browser = guard::cookie(request.headers(), &browser_cookie(cookie)).map(str::to_owned);
@@ -105,7 +105,16 @@ pub(crate) async fn reset_password(
 pub(crate) struct Nothing {}
 
 /// The name of the cookie, where one may be set at all.
-pub(super) fn cookie_name(app: &App) -> Result<&'static str, AppError> {
+pub(super) fn cookie_name(app: &App, headers: &HeaderMap) -> Result<&'static str, AppError> {
+    // Browsers say where a change comes from; other clients keep their cookies to themselves.
+    if headers.contains_key(ORIGIN)
+        && let Some(dashboard) = guard::dashboard_elsewhere(app, headers)
+    {
+        let text = format!(
+            "log in at {dashboard}: a cookie for this address would be sent to every other program that listens on it"
+        );
+        return Err(AppError::new(Code::InvalidState, text));
+    }
     app.config.cookie_name().ok_or_else(|| {
         let text = "logging in needs https, or a server on a loopback address: a cookie over plain http can be read by \
                     everyone in between. Set public_url to the https address people use.";

@@ -98,7 +98,7 @@ pub(crate) async fn view_offer(
 #[utoipa::path(post, path = "/api/v1/auth/sign-up", tag = "sign-in", request_body = SignUpBody,
     responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn sign_up(State(app): State<Arc<App>>, request: Request) -> Result<Response, AppError> {
-    let cookie = cookie_name(&app)?;
+    let cookie = cookie_name(&app, request.headers())?;
     guard::check_stranger(&app, &request)?;
     guard::check_same_origin(&app, request.headers())?;
     let Origin { request_id, .. } = guard::origin(request.extensions())?.clone();
@@ -124,6 +124,9 @@ pub(crate) async fn join_organization(
 
 /// The address people use: the configured one, or the one this request was sent to.
 fn base_url(app: &App, headers: &HeaderMap) -> String {
+    if let Some(dashboard) = guard::dashboard_elsewhere(app, headers) {
+        return dashboard;
+    }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()?.parse::<Authority>().ok());
     match host {
         Some(host) if app.config.public_url.is_none() => {

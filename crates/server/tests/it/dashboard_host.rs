@@ -1,0 +1,109 @@
+//! The dashboard's own host on plain loopback: its cookie is not for the other programs that listen there.
+
+use berth_server::config::Config;
+use http::header::{HOST, HeaderValue};
+use serde_json::json;
+
+use super::world::{Call, World, get, post, token_of_link};
+
+const NAVIGATES: (&str, &str) = ("sec-fetch-mode", "navigate");
+
+fn at(host: &'static str, call: Call) -> Call {
+    let mut call = call;
+    call.0.headers_mut().insert(HOST, HeaderValue::from_static(host));
+    call
+}
+
+/// Status, and where a browser is sent to.
+async fn open(world: &World, host: &'static str, path: &str, (name, value): (&str, &str)) -> (u16, String) {
+    let reply = world.send(at(host, get(path)).header(name, value)).await;
+    (reply.status.as_u16(), reply.header("location").to_owned())
+}
+
+fn sent_to(address: &str) -> (u16, String) {
+    (307, address.to_owned())
+}
+
+#[tokio::test]
+async fn navigation_on_loopback_is_redirected_to_the_dashboards_host() {
+    let world = World::new().await;
+    for (host, origin) in [
+        ("127.0.0.1:8080", "http://berth.localhost:8080"),
+        ("localhost:9000", "http://berth.localhost:9000"),
+        ("LOCALHOST", "http://berth.localhost"),
+        ("[::1]:8080", "http://berth.localhost:8080"),
+    ] {
+        for path in
+            ["/", "/sign-in?next=%2Fo%2Facme", "/invitation", "/reset-password", "/o/acme/events?kind=x"]
+        {
+            let to = sent_to(&format!("{origin}{path}"));
+            assert_eq!(open(&world, host, path, NAVIGATES).await, to, "{host}{path}");
+        }
+    }
+    let old_browser = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    let to = sent_to("http://berth.localhost:8080/o/acme");
+    assert_eq!(open(&world, "127.0.0.1:8080", "/o/acme", old_browser).await, to);
+}
+
+#[tokio::test]
+async fn programs_files_and_the_api_stay_on_loopback() {
+    let world = World::new().await;
+    let here = "127.0.0.1:8080";
+    for (path, header) in [
+        ("/", ("accept", "*/*")),
+        ("/o/acme", ("sec-fetch-mode", "cors")),
+        ("/healthz", NAVIGATES),
+        ("/docs/errors", NAVIGATES),
+        ("/api/v1/openapi.json", NAVIGATES),
+    ] {
+        assert_eq!(open(&world, here, path, header).await, (200, String::new()), "{path}");
+    }
+    for host in ["berth.localhost:8080", "berth.test", "127.0.0.3:8080", "127.0.0.1.evil.test"] {
+        assert_eq!(open(&world, host, "/o/acme", NAVIGATES).await, (200, String::new()), "{host}");
+    }
+    let mut public = Config::local(([127, 0, 0, 1], 8080).into());
+    public.public_url = Some("https://berth.acme.test".into());
+    let mut elsewhere = Config::local(([127, 0, 0, 1], 8080).into());
+    elsewhere.local = false;
+    let mut encrypted = Config::local(([127, 0, 0, 1], 8080).into());
+    encrypted.has_tls = true;
+    for config in [public, elsewhere, encrypted] {
+        let world = World::with(config).await;
+        assert_eq!(open(&world, here, "/o/acme", NAVIGATES).await, (200, String::new()));
+    }
+}
+
+#[tokio::test]
+async fn browser_gets_no_cookie_on_loopback_and_learns_where_to_log_in() {
+    let world = World::new().await;
+    let body = json!({"email": world.ada.email, "password": world.ada.password});
+    let log_in = || post("/api/v1/auth/login").json(&body);
+    let invited = json!({"token": world.invite("grace@acme.test", "viewer").await, "password": "a quiet harbour at dawn"});
+    let sign_up = || post("/api/v1/auth/sign-up").json(&invited);
+    for call in [log_in(), sign_up()] {
+        let refused = world.send(at("127.0.0.1:8080", call).header("origin", "http://127.0.0.1:8080")).await;
+        refused.is(409, "invalid_state");
+        assert_eq!(refused.header("set-cookie"), "");
+        assert!(refused.text.contains("log in at http://berth.localhost:8080"), "{}", refused.text);
+    }
+    for call in [log_in(), sign_up()] {
+        let own = at("berth.localhost:8080", call).header("origin", "http://berth.localhost:8080");
+        let reply = world.send(own).await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
+        assert!(reply.header("set-cookie").starts_with("berth_local=berth_web_"));
+    }
+    // A program, which keeps its cookies to itself.
+    assert_eq!(world.send(at("127.0.0.1:8080", log_in())).await.status, 200);
+}
+
+#[tokio::test]
+async fn links_for_people_name_the_dashboards_host() {
+    let world = World::new().await;
+    for host in ["127.0.0.1:8080", "berth.localhost:8080"] {
+        let body = json!({"email": "grace@acme.test", "role": "viewer"});
+        let call = post("/api/v1/organizations/acme/invitations").by(&world.ada).json(&body);
+        let url = world.send(at(host, call)).await.body["data"]["url"].clone();
+        let expected = format!("http://berth.localhost:8080/invitation#{}", token_of_link(&url));
+        assert_eq!(url, expected);
+    }
+}

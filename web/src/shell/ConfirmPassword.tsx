@@ -1,0 +1,61 @@
+import { Button, Group, Modal, PasswordInput, Stack, Text } from "@mantine/core";
+import { useState } from "react";
+import { fieldProblem, problemOf } from "@/api/problem";
+import { useConfirmPassword } from "@/data/me";
+import { ProblemPanel } from "@/ui/Problem";
+
+/** Above the dialog that sent the request. */
+const Z_INDEX = 300;
+
+type Props = { onAnswer: (isConfirmed: boolean) => void };
+
+export default function ConfirmPassword({ onAnswer }: Props) {
+  const confirm = useConfirmPassword();
+  const [password, setPassword] = useState("");
+  const isWrong = confirm.isError && fieldProblem(confirm.error, "/password") !== undefined;
+  return (
+    <Modal
+      opened
+      onClose={() => onAnswer(false)}
+      title={<Text fw={650}>Confirm your password</Text>}
+      closeOnClickOutside={false}
+      zIndex={Z_INDEX}
+    >
+      <form
+        onSubmit={event => {
+          event.preventDefault();
+          confirm.mutate(password, {
+            onSuccess: () => onAnswer(true),
+            // The log-in is over: the page for it opens by itself.
+            onError: error => problemOf(error).status === 401 && onAnswer(false),
+          });
+        }}
+      >
+        <Stack>
+          <Text size="sm">You last entered it more than an hour ago. Enter it again to continue.</Text>
+          <PasswordInput
+            label="Password"
+            required
+            data-autofocus
+            autoComplete="current-password"
+            value={password}
+            onChange={event => {
+              setPassword(event.currentTarget.value);
+              confirm.reset();
+            }}
+            error={isWrong && "This is not your password"}
+          />
+          {confirm.isError && !isWrong && <ProblemPanel error={confirm.error} compact />}
+          <Group justify="flex-end">
+            <Button variant="default" onClick={() => onAnswer(false)}>
+              Cancel
+            </Button>
+            <Button type="submit" loading={confirm.isPending} disabled={password === ""}>
+              Confirm
+            </Button>
+          </Group>
+        </Stack>
+      </form>
+    </Modal>
+  );
+}

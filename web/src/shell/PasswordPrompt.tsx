@@ -1,0 +1,41 @@
+import { lazy, Suspense, useEffect, useRef, useState } from "react";
+import { whenPasswordNeeded } from "@/api/client";
+
+const ConfirmPassword = lazy(() => import("./ConfirmPassword"));
+
+/**
+ * Asks for the password when the server wants it again. All requests that need it at the same time share one dialog.
+ * Mounted before every page, so that Escape reaches it before the dialog that sent the request.
+ */
+export function PasswordPrompt() {
+  const [isOpen, setOpen] = useState(false);
+  const answer = useRef<((isConfirmed: boolean) => void) | null>(null);
+  useEffect(() => {
+    let asked: Promise<boolean> | null = null;
+    whenPasswordNeeded(() => {
+      asked ??= new Promise<boolean>(resolve => {
+        answer.current = isConfirmed => {
+          asked = null;
+          answer.current = null;
+          setOpen(false);
+          resolve(isConfirmed);
+        };
+        setOpen(true);
+      });
+      return asked;
+    });
+    const cancel = (event: KeyboardEvent) => {
+      if (event.key !== "Escape" || !answer.current) return;
+      event.stopImmediatePropagation();
+      answer.current(false);
+    };
+    window.addEventListener("keydown", cancel, { capture: true });
+    return () => window.removeEventListener("keydown", cancel, { capture: true });
+  }, []);
+  if (!isOpen) return null;
+  return (
+    <Suspense fallback={null}>
+      <ConfirmPassword onAnswer={isConfirmed => answer.current?.(isConfirmed)} />
+    </Suspense>
+  );
+}
