@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Isolation, Link};
+use berth_api::runner::{AttemptRef, Isolation, Link, Network};
 
 use crate::attempt::place::{Place, attempts_dir};
 use crate::control::{Control, Why};
@@ -173,9 +173,10 @@ impl Shared {
         })
     }
 
-    pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
+    pub(crate) fn cage<'a>(&'a self, place: &'a Place, network: Network) -> Cage<'a> {
         Cage {
             confinement: &self.settings.confinement,
+            network,
             tmp: &place.tmp,
             own: vec![&place.dir],
             read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },

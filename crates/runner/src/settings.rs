@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_core::runner::EXPOSED_MAX;
+
 use crate::remote::Spool;
 use crate::sandbox::{Confinement, HideError};
 
@@ -108,6 +110,8 @@ pub enum StartError {
     InUse(PathBuf),
     #[error("the sandbox {0} does not work here: {1}")]
     Sandbox(Sandbox, String),
+    #[error("more than {EXPOSED_MAX} paths are exposed to steps: expose their directory instead")]
+    TooManyExposed,
     #[error(transparent)]
     Hide(#[from] HideError),
     #[error("cannot start a thread: {0}")]

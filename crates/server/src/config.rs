@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_api::runner::Isolation;
 use berth_core::runner::{LOCAL_LABEL, Times};
 
 use crate::credential::password::PasswordCost;
@@ -50,6 +51,10 @@ pub struct Config {
     pub streams_per_token_max: usize,
     /// What the runner of this server can do, for `runs_on`. `None`: it has no runner.
     pub runner_labels: Option<Vec<String>>,
+    /// How steps and builds are kept apart from this machine. `None`: neither is run here.
+    pub isolation: Option<Isolation>,
+    /// Paths of this machine that every step and build can reach.
+    pub exposed: Vec<String>,
     /// When a silent runner stops its steps, and when it is called lost.
     pub runner_times: Times,
     /// How often a stream gives a sign of life, and its caller's right is checked again.
@@ -96,6 +101,8 @@ impl Config {
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             stream_check_every: STREAM_CHECK_EVERY,
             runner_labels: Some(own_labels()),
+            isolation: None,
+            exposed: Vec::new(),
             runner_times: Times::default(),
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),

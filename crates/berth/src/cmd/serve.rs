@@ -203,7 +203,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let confinement = embedded::confine(&config, &runner, &hidden)?;
     // Steps must not wait for a runner that cannot run them.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
-    let config = Config { runner_labels: labels, ..config };
+    let found = confinement.as_ref().ok();
+    let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed())).unzip();
+    let exposed = exposed.unwrap_or_default();
+    let config = Config { runner_labels: labels, isolation, exposed, ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),

@@ -247,3 +247,59 @@ fn hostile_build_reads_and_writes_no_file_of_others_with_landlock() {
     check_build("landlock", "/var/tmp", Named::Relative, 10);
     check_build("landlock", "/opt", Named::ThroughLink, 11);
 }
+
+/// The first attempt of a deployment's only step, once it has ended.
+fn attempt_of(api: &Api, deployment: &str) -> Value {
+    until(PATIENCE, "end of the deployment", || {
+        let found = api.get(deployment).json()["data"].clone();
+        found["finishedAt"].is_string().then(|| found["stages"][0]["steps"][0]["attempts"][0].clone())
+    })
+}
+
+#[test]
+fn network_of_a_step_follows_the_organization_unless_the_step_names_one() {
+    let Some(attacked) = Attacked::start("bubblewrap", "/var/tmp", Named::Absolute) else { return };
+    let api = attacked.api();
+    let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
+    assert_eq!(api.ask(&patch).json()["data"]["defaultNetwork"], "none");
+    let run = format!(
+        "if curl --silent --max-time 5 http://{}/healthz; then echo reached; else echo alone; fi",
+        attacked.server.address
+    );
+    let step = json!({"name": "Ask", "type": "script", "params": {"run": run}});
+    let deployment = deploy(api, "shut", &step);
+    let attempt = attempt_of(api, &deployment);
+    assert_eq!(log_of(api, &deployment, "ask"), "alone\n");
+    assert_eq!(
+        (&attempt["isolation"], &attempt["network"], &attempt["exposed"]),
+        (&json!("bubblewrap"), &json!("none"), &json!([])),
+        "{attempt}"
+    );
+    let step = json!({"name": "Ask", "type": "script", "network": "host", "params": {"run": run}});
+    let deployment = deploy(api, "open", &step);
+    assert_eq!(attempt_of(api, &deployment)["network"], "host");
+    assert!(log_of(api, &deployment, "ask").ends_with("reached\n"));
+}
+
+#[test]
+fn isolation_is_shown_by_readiness_and_runner() {
+    for (sandbox, shown) in [("bubblewrap", "bubblewrap"), ("off", "process")] {
+        let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
+        let api = attacked.api();
+        let ready = api.get("/readyz").json()["data"].clone();
+        assert_eq!((&ready["isolation"], &ready["runsSteps"]), (&json!(shown), &json!(true)));
+        assert_eq!(api.get(&format!("{ORGANIZATION}/runners/embedded")).json()["data"]["isolation"], shown);
+    }
+}
+
+#[test]
+fn network_none_fails_before_the_step_runs_where_nothing_could_keep_it() {
+    let Some(attacked) = Attacked::start("off", "/var/tmp", Named::Absolute) else { return };
+    let api = attacked.api();
+    let step = json!({"name": "Ask", "type": "script", "network": "none", "params": {"run": "echo ran"}});
+    let deployment = deploy(api, "shut", &step);
+    let attempt = attempt_of(api, &deployment);
+    assert!(text(&attempt["detail"]).contains("`network: none` needs the sandbox bubblewrap"), "{attempt}");
+    assert_eq!((&attempt["status"], &attempt["isolation"]), (&json!("failed"), &json!("none")));
+    assert_eq!(log_of(api, &deployment, "ask"), "");
+}

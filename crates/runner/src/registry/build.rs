@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use berth_api::runner::Network;
 use berth_core::registry::StepMetadata;
 use serde_json::json;
 
@@ -50,6 +51,8 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
         tmp: &scratch.tmp,
         own: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
         read: Vec::new(),
+        // It fetches what it is built from.
+        network: Network::Host,
         id: &scratch.id,
     };
     for text in &manifest.build {

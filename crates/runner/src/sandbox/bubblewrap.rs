@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use berth_api::runner::Network;
+
 use super::Cage;
 use super::visible::Visible;
 use crate::attempt::environment::PATH;
@@ -26,6 +28,8 @@ const COMMON: &[&str] = &[
     "--dev",
     "/dev",
 ];
+/// With a loopback interface that is up.
+const NO_NETWORK: &str = "--unshare-net";
 /// Programs expect them; they are empty.
 const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
@@ -56,6 +60,9 @@ pub(super) fn probe(visible: &Visible) -> Result<PathBuf, String> {
 pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
     let visible = &cage.confinement.visible;
     let mut arguments = machine(visible);
+    if cage.network == Network::None {
+        arguments.push(NO_NETWORK.into());
+    }
     TEMPORARY.iter().for_each(|path| mount(&mut arguments, "--bind", &[cage.tmp, Path::new(path)]));
     arguments.extend(exposed(visible));
     for hidden in visible.covered() {

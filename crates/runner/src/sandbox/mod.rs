@@ -8,7 +8,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-use berth_api::runner::Isolation;
+use berth_api::runner::{Isolation, Network};
+
+use berth_core::runner::EXPOSED_MAX;
 
 use crate::process::tree::mark;
 use crate::settings::{Sandbox, StartError};
@@ -39,6 +41,7 @@ pub(crate) struct Cage<'a> {
     pub(crate) own: Vec<&'a Path>,
     /// What may only be read.
     pub(crate) read: Vec<&'a Path>,
+    pub(crate) network: Network,
     /// What `BERTH_ATTEMPT_ID` says to its processes, by which they are found.
     pub(crate) id: &'a str,
 }
@@ -47,6 +50,9 @@ impl Confinement {
     /// `hidden`: directories and files that no step or build may read even where they lie in a visible directory.
     /// `exposed`: those that every step and build may read.
     pub fn choose(sandbox: Sandbox, hidden: &[PathBuf], exposed: &[PathBuf]) -> Result<Self, StartError> {
+        if exposed.len() > EXPOSED_MAX {
+            return Err(StartError::TooManyExposed);
+        }
         // A step that is not kept apart sees everything.
         let visible =
             if sandbox == Sandbox::Off { Visible::default() } else { Visible::find(hidden, exposed)? };
@@ -76,6 +82,30 @@ impl Confinement {
         }
     }
 
+    /// Paths that the operator exposes.
+    pub fn exposed(&self) -> Vec<String> {
+        self.visible.chosen.iter().map(|path| path.display().to_string()).collect()
+    }
+
+    /// Why a step cannot have this network here; in words for its author.
+    pub(crate) fn check_network(&self, network: Network) -> Result<(), String> {
+        match (network, &self.level) {
+            (Network::Host, _) | (Network::None, Level::Bubblewrap(_)) => Ok(()),
+            (Network::None, Level::Process | Level::Landlock) => Err(format!(
+                "`network: none` needs the sandbox bubblewrap, and this runner has {}; nothing of the step ran",
+                self.word()
+            )),
+        }
+    }
+
+    fn word(&self) -> &'static str {
+        match self.level {
+            Level::Process => "none",
+            Level::Landlock => "landlock",
+            Level::Bubblewrap(_) => "bubblewrap",
+        }
+    }
+
     /// The same, with one more directory that cannot be read.
     pub(crate) fn hiding(mut self, dir: &Path) -> Result<Self, StartError> {
         self.visible.hide(dir)?;
@@ -101,6 +131,7 @@ impl Cage<'_> {
     }
 
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Child> {
+        self.confinement.check_network(self.network).map_err(io::Error::other)?;
         self.check_paths()?;
         match self.confinement.level {
             Level::Process | Level::Bubblewrap(_) => command.spawn(),

@@ -33,7 +33,7 @@ mod tokens;
 mod validate;
 mod wait;
 mod webhooks;
-mod wire;
+pub(crate) mod wire;
 
 pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
@@ -48,6 +48,7 @@ pub use insights::DeliveryAsked;
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewMember;
 pub(crate) use members::default_name;
+pub use organizations::OrganizationChange;
 pub(crate) use organizations::subject as organization_subject;
 pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
 pub(crate) use pipelines::{check_slug, checked as checked_definition};
