@@ -7,7 +7,7 @@ use std::time::Duration;
 use berth_core::runner::EXPOSED_MAX;
 
 use crate::remote::Spool;
-use crate::sandbox::{Confinement, HideError};
+use crate::sandbox::{Confinement, HideError, UserError};
 
 /// How long one question for work may wait for an answer.
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -112,6 +112,8 @@ pub enum StartError {
     Sandbox(Sandbox, String),
     #[error("more than {EXPOSED_MAX} paths are exposed to steps: expose their directory instead")]
     TooManyExposed,
+    #[error(transparent)]
+    User(#[from] UserError),
     #[error(transparent)]
     Hide(#[from] HideError),
     #[error("cannot start a thread: {0}")]

@@ -15,6 +15,7 @@ use crate::limits::{
     GIT_S_MAX, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S,
     STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
+use crate::registries::registries_dir;
 
 /// What every runner says of the machine it is on, and that it is this one.
 fn own_labels() -> Vec<String> {
@@ -28,6 +29,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where this server keeps what no other one touches. The same, where it is alone.
     pub own_dir: PathBuf,
+    /// Where steps and builds are executed, if not below `own_dir`.
+    pub work_dir: Option<PathBuf>,
     /// One person's machine, as `--local` says: people log in by plain http, and repositories may lie on this machine.
     pub local: bool,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
@@ -86,6 +89,7 @@ impl Config {
             listen,
             data_dir: PathBuf::from("berth-data"),
             own_dir: PathBuf::from("berth-data"),
+            work_dir: None,
             local: true,
             public_url: None,
             has_tls: false,
@@ -144,6 +148,17 @@ impl Config {
             return Err("--local and trusted proxies do not go together: leave one away.".into());
         }
         Ok(())
+    }
+
+    /// Where steps are executed.
+    pub fn step_dir(&self) -> PathBuf {
+        self.work_dir.clone().unwrap_or_else(|| self.own_dir.join("work"))
+    }
+
+    /// Where registries are built.
+    pub fn build_dir(&self) -> PathBuf {
+        let elsewhere = self.work_dir.as_ref().map(|dir| dir.join("builds"));
+        elsewhere.unwrap_or_else(|| registries_dir(&self.own_dir).join("work"))
     }
 
     /// What git may reach.

@@ -13,7 +13,7 @@ use crate::client::Api;
 use crate::harness::{Home, Process, Server, berth, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const ORGANIZATION: &str = "/api/v1/organizations/acme";
+pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const SECRET: &str = "sk-victim-0123456789abcdef";
 
 /// What bubblewrap and Landlock both keep from a step. `$DATA` is the server's data directory, `$SERVER` its process.
@@ -140,7 +140,7 @@ fn sleepers(mark: &str) -> usize {
     processes.filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|line| line == wanted)).count()
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
@@ -149,7 +149,7 @@ fn unique_mark(number: usize) -> String {
 }
 
 /// Deploys a pipeline with one step, and answers the deployment's path.
-fn deploy(api: &Api, slug: &str, step: &Value) -> String {
+pub(crate) fn deploy(api: &Api, slug: &str, step: &Value) -> String {
     let definition = json!({"version": 1, "pipeline": {
         "name": slug, "stages": [{"name": "staging"}], "steps": [step],
     }});
@@ -162,7 +162,7 @@ fn deploy(api: &Api, slug: &str, step: &Value) -> String {
     format!("{ORGANIZATION}/deployments/{}", text(&begun.json()["data"]["id"]))
 }
 
-fn log_of(api: &Api, deployment: &str, step: &str) -> String {
+pub(crate) fn log_of(api: &Api, deployment: &str, step: &str) -> String {
     api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
 }
 
@@ -211,7 +211,7 @@ fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) 
     attacked.check(&log, &mark);
 }
 
-fn commit(source: &Path) {
+pub(crate) fn commit(source: &Path) {
     for words in ["init --quiet --initial-branch main", "add .", "commit --quiet --message tools"] {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"]).args(words.split(' '));

@@ -26,5 +26,6 @@ mod start;
 mod stop;
 mod upgrade;
 mod upkeep;
+mod user;
 mod walk;
 mod webhooks;

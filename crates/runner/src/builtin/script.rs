@@ -74,6 +74,7 @@ pub(crate) fn hold(
     text: &str,
 ) -> Result<Held, Outcome> {
     check(text)?;
+    place.give(&shared.settings).map_err(|error| unstarted(&error))?;
     let cage = shared.cage(place, assignment.network);
     let mut command = cage.command("/bin/sh");
     command.current_dir(&place.workspace);

@@ -45,6 +45,9 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
     std::fs::create_dir_all(&request.scratch).map_err(|error| machine(&error))?;
     let dir = request.scratch.canonicalize().map_err(|error| machine(&error))?;
     let scratch = Scratch::new(&dir).map_err(|error| machine(&error))?;
+    for given in [&dir, &source] {
+        request.confinement.give(given).map_err(|error| machine(&error))?;
+    }
     let writable = request.writable.iter().map(PathBuf::as_path);
     let cage = Cage {
         confinement: request.confinement,

@@ -159,6 +159,7 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
             Handed::File(path)
         }
     };
+    request.confinement.give(scratch.dir).map_err(|error| machine(&error))?;
     let cage = Cage {
         confinement: request.confinement,
         tmp: &scratch.tmp,

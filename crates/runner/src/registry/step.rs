@@ -42,6 +42,7 @@ pub(crate) fn run(attempt: &Attempt<'_>, call: &CustomCall) -> Done {
     if let Some(why) = attempt.asked() {
         return Err(attempt.halted(&why));
     }
+    place.give(attempt.settings()).map_err(|error| not_run(attempt, &error))?;
     let mut cage = attempt.cage(place);
     cage.read.push(registry.path());
     let calling = Call {

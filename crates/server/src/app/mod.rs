@@ -1,5 +1,6 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
+mod alone;
 mod analyses;
 mod answer;
 mod approvals;
@@ -35,6 +36,7 @@ mod wait;
 mod webhooks;
 pub(crate) mod wire;
 
+pub use alone::check_organizations;
 pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
 pub use approvals::ApprovalFilter;
@@ -156,7 +158,7 @@ impl App {
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         let (git, syncs) =
             (Mirrors::new(&config.data_dir, &config.own_dir, config.git_max), Syncs::default());
-        let registries = Registries::new(&config.data_dir, &config.own_dir);
+        let registries = Registries::new(&config.data_dir, &config.build_dir());
         let policy = Policy { allowed: config.egress_allow.clone() };
         let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);
         let notify = Notify::default();

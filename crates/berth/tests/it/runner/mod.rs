@@ -239,7 +239,7 @@ fn runner_reports_how_it_isolates_steps() {
     command.arg("--server").arg(format!("http://{}", yard.server.address));
     command.arg("--work-dir").arg(yard.path("near")).args(["--token", &yard.token(Some("near"))]);
     let mut near = Process::start(&mut command);
-    if !near.first_line().starts_with("berth runner near works") {
+    if near.first_line_or_end().is_none() {
         return outcome::skip("bubblewrap", &near.wait(PATIENCE).stderr);
     }
     assert_eq!(shown("near"), (json!("bubblewrap"), json!(["/etc/passwd"])));
