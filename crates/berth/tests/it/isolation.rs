@@ -128,7 +128,7 @@ fn refusal(sandbox: &str) -> Option<String> {
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]);
     let mut process = Process::start(&mut command);
-    if process.first_line().starts_with("berth is serving") {
+    if process.first_line_or_end().is_some_and(|line| line.starts_with("berth is serving")) {
         return None;
     }
     Some(process.wait(PATIENCE).stderr)
@@ -188,6 +188,8 @@ fn check_steps(sandbox: &'static str, place: &str, named: Named, number: usize) 
     });
     attacked.check(&log_of(api, &deployment, "attack"), &mark);
     assert!(!api.get(&victim).json()["data"]["finishedAt"].is_string(), "the victim was stopped");
+    // With Landlock a step outlives a server that is killed.
+    attacked.server.stop();
 }
 
 fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) {
@@ -302,4 +304,24 @@ fn network_none_fails_before_the_step_runs_where_nothing_could_keep_it() {
     assert!(text(&attempt["detail"]).contains("`network: none` needs the sandbox bubblewrap"), "{attempt}");
     assert_eq!((&attempt["status"], &attempt["isolation"]), (&json!("failed"), &json!("none")));
     assert_eq!(log_of(api, &deployment, "ask"), "");
+}
+
+fn check_artifacts(sandbox: &'static str) {
+    let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
+    let api = attacked.api();
+    let run =
+        format!("cd ..; mv workspace moved; ln -s {} workspace; echo replaced", attacked.data().display());
+    let step = json!({"name": "Steal", "type": "script", "artifacts": {"key": {"path": "root.key"}},
+        "params": {"run": run}});
+    let deployment = deploy(api, "steal", &step);
+    let attempt = attempt_of(api, &deployment);
+    assert_eq!(log_of(api, &deployment, "steal"), "replaced\n");
+    assert_eq!(attempt["status"], "failed", "{attempt}");
+    assert!(text(&attempt["detail"]).contains("leads out of the workspace"), "{attempt}");
+}
+
+#[test]
+fn link_in_place_of_a_workspace_keeps_no_file_of_the_server() {
+    check_artifacts("bubblewrap");
+    check_artifacts("landlock");
 }
