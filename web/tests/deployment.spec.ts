@@ -239,6 +239,9 @@ test("the page in light, dark and on a phone", async ({ ada, world }) => {
     await ada.setViewportSize(viewport);
     await ada.goto(`/o/acme/deployments/${id}`);
     await expect(ada.locator("[data-failing]")).toBeVisible();
+    await expect(ada.getByRole("main")).toContainText(
+      /isolated by bubblewrap|restricted by Landlock|not isolated/,
+    );
     await expect(ada.locator("[aria-busy=true]")).toHaveCount(0);
     await ada.evaluate(() => document.fonts.ready);
     await ada.screenshot({ path: `screenshots/deployment-${look}.png`, fullPage: true });

@@ -183,6 +183,9 @@ test("a runner gets a token once, waits for its machine, and is removed", async 
   await ada.goto("/o/acme/settings/runners");
   await expect(ada.getByRole("main")).toContainText("Steps run on the server's own machine");
   await expect(ada.getByRole("article").first()).toContainText("online");
+  await expect(ada.getByRole("article").first()).toContainText(
+    /Steps are (isolated by bubblewrap|restricted by Landlock|not isolated)/,
+  );
   await ada.getByRole("button", { name: "Add a runner" }).press("Enter");
   const dialog = ada.getByRole("dialog");
   await expect(dialog.getByLabel("Name")).toBeFocused();

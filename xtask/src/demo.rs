@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: build the dashboard and the binary, and become it. With `--check`, play what the README tells.
 
 use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::tool::{self, Done, apt_install, cargo, cargo_has, may_install, output};
@@ -37,8 +37,19 @@ fn start(args: &[String]) -> Done {
     })?;
     eprintln!("3 of 3: starting");
     let berth = berth_program()?;
+    let mut command = Command::new(&berth);
+    command.args(["serve", "--demo"]).args(args);
+    if !chooses_sandbox(args)
+        && let Some(why) = missing_sandbox(&ask_doctor(&berth))
+    {
+        eprintln!("NOTICE: {why}");
+        eprintln!(
+            "NOTICE: the demo starts with --sandbox off: its steps can do what you can do on this machine"
+        );
+        command.args(["--sandbox", "off"]);
+    }
     // Taking our place: Ctrl-C and the exit code reach the right program without being passed on.
-    let error = Command::new(&berth).args(["serve", "--demo"]).args(args).exec();
+    let error = command.exec();
     Err(format!("cannot start {}: {error}", berth.display()))
 }
 
@@ -57,6 +68,25 @@ fn prepare_sandbox() {
     if let Err(why) = installed {
         eprintln!("going on without bubblewrap (`apt-get install bubblewrap`): {why}");
     }
+}
+
+fn chooses_sandbox(args: &[String]) -> bool {
+    args.iter().any(|arg| arg == "--sandbox" || arg.starts_with("--sandbox="))
+        || std::env::var_os("BERTH_RUNNER__SANDBOX").is_some()
+}
+
+/// What the server finds on this machine, as it would with `--local`.
+fn ask_doctor(berth: &Path) -> Vec<u8> {
+    let mut doctor = Command::new(berth);
+    doctor.args(["admin", "doctor", "--json"]).env("BERTH_LOCAL", "true");
+    doctor.output().map(|output| output.stdout).unwrap_or_default()
+}
+
+/// Why no sandbox works here, if none does.
+fn missing_sandbox(said: &[u8]) -> Option<String> {
+    let checks: Vec<serde_json::Value> = serde_json::from_slice(said).ok()?;
+    let found = checks.iter().find(|check| check["check"] == "sandbox")?;
+    (found["state"] == "fail").then(|| found["detail"].as_str().unwrap_or_default().to_owned())
 }
 
 fn prepare_dashboard() {
@@ -79,4 +109,24 @@ fn check() -> Done {
     // The tests above have built it.
     let berth = berth_program()?;
     web::browse(&berth, &[BROWSER_STORY], &berth.with_file_name("demo.xml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn demo_runs_without_a_sandbox_only_where_none_works_and_none_is_chosen() {
+        let said = |state: &str| {
+            format!(
+                r#"[{{"check":"git","state":"fail"}},{{"check":"sandbox","state":"{state}","detail":"no bwrap"}}]"#
+            )
+        };
+        assert_eq!(missing_sandbox(said("fail").as_bytes()).as_deref(), Some("no bwrap"));
+        for other in [said("ok"), said("warn"), "[]".into(), "broken".into()] {
+            assert_eq!(missing_sandbox(other.as_bytes()), None, "{other}");
+        }
+        assert!(chooses_sandbox(&["--sandbox".into(), "landlock".into()]));
+        assert!(chooses_sandbox(&["--sandbox=off".into()]) && !chooses_sandbox(&["--json".into()]));
+    }
 }

@@ -38,6 +38,7 @@ pub(super) async fn come(api: &mut Api, target: &Target, count: usize) -> anyhow
         let boot = format!("boot{number}");
         let hello = json!({
             "protocol": PROTOCOL, "version": "bench", "boot": boot, "labels": ["linux", "x86_64"], "slots": SLOTS,
+            "isolation": "none",
         });
         say(target, &credential.token, "hello", &hello).await?;
         runners.push(tokio::task::spawn_local(async move {

@@ -217,6 +217,10 @@ pub struct Attempt {
     pub detail: Option<String>,
     /// How far it was kept apart from the rest of the machine: `bubblewrap`, `landlock`, `process`, `none`.
     pub isolation: Option<String>,
+    /// What its processes could reach of the network: `host` or `none`; null where none was started.
+    pub network: Option<String>,
+    /// Paths of the machine that the operator of its runner exposed to it.
+    pub exposed: Vec<String>,
     pub log_bytes: Option<i64>,
 }
 

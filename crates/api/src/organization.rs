@@ -5,6 +5,7 @@ use utoipa::ToSchema;
 
 use crate::Replay;
 use crate::member::Role;
+use crate::runner::Network;
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -17,6 +18,8 @@ pub struct Organization {
     pub name: String,
     /// The caller's role in it.
     pub role: Role,
+    /// The network of steps that do not name one.
+    pub default_network: Network,
     pub created_at: String,
 }
 
@@ -27,4 +30,6 @@ impl Replay for Organization {}
 pub struct OrganizationPatch {
     #[schema(min_length = 1, max_length = 120)]
     pub name: Option<String>,
+    /// The network of steps that do not name one, from the next deployment on.
+    pub default_network: Option<Network>,
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::pipeline::DefinitionText;
+use crate::runner::Network;
 
 /// Exactly one of `definition` and `pipelineId`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -70,6 +71,8 @@ pub struct PlannedStep {
     pub secret_files: BTreeMap<String, String>,
     pub params: Map<String, Value>,
     pub runs_on: Vec<String>,
+    /// What it reaches: its own `network`, or the organization's default.
+    pub network: Network,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]

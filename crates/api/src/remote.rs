@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::runner::{Acquire, Assignment, Heartbeat, Order, SecretText, Told};
+use crate::runner::{Acquire, Assignment, Heartbeat, Isolation, Order, SecretText, Told};
 
 /// The token of a new runner becomes a credential.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -37,6 +37,11 @@ pub struct Hello {
     pub labels: Vec<String>,
     /// Steps at once.
     pub slots: i64,
+    /// How it isolates steps from its machine.
+    pub isolation: Isolation,
+    /// Paths that every step there can reach; its operator chooses them.
+    #[serde(default)]
+    pub exposed: Vec<String>,
     /// What the process before it left, of which nothing runs any more.
     pub before: Option<Before>,
     /// The highest epoch of fences it has seen, as its disk says. A server with a lower one has lost something, and

@@ -166,6 +166,7 @@ pub struct Assignment {
     /// False: the pipeline has no repository, the workspace is empty.
     pub has_source: bool,
     pub timeout_s: u64,
+    pub network: Network,
     /// How long ago it was granted: an answer that got lost is given again, but no time is given again.
     #[serde(default)]
     pub granted_ms_ago: u64,
@@ -219,6 +220,12 @@ pub struct Report {
     pub attempt: AttemptRef,
     pub outcome: Outcome,
     pub isolation: Isolation,
+    /// What its processes could reach; absent where none was started.
+    #[serde(default)]
+    pub network: Option<Network>,
+    /// Paths of the machine that the operator exposes to every step.
+    #[serde(default)]
+    pub exposed: Vec<String>,
     /// The length of the whole log.
     pub log_bytes: u64,
     /// A place for what comes next; absent when the runner wants nothing more.
@@ -290,6 +297,16 @@ pub enum Isolation {
     Landlock,
     /// A PID namespace and a private `/proc`.
     Bubblewrap,
+}
+
+/// What a step reaches of the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// The same as its machine.
+    Host,
+    /// A loopback interface of its own, and nothing else.
+    None,
 }
 
 impl Outcome {

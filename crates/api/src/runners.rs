@@ -20,6 +20,11 @@ pub struct Runner {
     pub labels: Vec<String>,
     /// What it may say that it can do, besides its system and architecture; fixed when it was created.
     pub allowed_labels: Vec<String>,
+    /// How far it keeps steps apart from its machine; null for one that has not come yet.
+    #[schema(example = "bubblewrap")]
+    pub isolation: Option<String>,
+    /// Paths of its machine that its operator exposes to every step.
+    pub exposed: Vec<String>,
     /// Steps at once.
     pub slots: Option<i64>,
     /// Of the program it runs.

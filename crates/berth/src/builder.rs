@@ -15,6 +15,10 @@ pub(crate) struct InSandbox {
 impl Builder for InSandbox {
     fn build(&self, asked: &BuildAsked<'_>, log: &mut dyn FnMut(&[u8])) -> Result<Built, BuildFailed> {
         let confinement = self.confinement.as_ref().map_err(|why| BuildFailed::Machine(why.clone()))?;
+        // Sources and scratch lie in a directory of this build alone.
+        if let Some(place) = asked.scratch.parent() {
+            confinement.admit(place).map_err(|error| BuildFailed::Machine(error.to_string()))?;
+        }
         let request = BuildRequest {
             source: asked.source.to_owned(),
             scratch: asked.scratch.to_owned(),

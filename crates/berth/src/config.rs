@@ -99,6 +99,10 @@ pub(crate) struct RunnerSettings {
     pub(crate) sandbox: SandboxLevel,
     /// Files, sockets and directories that every step may read or connect to.
     pub(crate) expose: Vec<PathBuf>,
+    /// The user that steps and builds run as, where the server is root.
+    pub(crate) user: Option<String>,
+    /// Where steps and builds are executed [default: below the data directory].
+    pub(crate) work_dir: Option<PathBuf>,
     /// A step that wants more is ended by the system.
     pub(crate) step_memory_bytes_max: Option<u64>,
     /// A runner that gives no sign of life for so long is called lost; by default longer on PostgreSQL.
@@ -117,6 +121,13 @@ pub(crate) enum SandboxLevel {
     Off,
 }
 
+impl RunnerSettings {
+    /// An empty variable unsets what an image has set.
+    pub(crate) fn user_name(&self) -> Option<&str> {
+        self.user.as_deref().filter(|name| !name.is_empty())
+    }
+}
+
 impl Default for RunnerSettings {
     fn default() -> Self {
         let ms = |length: Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
@@ -125,6 +136,8 @@ impl Default for RunnerSettings {
             places: RUNNER_PLACES,
             sandbox: SandboxLevel::Auto,
             expose: Vec::new(),
+            user: None,
+            work_dir: None,
             step_memory_bytes_max: None,
             lost_ms: None,
             stop_grace_ms: ms(stop_grace),
@@ -193,6 +206,8 @@ const VARIABLES: &[&str] = &[
     "BERTH_RUNNER__PLACES",
     "BERTH_RUNNER__SANDBOX",
     "BERTH_RUNNER__EXPOSE",
+    "BERTH_RUNNER__USER",
+    "BERTH_RUNNER__WORK_DIR",
     "BERTH_RUNNER__STEP_MEMORY_BYTES_MAX",
     "BERTH_RUNNER__LOST_MS",
     "BERTH_RUNNER__STOP_GRACE_MS",

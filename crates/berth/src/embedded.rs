@@ -1,14 +1,17 @@
 //! The runner inside the server: it executes the steps of deployments on this machine.
 
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, Sandbox, Settings, StartError, kill_left_over};
+use berth_runner::{
+    Confinement, Runner, STEP_LOG_PATIENCE, Sandbox, Settings, StartError, StepUser, kill_left_over,
+};
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::engine::Embedded;
-use berth_server::registries::build_dir;
 use tokio_util::sync::CancellationToken;
 
 use crate::builder::InSandbox;
@@ -27,9 +30,14 @@ pub(crate) fn confine(
     hidden: &[PathBuf],
 ) -> anyhow::Result<Result<Confinement, String>> {
     let level = sandbox(told.sandbox, config.is_local());
-    let hidden: Vec<PathBuf> =
-        [&config.data_dir, &config.own_dir].into_iter().chain(hidden).cloned().collect();
-    match Confinement::choose(level, &hidden, &told.expose) {
+    let dirs = [&config.data_dir, &config.own_dir].into_iter().chain(&told.work_dir);
+    let hidden: Vec<PathBuf> = dirs.chain(hidden).cloned().collect();
+    let user = told.user_name().map(StepUser::find).transpose().context("runner.user")?;
+    if let Some(dir) = &told.work_dir {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+        made.with_context(|| format!("the work directory {} cannot be made", dir.display()))?;
+    }
+    match Confinement::choose_as(user, level, &hidden, &told.expose) {
         Ok(confinement) => Ok(Ok(confinement)),
         Err(error @ StartError::Sandbox(Sandbox::Auto | Sandbox::Local, _)) => {
             tracing::error!("{error}; {NOTHING_RUNS}");
@@ -51,9 +59,12 @@ pub(crate) fn start(
     confinement: Result<Confinement, String>,
 ) -> anyhow::Result<Option<Runner>> {
     let config = app.config();
-    let work_dir = config.own_dir.join("work");
+    let (work_dir, build_dir) = (config.step_dir(), config.build_dir());
     // Builds begin again from the beginning.
-    kill_left_over(&build_dir(&config.own_dir)).context("what an earlier build left cannot be stopped")?;
+    kill_left_over(&build_dir).context("what an earlier build left cannot be stopped")?;
+    if let Some(confinement) = confinement.as_ref().ok().filter(|it| it.has_user()) {
+        admit_builds(confinement, &work_dir, &build_dir)?;
+    }
     let (Some(labels), Ok(confinement)) = (config.runner_labels.clone(), confinement) else {
         // The server calls what an earlier one ran lost: it has to be gone, too.
         kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;
@@ -74,6 +85,20 @@ pub(crate) fn start(
     let runner = Runner::start(settings, link).context("the runner cannot start")?;
     tracing::info!(isolation = ?runner.isolation(), places = told.places, "the runner is ready");
     Ok(Some(runner))
+}
+
+/// Lets the user that builds run as into the directories they have.
+fn admit_builds(confinement: &Confinement, work_dir: &Path, build_dir: &Path) -> anyhow::Result<()> {
+    let attempts = build_dir.join("attempts");
+    let failed = || format!("{} cannot be used for builds", build_dir.display());
+    DirBuilder::new().recursive(true).mode(0o700).create(&attempts).with_context(failed)?;
+    // Elsewhere it lies in the data directory, which stays closed.
+    if build_dir.starts_with(work_dir) {
+        for dir in [work_dir, build_dir, &attempts] {
+            confinement.admit(dir).with_context(failed)?;
+        }
+    }
+    confinement.check_enters(&attempts).context("runner.work_dir")
 }
 
 pub(crate) fn sandbox(level: SandboxLevel, is_local: bool) -> Sandbox {

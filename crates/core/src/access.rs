@@ -95,7 +95,7 @@ macro_rules! actions {
 
 actions! {
     OrganizationRead, "organization:read", Viewer, "see the organization";
-    OrganizationWrite, "organization:write", Admin, "rename the organization";
+    OrganizationWrite, "organization:write", Admin, "rename the organization, choose the network of its steps";
     MembersRead, "members:read", Viewer, "see who is a member";
     MembersWrite, "members:write", Admin, "invite, change and remove members up to the own role";
     TokensOwn, "tokens:own", Viewer, "create, list and revoke the own API tokens";

@@ -8,7 +8,7 @@ use crate::pipeline::grammar::Label;
 use crate::time::Timestamp;
 
 /// What a runner and a server have to agree on to understand each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 /// How long the token of a new runner is good.
 pub const TOKEN_S: i64 = 60 * 60;
 /// A runner that was not heard of for so long is not counted on.
@@ -16,6 +16,9 @@ pub const ONLINE_S: i64 = 15;
 pub const LABELS_MAX: usize = 32;
 /// Steps at once.
 pub const SLOTS_MAX: i64 = 256;
+/// Paths that the operator of a runner exposes to every step.
+pub const EXPOSED_MAX: usize = 32;
+pub const EXPOSED_BYTES_MAX: usize = 1024;
 /// Only the runner inside the server has it: whoever wants that one says so in `runs_on`.
 pub const LOCAL_LABEL: &str = "local";
 /// The runner inside the server, where others have an id.
@@ -34,6 +37,10 @@ pub struct Runner {
     pub labels: Vec<Label>,
     /// Labels it may have in addition to its system and architecture; the admin who creates it sets them.
     pub allowed_labels: Vec<Label>,
+    /// How it isolates steps, as it says itself. None while it has not come.
+    pub isolation: Option<String>,
+    /// Paths that every step there can reach.
+    pub exposed: Vec<String>,
     pub slots: i64,
     /// Of the program it runs.
     pub program: Option<String>,
@@ -156,6 +163,8 @@ mod tests {
             name: None,
             labels: Vec::new(),
             allowed_labels: Vec::new(),
+            isolation: None,
+            exposed: Vec::new(),
             slots: 4,
             program: None,
             created_at: NOON,

@@ -145,6 +145,7 @@ fn script(id: &str, run: &str) -> Assignment {
         artifacts: BTreeMap::new(),
         needs_artifacts: Vec::new(),
         has_source: false,
+        network: berth_api::runner::Network::Host,
         timeout_s: 600,
         granted_ms_ago: 0,
         holder: None,

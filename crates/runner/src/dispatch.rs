@@ -170,6 +170,12 @@ fn report(
         attempt: assignment.attempt.clone(),
         outcome,
         isolation,
+        network: (isolation != Isolation::None).then_some(assignment.network),
+        exposed: if isolation == Isolation::None {
+            Vec::new()
+        } else {
+            shared.settings.confinement.exposed()
+        },
         log_bytes,
         next_nonce: if wants_next { chance::name().ok() } else { None },
         boot: shared.settings.boot.clone(),

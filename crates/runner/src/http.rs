@@ -4,13 +4,13 @@ use std::fmt;
 use std::sync::{Arc, LazyLock, mpsc};
 use std::time::{Duration, Instant};
 
-use berth_api::runner::Outcome;
+use berth_api::runner::{Network, Outcome};
 use ureq::Agent;
 use ureq::config::ConfigBuilder;
 use ureq::tls::{RootCerts, TlsConfig};
 use ureq::typestate::AgentScope;
 
-use crate::attempt::Attempt;
+use crate::attempt::{Attempt, invalid};
 
 /// Of one try.
 const TRY_MAX: Duration = Duration::from_secs(10);
@@ -60,6 +60,10 @@ pub(crate) fn ask(
     url: &str,
     by: Instant,
 ) -> Result<Result<u16, String>, Outcome> {
+    // Asked by this very process, which no sandbox keeps from the network.
+    if attempt.assignment.network == Network::None {
+        return Err(invalid("a step with `network: none` cannot ask an address".into()));
+    }
     attempt.begins().map_err(|error| Outcome::never_started(format!("cannot begin: {error}")))?;
     attempt.has_run.set(true);
     let limit = by.saturating_duration_since(Instant::now()).clamp(Duration::from_millis(100), TRY_MAX);

@@ -35,7 +35,7 @@ pub use attempt::removal::remove;
 pub use left_over::{LeftOver, kill_left_over};
 pub use process::SCRIPT_BYTES_MAX;
 pub use runner::Runner;
-pub use sandbox::{Confinement, HideError};
+pub use sandbox::{Confinement, HideError, StepUser, UserError};
 pub use settings::{
     ACQUIRE_WAIT_MAX, HEARTBEAT_WAIT_MAX, LOG_CHUNK_BYTES_MAX, RUNNER_SELF_STOP, SHUTDOWN_GRACE,
     STEP_LOG_BYTES_MAX, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, STEP_OUTPUT_BYTES_MAX, STEP_STOP_GRACE,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Isolation, Link};
+use berth_api::runner::{AttemptRef, Isolation, Link, Network};
 
 use crate::attempt::place::{Place, attempts_dir};
 use crate::control::{Control, Why};
@@ -80,7 +80,7 @@ impl Runner {
         };
         let (tidy, chores) = Tidy::new();
         let shared = Arc::new(Shared {
-            registries: Cache::new(&settings.work_dir),
+            registries: Cache::new(&settings.work_dir, &settings.confinement),
             settings,
             link,
             pulse: Pulse::default(),
@@ -173,9 +173,10 @@ impl Shared {
         })
     }
 
-    pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
+    pub(crate) fn cage<'a>(&'a self, place: &'a Place, network: Network) -> Cage<'a> {
         Cage {
             confinement: &self.settings.confinement,
+            network,
             tmp: &place.tmp,
             own: vec![&place.dir],
             read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
@@ -276,6 +277,7 @@ fn prepare(settings: &mut Settings) -> Result<File, StartError> {
     settings.work_dir = path.canonicalize().map_err(failed)?;
     make_private(&settings.work_dir).map_err(failed)?;
     settings.confinement = settings.confinement.clone().hiding(&settings.work_dir)?;
+    settings.confinement.admit(&settings.work_dir).map_err(failed)?;
     let lock = settings.work_dir.join("lock");
     let lock =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock).map_err(failed)?;
@@ -286,6 +288,8 @@ fn prepare(settings: &mut Settings) -> Result<File, StartError> {
     }
     let attempts = attempts_dir(&settings.work_dir);
     DirBuilder::new().recursive(true).mode(0o700).create(&attempts).map_err(failed)?;
+    settings.confinement.admit(&attempts).map_err(failed)?;
+    settings.confinement.check_enters(&attempts)?;
     Ok(lock)
 }
 

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_core::runner::EXPOSED_MAX;
+
 use crate::remote::Spool;
-use crate::sandbox::{Confinement, HideError};
+use crate::sandbox::{Confinement, HideError, UserError};
 
 /// How long one question for work may wait for an answer.
 pub const ACQUIRE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -108,6 +110,10 @@ pub enum StartError {
     InUse(PathBuf),
     #[error("the sandbox {0} does not work here: {1}")]
     Sandbox(Sandbox, String),
+    #[error("more than {EXPOSED_MAX} paths are exposed to steps: expose their directory instead")]
+    TooManyExposed,
+    #[error(transparent)]
+    User(#[from] UserError),
     #[error(transparent)]
     Hide(#[from] HideError),
     #[error("cannot start a thread: {0}")]

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use berth_api::runner::Isolation;
 use berth_core::runner::{LOCAL_LABEL, Times};
 
 use crate::credential::password::PasswordCost;
@@ -14,6 +15,7 @@ use crate::limits::{
     GIT_S_MAX, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S,
     STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
+use crate::registries::registries_dir;
 
 /// What every runner says of the machine it is on, and that it is this one.
 fn own_labels() -> Vec<String> {
@@ -41,6 +43,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Where this server keeps what no other one touches. The same, where it is alone.
     pub own_dir: PathBuf,
+    /// Where steps and builds are executed, if not below `own_dir`.
+    pub work_dir: Option<PathBuf>,
     /// One person's machine, as `--local` says: people log in by plain http, and repositories may lie on this machine.
     pub local: bool,
     /// How people reach the server, if not by the address it listens on: `https://berth.acme.test`.
@@ -64,6 +68,10 @@ pub struct Config {
     pub streams_per_token_max: usize,
     /// What the runner of this server can do, for `runs_on`. `None`: it has no runner.
     pub runner_labels: Option<Vec<String>>,
+    /// How steps and builds are kept apart from this machine. `None`: neither is run here.
+    pub isolation: Option<Isolation>,
+    /// Paths of this machine that every step and build can reach.
+    pub exposed: Vec<String>,
     /// When a silent runner stops its steps, and when it is called lost.
     pub runner_times: Times,
     /// How often a stream gives a sign of life, and its caller's right is checked again.
@@ -95,6 +103,7 @@ impl Config {
             listen,
             data_dir: PathBuf::from("berth-data"),
             own_dir: PathBuf::from("berth-data"),
+            work_dir: None,
             local: true,
             public_url: None,
             has_tls: false,
@@ -110,6 +119,8 @@ impl Config {
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
             stream_check_every: STREAM_CHECK_EVERY,
             runner_labels: Some(own_labels()),
+            isolation: None,
+            exposed: Vec::new(),
             runner_times: Times::default(),
             repository_roots: Vec::new(),
             repository_hosts: Vec::new(),
@@ -151,6 +162,17 @@ impl Config {
             return Err("--local and trusted proxies do not go together: leave one away.".into());
         }
         Ok(())
+    }
+
+    /// Where steps are executed.
+    pub fn step_dir(&self) -> PathBuf {
+        self.work_dir.clone().unwrap_or_else(|| self.own_dir.join("work"))
+    }
+
+    /// Where registries are built.
+    pub fn build_dir(&self) -> PathBuf {
+        let elsewhere = self.work_dir.as_ref().map(|dir| dir.join("builds"));
+        elsewhere.unwrap_or_else(|| registries_dir(&self.own_dir).join("work"))
     }
 
     /// What git may reach.

@@ -4,6 +4,7 @@ use berth_core::access::Role;
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
+use berth_core::step::Network;
 use berth_store::records::member::{self, Member};
 use berth_store::records::organization::{self, Organization};
 use berth_store::records::user::{self, Account, User};
@@ -42,6 +43,7 @@ pub fn create_organization(
             slug,
             version: 1,
             created_at: tx.now(),
+            default_network: Network::Host,
         };
         organization::put(tx, &org)?;
         let (user, password) = match user::by_email(tx, &email)? {

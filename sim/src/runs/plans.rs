@@ -9,7 +9,7 @@ use berth_core::pipeline::model::{OnFailure, Retry, StepType};
 use berth_core::pipeline::seconds::Seconds;
 use berth_core::registry::{InputMode, Pinned, RegistryName};
 use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
-use berth_core::step::{Builtin, OnLost};
+use berth_core::step::{Builtin, Network, OnLost};
 use berth_core::time::Timestamp;
 
 use crate::chance::Chance;
@@ -139,6 +139,7 @@ fn planned(stage: &str, at: usize, shape: &StepShape) -> PlannedStep {
             .map(|(attempts, seconds)| Retry { attempts, backoff: Seconds::from_secs(seconds) }),
         on_lost: shape.on_lost,
         runs_on: Vec::new(),
+        network: Network::Host,
     }
 }
 

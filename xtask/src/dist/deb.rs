@@ -25,16 +25,20 @@ const MAINTAINER: (&str, &str) = ("Berth maintainers", "maintainers@berth.invali
 /// That of bookworm, which the package was tried on; a program that was built on a newer system wants more.
 const GLIBC_MIN: (u32, u32) = (2, 36);
 
-/// Makes the user, and nothing else: the first start comes after `berth init`.
+/// Makes the users, and nothing else: the first start comes after `berth init`.
 const POSTINST: &str = "#!/bin/sh
 set -e
 if [ \"$1\" = configure ]; then
   if command -v systemd-sysusers >/dev/null 2>&1; then
     systemd-sysusers berth.conf
-  elif ! getent passwd berth >/dev/null; then
-    useradd --system --user-group --home-dir /var/lib/berth --shell /usr/sbin/nologin berth
+  else
+    for name in berth berth-step; do
+      if ! getent passwd $name >/dev/null; then
+        useradd --system --user-group --home-dir /var/lib/berth --shell /usr/sbin/nologin $name
+      fi
+    done
   fi
-  install -d -m 0700 -o berth -g berth /var/lib/berth
+  install -d -m 0700 /var/lib/berth
   if [ -d /run/systemd/system ]; then
     systemctl daemon-reload || true
     if systemctl --quiet is-active berth.service; then

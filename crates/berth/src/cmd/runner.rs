@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use berth_api::remote::{Hello, Register, Registered, Welcome};
 use berth_core::runner::{PROTOCOL, SLOTS_MAX};
 use berth_runner::remote::{Answered, Client, Credential, Home, Left, Remote, Spool, new_boot};
-use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings};
+use berth_runner::{Confinement, Runner, STEP_LOG_PATIENCE, STEP_LOG_SPILL_BYTES_MAX, Settings, StepUser};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// File, socket or directory that every step may read or connect to; may be given several times
     #[arg(long, value_name = "PATH")]
     expose: Vec<PathBuf>,
+    /// Unprivileged user that steps run as; the runner itself has to be root
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
     /// Let secrets and credentials pass by plain http, in a network that is trusted
     #[arg(long)]
     allow_plain_http: bool,
@@ -70,6 +73,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let home = Home::open(&args.work_dir)?;
     let ending = Ending::listen()?;
     let boot = new_boot()?;
+    let sandbox = embedded::sandbox(args.sandbox, false);
+    let user = args.user.as_deref().map(StepUser::find).transpose().context("--user")?;
+    let confinement = Confinement::choose_as(user, sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
     let Left { before, seen } = Spool::left(home.path()).context("the spool cannot be read")?;
     let mut labels = vec![std::env::consts::OS.to_owned(), std::env::consts::ARCH.to_owned()];
     labels.extend(args.labels.iter().map(|label| label.trim().to_owned()).filter(|label| !label.is_empty()));
@@ -79,6 +85,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         boot: boot.clone(),
         labels: labels.clone(),
         slots: args.slots,
+        isolation: confinement.isolation(),
+        exposed: confinement.exposed(),
         before,
         epoch: Some(seen.epoch()),
     };
@@ -91,8 +99,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let spool = Spool::create(home.path(), &boot, seen).context("the spool cannot be written")?;
     let link = Arc::new(Remote::new(client.clone(), &welcome));
     let self_stop = Duration::from_millis(welcome.self_stop_ms);
-    let sandbox = embedded::sandbox(args.sandbox, false);
-    let confinement = Confinement::choose(sandbox, &[], &args.expose).context(WHAT_TO_DO)?;
     let settings = Settings {
         places: usize::try_from(args.slots)?,
         labels: labels.clone(),
@@ -107,10 +113,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let runner = Runner::start(settings, link.clone()).context("the runner cannot start")?;
     say(&format!(
-        "berth runner {} works for {server}: {} steps at once, labels {}",
+        "berth runner {} works for {server}: {} steps at once, labels {}, isolation {:?}",
         welcome.name,
         args.slots,
-        welcome.labels.join(", ")
+        welcome.labels.join(", "),
+        hello.isolation,
     ))?;
     let end = ending.wait(&runner, &client);
     runner.stop();

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use berth_core::runner::Times;
 use berth_runner::Confinement;
 use berth_server::admin;
-use berth_server::app::App;
+use berth_server::app::{App, check_organizations};
 use berth_server::config::Config;
 use berth_server::egress::Allowed;
 use berth_server::forge::ForgeAt;
@@ -161,6 +161,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = if args.no_runner { Config { runner_labels: None, ..config } } else { config };
     let runner =
         RunnerSettings { sandbox: args.sandbox.unwrap_or(settings.runner.sandbox), ..settings.runner };
+    // Another directory later, when this process may be elsewhere, would be another one.
+    let work_dir = runner.work_dir.map(std::path::absolute).transpose().context("runner.work_dir")?;
+    let runner = RunnerSettings { work_dir, ..runner };
     let data_dir = args.data_dir.as_deref().unwrap_or(&settings.data_dir);
     anyhow::ensure!(
         data_dir.is_dir(),
@@ -182,19 +185,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !store.is_shared() {
         store.begin_in(&dir)?;
     }
-    let config = Config { data_dir: dir.path().to_owned(), own_dir: dir.own().to_owned(), ..config };
+    let (data_dir, own_dir) = (dir.path().to_owned(), dir.own().to_owned());
+    let config = Config { data_dir, own_dir, work_dir: runner.work_dir.clone(), ..config };
     if config.password_cost.is_below_default() {
         tracing::warn!(cost = ?config.password_cost, "password hashing cost is below the default");
     }
+    let all = runtime.block_on(store.read(None, |db| everywhere::organizations(db, None)))?;
     // A demo makes up a second one.
-    if config.local && args.kept_by.is_none() {
-        let all = runtime.block_on(store.read(None, |db| everywhere::organizations(db, None)))?;
-        let organizations = all.len();
-        anyhow::ensure!(
-            organizations < 2,
-            "--local is for one person and one organization, and there are {organizations}. Serve with --public-url and TLS."
-        );
-    }
+    let organizations = if args.kept_by.is_some() { 1 } else { all.len() };
+    anyhow::ensure!(
+        !config.local || organizations < 2,
+        "--local is for one person and one organization, and there are {organizations}. Serve with --public-url and TLS."
+    );
     let hidden: Vec<PathBuf> = [key, args.config.as_deref(), settings.tls.key.as_deref()]
         .into_iter()
         .flatten()
@@ -203,7 +205,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let confinement = embedded::confine(&config, &runner, &hidden)?;
     // Steps must not wait for a runner that cannot run them.
     let labels = config.runner_labels.clone().filter(|_| confinement.is_ok());
-    let config = Config { runner_labels: labels, ..config };
+    let found = confinement.as_ref().ok();
+    let (isolation, exposed) = found.map(|it| (it.isolation(), it.exposed())).unzip();
+    check_organizations(isolation, organizations).map_err(anyhow::Error::msg)?;
+    let exposed = exposed.unwrap_or_default();
+    let config = Config { runner_labels: labels, isolation, exposed, ..config };
     let app = App::new(store, vault, config).stopped_by(stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),

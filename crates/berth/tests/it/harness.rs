@@ -111,14 +111,16 @@ impl Process {
 
     /// The first line it prints; for a server the sign that it accepts requests.
     pub(crate) fn first_line(&mut self) -> String {
+        let line = self.first_line_or_end();
+        line.unwrap_or_else(|| panic!("it ended instead of starting: {}", self.stderr.text()))
+    }
+
+    /// Nothing when it ends without one.
+    pub(crate) fn first_line_or_end(&mut self) -> Option<String> {
         until(START_MAX, "first line", || {
-            let text = self.stdout.text();
-            if let Some((line, _)) = text.split_once('\n') {
-                return Some(line.to_owned());
-            }
-            let ended = self.child.try_wait().expect("its status");
-            assert!(ended.is_none(), "it ended instead of starting: {}", self.stderr.text());
-            None
+            let has_ended = self.child.try_wait().expect("its status").is_some();
+            let line = self.stdout.text().split_once('\n').map(|(line, _)| line.to_owned());
+            (line.is_some() || has_ended).then_some(line)
         })
     }
 

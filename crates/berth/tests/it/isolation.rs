@@ -13,7 +13,7 @@ use crate::client::Api;
 use crate::harness::{Home, Process, Server, berth, until};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-const ORGANIZATION: &str = "/api/v1/organizations/acme";
+pub(crate) const ORGANIZATION: &str = "/api/v1/organizations/acme";
 const SECRET: &str = "sk-victim-0123456789abcdef";
 
 /// What bubblewrap and Landlock both keep from a step. `$DATA` is the server's data directory, `$SERVER` its process.
@@ -128,7 +128,7 @@ fn refusal(sandbox: &str) -> Option<String> {
     let mut command = home.serve_command();
     command.args(["--sandbox", sandbox]);
     let mut process = Process::start(&mut command);
-    if process.first_line().starts_with("berth is serving") {
+    if process.first_line_or_end().is_some_and(|line| line.starts_with("berth is serving")) {
         return None;
     }
     Some(process.wait(PATIENCE).stderr)
@@ -140,7 +140,7 @@ fn sleepers(mark: &str) -> usize {
     processes.filter(|it| std::fs::read(it.path().join("cmdline")).is_ok_and(|line| line == wanted)).count()
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
@@ -149,7 +149,7 @@ fn unique_mark(number: usize) -> String {
 }
 
 /// Deploys a pipeline with one step, and answers the deployment's path.
-fn deploy(api: &Api, slug: &str, step: &Value) -> String {
+pub(crate) fn deploy(api: &Api, slug: &str, step: &Value) -> String {
     let definition = json!({"version": 1, "pipeline": {
         "name": slug, "stages": [{"name": "staging"}], "steps": [step],
     }});
@@ -162,7 +162,7 @@ fn deploy(api: &Api, slug: &str, step: &Value) -> String {
     format!("{ORGANIZATION}/deployments/{}", text(&begun.json()["data"]["id"]))
 }
 
-fn log_of(api: &Api, deployment: &str, step: &str) -> String {
+pub(crate) fn log_of(api: &Api, deployment: &str, step: &str) -> String {
     api.get(&format!("{deployment}/steps/{step}/logs?raw=true")).text()
 }
 
@@ -188,6 +188,8 @@ fn check_steps(sandbox: &'static str, place: &str, named: Named, number: usize) 
     });
     attacked.check(&log_of(api, &deployment, "attack"), &mark);
     assert!(!api.get(&victim).json()["data"]["finishedAt"].is_string(), "the victim was stopped");
+    // With Landlock a step outlives a server that is killed.
+    attacked.server.stop();
 }
 
 fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) {
@@ -211,7 +213,7 @@ fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) 
     attacked.check(&log, &mark);
 }
 
-fn commit(source: &Path) {
+pub(crate) fn commit(source: &Path) {
     for words in ["init --quiet --initial-branch main", "add .", "commit --quiet --message tools"] {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"]).args(words.split(' '));
@@ -246,4 +248,80 @@ fn hostile_step_reads_and_writes_no_file_of_others_with_landlock() {
 fn hostile_build_reads_and_writes_no_file_of_others_with_landlock() {
     check_build("landlock", "/var/tmp", Named::Relative, 10);
     check_build("landlock", "/opt", Named::ThroughLink, 11);
+}
+
+/// The first attempt of a deployment's only step, once it has ended.
+fn attempt_of(api: &Api, deployment: &str) -> Value {
+    until(PATIENCE, "end of the deployment", || {
+        let found = api.get(deployment).json()["data"].clone();
+        found["finishedAt"].is_string().then(|| found["stages"][0]["steps"][0]["attempts"][0].clone())
+    })
+}
+
+#[test]
+fn network_of_a_step_follows_the_organization_unless_the_step_names_one() {
+    let Some(attacked) = Attacked::start("bubblewrap", "/var/tmp", Named::Absolute) else { return };
+    let api = attacked.api();
+    let patch = api.request("PATCH", ORGANIZATION).json(&json!({"defaultNetwork": "none"}));
+    assert_eq!(api.ask(&patch).json()["data"]["defaultNetwork"], "none");
+    let run = format!(
+        "if curl --silent --max-time 5 http://{}/healthz; then echo reached; else echo alone; fi",
+        attacked.server.address
+    );
+    let step = json!({"name": "Ask", "type": "script", "params": {"run": run}});
+    let deployment = deploy(api, "shut", &step);
+    let attempt = attempt_of(api, &deployment);
+    assert_eq!(log_of(api, &deployment, "ask"), "alone\n");
+    assert_eq!(
+        (&attempt["isolation"], &attempt["network"], &attempt["exposed"]),
+        (&json!("bubblewrap"), &json!("none"), &json!([])),
+        "{attempt}"
+    );
+    let step = json!({"name": "Ask", "type": "script", "network": "host", "params": {"run": run}});
+    let deployment = deploy(api, "open", &step);
+    assert_eq!(attempt_of(api, &deployment)["network"], "host");
+    assert!(log_of(api, &deployment, "ask").ends_with("reached\n"));
+}
+
+#[test]
+fn isolation_is_shown_by_readiness_and_runner() {
+    for (sandbox, shown) in [("bubblewrap", "bubblewrap"), ("off", "process")] {
+        let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
+        let api = attacked.api();
+        let ready = api.get("/readyz").json()["data"].clone();
+        assert_eq!((&ready["isolation"], &ready["runsSteps"]), (&json!(shown), &json!(true)));
+        assert_eq!(api.get(&format!("{ORGANIZATION}/runners/embedded")).json()["data"]["isolation"], shown);
+    }
+}
+
+#[test]
+fn network_none_fails_before_the_step_runs_where_nothing_could_keep_it() {
+    let Some(attacked) = Attacked::start("off", "/var/tmp", Named::Absolute) else { return };
+    let api = attacked.api();
+    let step = json!({"name": "Ask", "type": "script", "network": "none", "params": {"run": "echo ran"}});
+    let deployment = deploy(api, "shut", &step);
+    let attempt = attempt_of(api, &deployment);
+    assert!(text(&attempt["detail"]).contains("`network: none` needs the sandbox bubblewrap"), "{attempt}");
+    assert_eq!((&attempt["status"], &attempt["isolation"]), (&json!("failed"), &json!("none")));
+    assert_eq!(log_of(api, &deployment, "ask"), "");
+}
+
+fn check_artifacts(sandbox: &'static str) {
+    let Some(attacked) = Attacked::start(sandbox, "/var/tmp", Named::Absolute) else { return };
+    let api = attacked.api();
+    let run =
+        format!("cd ..; mv workspace moved; ln -s {} workspace; echo replaced", attacked.data().display());
+    let step = json!({"name": "Steal", "type": "script", "artifacts": {"key": {"path": "root.key"}},
+        "params": {"run": run}});
+    let deployment = deploy(api, "steal", &step);
+    let attempt = attempt_of(api, &deployment);
+    assert_eq!(log_of(api, &deployment, "steal"), "replaced\n");
+    assert_eq!(attempt["status"], "failed", "{attempt}");
+    assert!(text(&attempt["detail"]).contains("leads out of the workspace"), "{attempt}");
+}
+
+#[test]
+fn link_in_place_of_a_workspace_keeps_no_file_of_the_server() {
+    check_artifacts("bubblewrap");
+    check_artifacts("landlock");
 }

@@ -27,6 +27,7 @@ mod start;
 mod stop;
 mod upgrade;
 mod upkeep;
+mod user;
 mod walk;
 mod webhooks;
 mod without_bubblewrap;

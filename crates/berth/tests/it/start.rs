@@ -133,3 +133,20 @@ fn a_port_that_is_taken_is_named() {
     drop(taken);
     home.serve().stop();
 }
+
+#[test]
+fn second_organization_is_refused_where_no_boundary_is_between_them() {
+    let home = Home::on_sqlite();
+    assert_eq!(init(&home.path(), "globex", "hank@globex.test").code, Some(0));
+    let start = |level: &str| {
+        let mut command = berth(&["serve", "--listen", "127.0.0.1:0", "--sandbox", level, "--data-dir"]);
+        Process::start(command.arg(home.path()))
+    };
+    start("off").wait(REFUSAL_MAX).refused(&["there are 2 organizations", "no boundary between them"]);
+    let landlock = start("landlock").wait(REFUSAL_MAX);
+    let is_missing = landlock.stderr.contains("the sandbox landlock does not work here");
+    assert!(is_missing || landlock.stderr.contains("no boundary between them"), "{}", landlock.stderr);
+    assert_ne!(landlock.code, Some(0));
+    let mut auto = start("auto");
+    assert!(auto.first_line().starts_with("berth is serving"));
+}

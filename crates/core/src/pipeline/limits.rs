@@ -19,7 +19,7 @@ pub const SOURCE_LINE_CHARS_MAX: usize = 400;
 /// Text quoted inside a message is cut after this.
 pub const QUOTED_CHARS_MAX: usize = 80;
 /// "there is a, b and c" names at most so many.
-pub const CHOICES_LISTED_MAX: usize = 16;
+pub const CHOICES_LISTED_MAX: usize = 20;
 /// Longer words get no "did you mean": the comparison is quadratic.
 pub const SUGGESTED_CHARS_MAX: usize = 64;
 

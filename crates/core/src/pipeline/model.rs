@@ -11,7 +11,7 @@ use super::seconds::Seconds;
 use super::window::Window;
 use crate::access::Role;
 use crate::name::{DisplayName, Email, EnvName};
-use crate::step::{Builtin, OnLost, StepSpec};
+use crate::step::{Builtin, Network, OnLost, StepSpec, is_request};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
@@ -39,6 +39,18 @@ impl Definition {
             StepType::Builtin(_) => None,
         };
         self.build.iter().chain(&self.steps).filter_map(custom).collect()
+    }
+}
+
+impl Definition {
+    /// Steps that ask an address and do not name a network: where they stand, by JSON pointer.
+    pub fn requests_by_default(&self) -> Vec<String> {
+        let lists = [("build", &self.build), ("steps", &self.steps)];
+        let numbered =
+            lists.into_iter().flat_map(|(list, steps)| steps.iter().enumerate().map(move |it| (list, it)));
+        let open =
+            numbered.filter(|(_, (_, step))| step.network.is_none() && is_request(&step.kind, &step.params));
+        open.map(|(list, (index, _))| format!("/pipeline/{list}/{index}")).collect()
     }
 }
 
@@ -74,6 +86,8 @@ pub struct Step {
     pub on_lost: OnLost,
     pub idempotent: bool,
     pub runs_on: Vec<Label>,
+    /// As the organization says when it is not said here.
+    pub network: Option<Network>,
     #[serde(rename = "if")]
     pub condition: Option<Condition>,
 }

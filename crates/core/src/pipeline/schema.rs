@@ -13,7 +13,7 @@ use super::limits::{
 use super::seconds::Seconds;
 use super::window::Day;
 use crate::access::Role;
-use crate::step::{BUILTINS, StepSpec};
+use crate::step::{BUILTINS, Network, StepSpec};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 /// `90s`, `10m`, `1h30m`: at least one unit, the larger before the smaller.
@@ -207,6 +207,7 @@ fn step() -> Value {
         "on_lost": choice(&["ask", "retry", "fail"], "When nobody knows whether it took effect. When left out: `retry` for what is idempotent, else as the type says."),
         "idempotent": flag("Safe to run again, so that a lost run is retried. When left out, as the type is by nature."),
         "runs_on": list(&word(LABEL), "Labels a runner must have."),
+        "network": choice(&Network::ALL.map(Network::as_str), "What it reaches: `host` the same as its machine, `none` only itself. When left out, as the organization says."),
         "if": { "type": ["string", "boolean"], "description": "An expression; the step is left out when it is false." },
     });
     let mut schema = required(object("One thing to do.", &fields), &["name", "type"]);

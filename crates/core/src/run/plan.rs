@@ -11,7 +11,7 @@ use crate::pipeline::model::{Artifact, OnFailure, Requires, Retry, StepType};
 use crate::pipeline::seconds::Seconds;
 use crate::pipeline::window::Window;
 use crate::registry::Pinned;
-use crate::step::OnLost;
+use crate::step::{Network, OnLost};
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -141,6 +141,9 @@ pub struct PlannedStep {
     pub retry: Option<Retry>,
     pub on_lost: OnLost,
     pub runs_on: Vec<Label>,
+    /// Its own, or that of the organization when it was planned.
+    #[serde(skip_serializing_if = "Network::is_host", default)]
+    pub network: Network,
 }
 
 /// Whether a step runs.

@@ -13,8 +13,8 @@ use crate::pipeline::grammar::{StepId, VarName};
 use crate::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
 use crate::pipeline::wording::quoted;
 use crate::registry::{Offer, Offers};
-use crate::step::ParamProblem;
 use crate::step::schema::UNKNOWN_PARAM;
+use crate::step::{Network, ParamProblem, is_request};
 
 /// The name of the stage that the build is.
 pub const BUILD: &str = "build";
@@ -45,6 +45,8 @@ pub struct Facts {
     /// `session` and `environment`, for a deployment into an environment.
     pub session: Option<Map<String, Value>>,
     pub environment: Option<Map<String, Value>>,
+    /// For steps that do not say what they reach.
+    pub default_network: Network,
     /// The custom steps that the definition names.
     pub offers: Offers,
 }
@@ -93,21 +95,7 @@ pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
     for step in steps.filter(|step| step.when != When::Never) {
-        let StepType::Custom(kind) = &step.kind else { continue };
-        let (id, kind) = (&step.id, kind.as_str());
-        let sentences = match offers.get(kind) {
-            None => vec![format!(
-                "the step `{id}` is of the type {}, and which custom steps there are is known to a server alone",
-                quoted(kind)
-            )],
-            Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
-            Some(Ok(offer)) => misfits(offer, &step.params)
-                .into_iter()
-                .filter(|problem| problem.code != UNKNOWN_PARAM)
-                .map(|problem| format!("the step `{id}`: params{}: {}", problem.pointer, problem.message))
-                .collect(),
-        };
-        for sentence in sentences {
+        for sentence in obstacles_of(step, offers) {
             // The same step is in every stage.
             if !found.contains(&sentence) {
                 found.push(sentence);
@@ -115,6 +103,31 @@ pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
         }
     }
     found
+}
+
+fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
+    let id = &step.id;
+    let StepType::Custom(kind) = &step.kind else {
+        let is_cut_off = step.network == Network::None && is_request(&step.kind, &step.params);
+        return Vec::from_iter(is_cut_off.then(|| {
+            format!(
+                "the step `{id}` asks an address, and steps of this organization have no network unless they say so; \
+                 write `network: host` on it"
+            )
+        }));
+    };
+    match offers.get(kind.as_str()) {
+        None => vec![format!(
+            "the step `{id}` is of the type {}, and which custom steps there are is known to a server alone",
+            quoted(kind)
+        )],
+        Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
+        Some(Ok(offer)) => misfits(offer, &step.params)
+            .into_iter()
+            .filter(|problem| problem.code != UNKNOWN_PARAM)
+            .map(|problem| format!("the step `{id}`: params{}: {}", problem.pointer, problem.message))
+            .collect(),
+    }
 }
 
 /// Everything wrong with the params of a custom step, as far as they are known before it runs.
@@ -213,7 +226,8 @@ impl Planning<'_> {
                 StepType::Builtin(_) => None,
             };
             let custom = custom.map(|offer| offer.pinned.clone());
-            planned.push(PlannedStep { custom, ..planned_step(step, order.needs(step), when) });
+            let network = step.network.unwrap_or(self.facts.default_network);
+            planned.push(PlannedStep { custom, network, ..planned_step(step, order.needs(step), when) });
         }
         Ok(PlannedStage {
             name: place.name.to_owned(),
@@ -332,6 +346,7 @@ fn planned_step(step: &Step, needs: Vec<usize>, when: When) -> PlannedStep {
         retry: step.retry,
         on_lost: step.on_lost,
         runs_on: step.runs_on.clone(),
+        network: step.network.unwrap_or_default(),
     }
 }
 

@@ -5,11 +5,13 @@
 mod approval;
 mod dummy;
 mod http_check;
+mod network;
 pub mod schema;
 mod script;
 mod soak;
 pub mod spec;
 mod wait_for;
 
+pub use network::{Network, is_request};
 pub use schema::{ParamProblem, ParamsSchema, SchemaRefused};
 pub use spec::{BUILTINS, Builtin, OnLost, StepSpec};

@@ -9,6 +9,7 @@ mod expressions;
 mod fixtures;
 mod frame;
 mod gates;
+mod network;
 mod planning;
 mod properties;
 mod reference;

@@ -9,13 +9,14 @@ use berth_core::registry::Offers;
 use berth_core::run::{
     Facts, Named, Plan, Run, StepRun, StepStatus, Target, When, obstacles, plan, preview, secrets_used,
 };
+use berth_core::step::Network;
 use berth_core::time::Timestamp;
 use expect_test::{Expect, expect};
 use serde_json::json;
 
 use crate::pipeline;
 
-fn facts() -> Facts {
+pub(crate) fn facts() -> Facts {
     let named = |id: &str, name: &str| Named { id: id.into(), slug: name.to_lowercase(), name: name.into() };
     Facts {
         organization: named("org_1", "Acme"),
@@ -25,6 +26,7 @@ fn facts() -> Facts {
         trigger: json!({ "kind": "manual" }).as_object().cloned().unwrap_or_default(),
         session: json!({ "id": "ses_1", "holder": "ada@acme.test" }).as_object().cloned(),
         environment: json!({ "id": "env_1" }).as_object().cloned(),
+        default_network: Network::Host,
         offers: Offers::new(),
     }
 }

@@ -30,6 +30,7 @@ use crate::process::Held;
 use crate::registry;
 use crate::remote::{Begins, Holder};
 use crate::runner::Shared;
+use crate::sandbox::Cage;
 use crate::settings::Settings;
 use ahead::Ahead;
 use place::Place;
@@ -120,6 +121,7 @@ impl Attempt<'_> {
         if let Some(why) = self.asked() {
             return Err(self.halted(&why));
         }
+        self.settings().confinement.check_network(self.assignment.network).map_err(invalid)?;
         match self.masker.unmaskable() {
             0 => {}
             // It was said at the first call.
@@ -228,6 +230,13 @@ impl Attempt<'_> {
         let limit = Seconds::from_secs(self.assignment.timeout_s);
         self.log.line(&format!("[berth] stopped: it took longer than its timeout of {limit}"));
         failed(FailureCause::TimedOut, format!("took longer than its timeout of {limit}"))
+    }
+
+    /// What a process of it is started in, from now on part of what is reported.
+    pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
+        let cage = self.shared.cage(place, self.assignment.network);
+        self.isolation.set(cage.isolation());
+        cage
     }
 
     /// Workspace and environment of its processes, made at the first call.

@@ -46,6 +46,7 @@ pub(crate) struct Place {
     pub(crate) secrets: PathBuf,
     pub(crate) secret_files: std::cell::OnceCell<BTreeMap<String, PathBuf>>,
     has_secret_task: std::cell::Cell<bool>,
+    is_given: std::cell::Cell<bool>,
 }
 
 pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
@@ -106,10 +107,11 @@ impl Place {
             tmp: dir.join("tmp"),
             output: dir.join(output),
             secrets: secrets
-                .map(|dir| dir.join(private_name()).join(format!("berth-{id}")))
+                .map(|dir| dir.join(private_name(settings)).join(format!("berth-{id}")))
                 .unwrap_or_default(),
             secret_files: std::cell::OnceCell::new(),
             has_secret_task: std::cell::Cell::new(false),
+            is_given: std::cell::Cell::new(false),
             dir,
             id,
         }
@@ -124,7 +126,7 @@ impl Place {
         if !files.is_empty() {
             self.need_tmpfs("`secret_files`", settings)?;
             let written = (|| {
-                self.make_secrets()?;
+                self.make_secrets(settings)?;
                 for (index, (name, value)) in files.iter().enumerate() {
                     let path = self.secrets.join(index.to_string());
                     private_file(&path, value.reveal().as_bytes())?;
@@ -153,7 +155,7 @@ impl Place {
         }
         self.need_tmpfs("params that hold a secret", settings)?;
         if !self.has_secrets() {
-            self.make_secrets().map_err(cannot)?;
+            self.make_secrets(settings).map_err(cannot)?;
         }
         self.has_secret_task.set(true);
         let path = self.secrets.join("task.json");
@@ -176,12 +178,22 @@ impl Place {
     }
 
     /// First where they are, then they themselves: a crash in between leaves nothing unknown.
-    fn make_secrets(&self) -> io::Result<()> {
+    fn make_secrets(&self, settings: &Settings) -> io::Result<()> {
         private_file(&note_of(&self.dir), self.secrets.as_os_str().as_encoded_bytes())?;
         if let Some(parent) = self.secrets.parent() {
             own_private_dir(parent)?;
+            settings.confinement.admit(parent)?;
         }
         private_dir(&self.secrets)
+    }
+
+    /// Gives all of it to the user that steps run as, once: before its first process starts, when all is in place.
+    pub(crate) fn give(&self, settings: &Settings) -> io::Result<()> {
+        if self.is_given.replace(true) {
+            return Ok(());
+        }
+        settings.confinement.give(&self.dir)?;
+        if self.has_secrets() { settings.confinement.give(&self.secrets) } else { Ok(()) }
     }
 
     pub(crate) fn remove(&self) {
@@ -234,9 +246,10 @@ fn secret_place(places: &[PathBuf]) -> Option<PathBuf> {
     places.iter().find(is_tmpfs)?.canonicalize().ok()
 }
 
-/// All secrets of a user's runners lie in one directory.
-fn private_name() -> String {
-    format!("berth-{}", geteuid().as_raw())
+/// All secrets of a user's runners lie in one directory; for each user that steps run as, in another one.
+fn private_name(settings: &Settings) -> String {
+    let own = format!("berth-{}", geteuid().as_raw());
+    settings.confinement.user().map_or(own.clone(), |user| format!("{own}-{}", user.uid()))
 }
 
 /// Makes the directory, or checks an existing one: another user could have made it, because the tmpfs is world-writable.
@@ -246,7 +259,8 @@ fn own_private_dir(path: &Path) -> io::Result<()> {
         other => return other,
     }
     let found = path.symlink_metadata()?;
-    if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0 {
+    // Its group may pass through it, where steps run as another user.
+    if found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o067 == 0 {
         return Ok(());
     }
     Err(io::Error::other(format!("{} belongs to another user, or other users may enter it", path.display())))

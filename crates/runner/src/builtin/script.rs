@@ -54,8 +54,7 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
     if let Some(why) = attempt.asked() {
         return Err(attempt.halted(&why));
     }
-    let cage = attempt.shared.cage(place);
-    attempt.isolation.set(cage.isolation());
+    let cage = attempt.cage(place);
     let ended = held.and_then(|held| held.run(attempt, &cage, by).map_err(|error| unstarted(&error)));
     ended.map_err(|outcome| match outcome {
         // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
@@ -75,7 +74,8 @@ pub(crate) fn hold(
     text: &str,
 ) -> Result<Held, Outcome> {
     check(text)?;
-    let cage = shared.cage(place);
+    place.give(&shared.settings).map_err(|error| unstarted(&error))?;
+    let cage = shared.cage(place, assignment.network);
     let mut command = cage.command("/bin/sh");
     command.current_dir(&place.workspace);
     environment::apply(&mut command, assignment, place)?;

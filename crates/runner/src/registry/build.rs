@@ -4,6 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use berth_api::runner::Network;
 use berth_core::registry::StepMetadata;
 use serde_json::json;
 
@@ -44,12 +45,17 @@ pub fn build(request: &BuildRequest<'_>, log: &mut dyn FnMut(&[u8])) -> Result<B
     std::fs::create_dir_all(&request.scratch).map_err(|error| machine(&error))?;
     let dir = request.scratch.canonicalize().map_err(|error| machine(&error))?;
     let scratch = Scratch::new(&dir).map_err(|error| machine(&error))?;
+    for given in [&dir, &source] {
+        request.confinement.give(given).map_err(|error| machine(&error))?;
+    }
     let writable = request.writable.iter().map(PathBuf::as_path);
     let cage = Cage {
         confinement: request.confinement,
         tmp: &scratch.tmp,
         own: [dir.as_path(), source.as_path()].into_iter().chain(writable).collect(),
         read: Vec::new(),
+        // It fetches what it is built from.
+        network: Network::Host,
         id: &scratch.id,
     };
     for text in &manifest.build {

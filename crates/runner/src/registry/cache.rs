@@ -21,6 +21,7 @@ use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX, size};
 use crate::attempt::removal::remove;
 use crate::attempt::{Attempt, invalid};
 use crate::chance;
+use crate::sandbox::Confinement;
 
 const ON_ITS_WAY: &str = ".new-";
 const DIGEST_CHARS_MAX: usize = 128;
@@ -28,6 +29,7 @@ const DIGEST_CHARS_MAX: usize = 128;
 const LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Cache {
+    confinement: Confinement,
     dir: PathBuf,
     /// Nothing until the first registry is needed.
     state: Mutex<Option<HashMap<String, Entry>>>,
@@ -65,8 +67,14 @@ impl Drop for Fetching<'_> {
 }
 
 impl Cache {
-    pub(crate) fn new(work_dir: &Path) -> Self {
-        Self { dir: work_dir.join("registries"), state: Mutex::new(None), changed: Condvar::new() }
+    pub(crate) fn new(work_dir: &Path, confinement: &Confinement) -> Self {
+        let confinement = confinement.clone();
+        Self {
+            confinement,
+            dir: work_dir.join("registries"),
+            state: Mutex::new(None),
+            changed: Condvar::new(),
+        }
     }
 
     /// Fetched if it is not there; whoever wants the same meanwhile waits for it.
@@ -123,6 +131,7 @@ impl Cache {
         });
         let kept = fetched.and_then(|()| {
             let kept = protect(&new).and_then(|()| size::of(&new, u64::MAX)).and_then(|bytes| {
+                self.confinement.show(&new)?;
                 fs::rename(&new, path)?;
                 Ok(bytes)
             });
@@ -155,6 +164,7 @@ impl Cache {
     /// What an earlier process has kept.
     fn load(&self) -> io::Result<HashMap<String, Entry>> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        self.confinement.admit(&self.dir)?;
         let mut known = HashMap::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
@@ -163,6 +173,8 @@ impl Cache {
                 remove(&entry.path());
                 continue;
             }
+            // It may have been kept for another user.
+            self.confinement.show(&entry.path())?;
             let bytes = size::of(&entry.path(), REGISTRIES_KEPT_BYTES_MAX)?;
             known.insert(name, Entry { is_there: true, users: 0, used: Instant::now(), bytes });
         }

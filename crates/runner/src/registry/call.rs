@@ -57,6 +57,7 @@ impl Call<'_> {
     pub(super) fn run(self, prepare: impl FnOnce(&mut Command)) -> io::Result<Finished> {
         let Self { host, cage, registry, start, task, parent, by, answer_bytes_max } = self;
         let mut exchange = Exchange::new(parent, answer_bytes_max)?;
+        cage.confinement.give(&parent.join(&exchange.id))?;
         let mut command = cage.command("/bin/sh");
         command.arg("-c").arg(format!("{start} \"$@\"")).arg("sh");
         match &task {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use berth_api::runner::Network;
 use berth_core::registry::{InputMode, METADATA_BYTES_MAX};
 
 use super::call::{Call, Finished, Handed, check_length};
@@ -158,11 +159,14 @@ pub(super) fn call_for(request: &CallRequest<'_>, host: &Local<'_>) -> Result<Ca
             Handed::File(path)
         }
     };
+    request.confinement.give(scratch.dir).map_err(|error| machine(&error))?;
     let cage = Cage {
         confinement: request.confinement,
         tmp: &scratch.tmp,
         own: vec![scratch.dir, request.workspace],
         read: vec![request.registry],
+        // It may look up what it needs.
+        network: Network::Host,
         id: &scratch.id,
     };
     let call = Call {

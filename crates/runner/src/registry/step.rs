@@ -39,12 +39,12 @@ pub(crate) fn run(attempt: &Attempt<'_>, call: &CustomCall) -> Done {
     // Looked at before anything is started: what is wrong with it is the step's own.
     let mut environment = Command::new("/bin/sh");
     environment::apply(&mut environment, assignment, place)?;
-    let mut cage = attempt.shared.cage(place);
-    cage.read.push(registry.path());
     if let Some(why) = attempt.asked() {
         return Err(attempt.halted(&why));
     }
-    attempt.isolation.set(cage.isolation());
+    place.give(attempt.settings()).map_err(|error| not_run(attempt, &error))?;
+    let mut cage = attempt.cage(place);
+    cage.read.push(registry.path());
     let calling = Call {
         host: attempt,
         cage: &cage,

@@ -5,7 +5,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use berth_api::runner::Network;
+
 use super::Cage;
+use super::user::StepUser;
 use super::visible::Visible;
 use crate::attempt::environment::PATH;
 
@@ -26,15 +29,26 @@ const COMMON: &[&str] = &[
     "--dev",
     "/dev",
 ];
+/// With a loopback interface that is up.
+const NO_NETWORK: &str = "--unshare-net";
 /// Programs expect them; they are empty.
 const EMPTY: &[&str] = &["/home", "/root", "/run", "/var"];
 const TEMPORARY: &[&str] = &["/tmp", "/var/tmp"];
 
+/// In a container, its engine forbids one or the other by default.
+const ALLOW: &str = "user namespaces have to be allowed for it, and a container needs an unmasked /proc \
+    (podman run --security-opt unmask=ALL; Docker and Kubernetes: see docs/operations-packages.md)";
+
 /// Really runs something: whether user namespaces are allowed cannot be told otherwise.
-pub(super) fn probe(visible: &Visible) -> Result<PathBuf, String> {
+pub(super) fn probe(visible: &Visible, user: Option<&StepUser>) -> Result<PathBuf, String> {
     let found = PATH.split(':').map(|dir| Path::new(dir).join("bwrap")).find(|path| path.is_file());
     let path = found.ok_or("there is no program `bwrap`: apt-get install bubblewrap")?;
-    let tried = Command::new(&path)
+    let mut command = Command::new(&path);
+    if let Some(user) = user {
+        user.run(&mut command);
+    }
+    let tried = command
+        .current_dir("/")
         .args(machine(visible))
         .args(exposed(visible))
         .args(["--", "/bin/sh", "-c", "test -d /proc/self"])
@@ -49,13 +63,16 @@ pub(super) fn probe(visible: &Visible) -> Result<PathBuf, String> {
     if told.contains("Unknown option") {
         return Err(format!("{} is older than 0.8: {told}", path.display()));
     }
-    Err(format!("{told}; user namespaces have to be allowed for it"))
+    Err(format!("{told}; {ALLOW}"))
 }
 
 /// Later mounts cover earlier ones, so the order is: the machine, what is hidden, what is the step's own.
 pub(super) fn arguments(cage: &Cage<'_>) -> Vec<OsString> {
     let visible = &cage.confinement.visible;
     let mut arguments = machine(visible);
+    if cage.network == Network::None {
+        arguments.push(NO_NETWORK.into());
+    }
     TEMPORARY.iter().for_each(|path| mount(&mut arguments, "--bind", &[cage.tmp, Path::new(path)]));
     arguments.extend(exposed(visible));
     for hidden in visible.covered() {

@@ -47,7 +47,10 @@ pub(super) fn spawn(cage: &Cage<'_>, command: &mut Command) -> io::Result<Child>
     on_fresh_thread(|| match restrict(&rules)? {
         RulesetStatus::NotEnforced => Err(io::Error::other("Landlock is not enforced any more")),
         RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => {
-            drop_capabilities()?;
+            // Another user has none anyway, and it takes them to become one.
+            if cage.confinement.user.is_none() {
+                drop_capabilities()?;
+            }
             command.spawn()
         }
     })

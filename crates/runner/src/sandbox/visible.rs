@@ -38,6 +38,8 @@ pub(super) struct Visible {
     pub(super) links: Vec<(PathBuf, PathBuf)>,
     /// Single files and sockets, or whole directories, read-only.
     pub(super) exposed: Vec<PathBuf>,
+    /// Those of them that the operator has chosen.
+    pub(super) chosen: Vec<PathBuf>,
     /// Lies in one of these and is covered.
     pub(super) hidden: Vec<PathBuf>,
 }
@@ -69,9 +71,9 @@ impl Visible {
         let canonical = |path: &PathBuf| {
             path.canonicalize().map_err(|source| HideError::Unexposed { path: path.clone(), source })
         };
-        let mut exposed: Vec<PathBuf> = exposed.iter().map(canonical).collect::<Result<_, _>>()?;
-        exposed.extend(Path::new(RESOLVER).canonicalize());
-        let mut visible = Self { dirs, links, exposed, hidden: Vec::new() };
+        let chosen: Vec<PathBuf> = exposed.iter().map(canonical).collect::<Result<_, _>>()?;
+        let exposed = chosen.iter().cloned().chain(Path::new(RESOLVER).canonicalize()).collect();
+        let mut visible = Self { dirs, links, exposed, chosen, hidden: Vec::new() };
         visible.hidden = private_settings().map_err(HideError::Settings)?;
         for path in hidden {
             visible.hide(path)?;

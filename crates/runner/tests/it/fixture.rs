@@ -113,6 +113,7 @@ pub(crate) fn step(id: &str, kind: &str, params: Value) -> Assignment {
         artifacts: BTreeMap::new(),
         needs_artifacts: Vec::new(),
         has_source: false,
+        network: berth_api::runner::Network::Host,
         timeout_s: 60,
         granted_ms_ago: 0,
         holder: None,

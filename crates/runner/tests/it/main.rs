@@ -12,3 +12,4 @@ mod sandbox;
 mod script;
 mod stop;
 mod transfer;
+mod user;

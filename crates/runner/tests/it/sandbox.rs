@@ -1,9 +1,13 @@
 //! What a step can reach at each level. A level that does not work on this machine is said to be missing.
 
-use berth_api::runner::{FailureCause, Isolation, Order, Outcome, SecretText};
+use std::net::TcpListener;
+
+use berth_api::runner::{Assignment, FailureCause, Isolation, Network, Order, Outcome, SecretText};
 use berth_runner::{Confinement, Sandbox};
 
-use crate::fixture::{Fixture, confinement, failed, script, sleepers, succeeded, unique_sleep};
+use serde_json::json;
+
+use crate::fixture::{Fixture, confinement, failed, script, sleepers, step, succeeded, unique_sleep};
 
 /// Nothing when the level does not work here.
 fn fixture(sandbox: Sandbox, hidden: &std::path::Path) -> Option<Fixture> {
@@ -163,6 +167,8 @@ fn check_exposed(sandbox: Sandbox) {
     std::fs::write(dir.path().join("later"), " and later").expect("file");
     succeeded(&fixture.run(script("a", &run)));
     assert_eq!(fixture.link.text_of("a"), "keyread-only\n and later");
+    let canonical = dir.path().canonicalize().expect("canonical");
+    assert_eq!(fixture.link.report_of("a").exposed, [canonical.display().to_string()]);
 }
 
 #[test]
@@ -183,4 +189,66 @@ fn sb03_a_single_file_can_be_hidden_by_landlock() {
 #[test]
 fn sb03_a_single_file_can_be_hidden_by_bubblewrap() {
     check_hidden_file(Sandbox::Bubblewrap);
+}
+
+/// Asks for the address of a listener on this machine, and lists the network interfaces.
+fn reach(listener: &TcpListener) -> String {
+    let port = listener.local_addr().expect("an address").port();
+    format!(
+        "curl --silent --max-time 1 http://127.0.0.1:{port}/ >/dev/null 2>&1 || true\n\
+         tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; grep -q 127.0.0.1 /proc/net/fib_trie && echo up"
+    )
+}
+
+#[test]
+fn network_none_leaves_a_step_its_loopback_alone() {
+    let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+    let fixture = Fixture::with(|settings| settings.confinement = confinement);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    listener.set_nonblocking(true).expect("nonblocking");
+    let alone = Assignment { network: Network::None, ..script("alone", &reach(&listener)) };
+    succeeded(&fixture.run(alone));
+    assert_eq!(fixture.link.text_of("alone"), "lo\nup\n");
+    assert!(listener.accept().is_err(), "the step has reached this machine");
+    assert_eq!(fixture.link.report_of("alone").network, Some(Network::None));
+
+    succeeded(&fixture.run(script("host", &reach(&listener))));
+    listener.accept().expect("by default a step reaches what its machine does");
+    assert_eq!(fixture.link.report_of("host").network, Some(Network::Host));
+}
+
+fn check_network_refused(sandbox: Sandbox) {
+    let Some(confinement) = confinement(sandbox, &[]) else { return };
+    let fixture = Fixture::with(|settings| settings.confinement = confinement);
+    let mark = fixture.dir.path().join("ran");
+    let run = format!("touch {}", mark.display());
+    let outcome = fixture.run(Assignment { network: Network::None, ..script("a", &run) });
+    let (cause, detail) = failed(&outcome);
+    assert_eq!(cause, FailureCause::Invalid);
+    assert!(detail.contains("`network: none` needs the sandbox bubblewrap"), "{detail}");
+    assert!(!mark.exists(), "it ran");
+    let report = fixture.link.report_of("a");
+    assert_eq!((report.isolation, report.network), (Isolation::None, None));
+}
+
+#[test]
+fn network_none_fails_closed_with_landlock() {
+    check_network_refused(Sandbox::Landlock);
+}
+
+#[test]
+fn network_none_fails_closed_without_a_sandbox() {
+    check_network_refused(Sandbox::Off);
+}
+
+#[test]
+fn network_none_keeps_the_runner_from_asking_for_a_step() {
+    let Some(confinement) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+    let fixture = Fixture::with(|settings| settings.confinement = confinement);
+    let check = step("a", "http_check", json!({"url": "http://127.0.0.1:1/", "within": "1s"}));
+    let outcome = fixture.run(Assignment { network: Network::None, ..check });
+    assert_eq!(
+        failed(&outcome),
+        (FailureCause::Invalid, "a step with `network: none` cannot ask an address")
+    );
 }

@@ -1,5 +1,6 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
+mod alone;
 mod analyses;
 mod answer;
 mod approvals;
@@ -35,8 +36,9 @@ mod tokens;
 mod validate;
 mod wait;
 mod webhooks;
-mod wire;
+pub(crate) mod wire;
 
+pub use alone::check_organizations;
 pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
 pub use approvals::ApprovalFilter;
@@ -51,6 +53,7 @@ pub use invitations::{NewInvitation, SignUp};
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};
 pub use members::NewServiceAccount;
 pub(crate) use members::default_name;
+pub use organizations::OrganizationChange;
 pub(crate) use organizations::subject as organization_subject;
 pub use passwords::{ResetLink, issue_reset_link};
 pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
@@ -160,7 +163,7 @@ impl App {
         let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
         let (git, syncs) =
             (Mirrors::new(&config.data_dir, &config.own_dir, config.git_max), Syncs::default());
-        let registries = Registries::new(&config.data_dir, &config.own_dir);
+        let registries = Registries::new(&config.data_dir, &config.build_dir());
         let policy = Policy { allowed: config.egress_allow.clone() };
         let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);
         let notify = Notify::default();

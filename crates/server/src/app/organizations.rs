@@ -4,12 +4,19 @@ use berth_api::organization as wire;
 use berth_core::access::{Role, permit};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::DisplayName;
+use berth_core::step::Network;
 use berth_store::records::member;
 use berth_store::records::organization::{self, Organization};
 
 use super::{Answer, App, Outcome};
 use crate::access::{Authorized, Membership, Principal, Via};
 use crate::error::AppError;
+
+/// What is not named stays.
+pub struct OrganizationChange {
+    pub name: Option<DisplayName>,
+    pub default_network: Option<Network>,
+}
 
 impl App {
     pub async fn view_organization(
@@ -24,27 +31,34 @@ impl App {
         .await
     }
 
-    pub async fn rename_organization(
+    pub async fn update_organization(
         &self,
         who: &Authorized<permit::OrganizationWrite>,
-        name: Option<DisplayName>,
+        change: OrganizationChange,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Organization>, AppError> {
         let (id, role) = (who.org(), who.role());
         self.change(who, None, move |tx, _| {
             let org = organization::by_id(tx, id)?.ok_or_else(|| AppError::not_found("organization"))?;
             super::check_version(org.version, expected)?;
-            let name = name.unwrap_or_else(|| org.name.clone());
-            if name == org.name {
+            let name = change.name.unwrap_or_else(|| org.name.clone());
+            let default_network = change.default_network.unwrap_or(org.default_network);
+            let mut event = NewEvent::new(EventKind::OrganizationUpdated, subject(&org));
+            if name != org.name {
+                event = event.with("name", name.as_str()).with("previousName", org.name.as_str());
+            }
+            if default_network != org.default_network {
+                event = event
+                    .with("defaultNetwork", default_network.as_str())
+                    .with("previousDefaultNetwork", org.default_network.as_str());
+            }
+            if name == org.name && default_network == org.default_network {
                 return Ok(Answer::ok(shown(&org, role)).at_version(org.version).varying_by(role));
             }
-            let event = NewEvent::new(EventKind::OrganizationUpdated, subject(&org))
-                .with("name", name.as_str())
-                .with("previousName", org.name.as_str());
-            let renamed = Organization { name, version: org.version + 1, ..org };
-            organization::put(tx, &renamed)?;
+            let changed = Organization { name, default_network, version: org.version + 1, ..org };
+            organization::put(tx, &changed)?;
             tx.record(event)?;
-            Ok(Answer::ok(shown(&renamed, role)).at_version(renamed.version).varying_by(role))
+            Ok(Answer::ok(shown(&changed, role)).at_version(changed.version).varying_by(role))
         })
         .await
     }
@@ -105,6 +119,7 @@ pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {
         slug: org.slug.to_string(),
         name: org.name.to_string(),
         role: super::wire::role(role),
+        default_network: super::wire::network(org.default_network),
         created_at: org.created_at.to_string(),
     }
 }

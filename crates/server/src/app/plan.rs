@@ -11,6 +11,7 @@ use berth_core::registry::Offers;
 use berth_core::run::{
     Facts, Named, PLAN_FUEL_MAX, Plan, PlannedStage, PlannedStep, StageKind, Target, When, obstacles, preview,
 };
+use berth_core::step::Network;
 use berth_store::query::registries;
 use berth_store::records::{organization, pipeline};
 
@@ -48,16 +49,16 @@ impl App {
             let organization =
                 Named { id: org.id.to_string(), slug: org.slug.to_string(), name: org.name.to_string() };
             let key = match of {
-                PlanOf::Source(source) => return Ok((organization, None, source)),
+                PlanOf::Source(source) => return Ok((organization, org.default_network, None, source)),
                 PlanOf::Pipeline(key) => key,
             };
             let found = find(db, &key)?;
             let source = pipeline::definition(db, &found.definition_hash)?
                 .ok_or_else(|| AppError::bug(format!("{} has no definition", found.id)))?;
             let (id, slug, name) = (found.id.to_string(), found.slug.to_string(), found.name.to_string());
-            Ok((organization, Some(Named { id, slug, name }), source))
+            Ok((organization, org.default_network, Some(Named { id, slug, name }), source))
         });
-        let (organization, pipeline, source) = read.await?;
+        let (organization, default_network, pipeline, source) = read.await?;
         let definition = self.parsing.run(move || definition_of(&source)).await??;
         let types = definition.custom_types();
         let looked_up = self.read(who, move |db| {
@@ -66,7 +67,8 @@ impl App {
         let offers = looked_up.await?;
         let planned = self.parsing.run(move || {
             reachable(&definition, environment.as_ref())?;
-            let known = PlanFacts { organization: Some(organization), pipeline, commit, offers };
+            let organization = Some(organization);
+            let known = PlanFacts { organization, pipeline, commit, default_network, offers };
             plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {
                 let problem = Problem::new(Code::PipelineInvalid, failure.detail);
                 AppError::from(problem.with("diagnostics", serde_json::json!([])))
@@ -82,6 +84,7 @@ pub struct PlanFacts {
     pub organization: Option<Named>,
     pub pipeline: Option<Named>,
     pub commit: Option<CommitId>,
+    pub default_network: Network,
     pub offers: Offers,
 }
 
@@ -101,6 +104,7 @@ pub fn plan_definition(
         trigger: serde_json::Map::new(),
         session: None,
         environment: None,
+        default_network: known.default_network,
         offers: known.offers,
     };
     let target = environment.map_or(Target::Stages, Target::Environment);
@@ -160,5 +164,6 @@ fn shown_step(step: &PlannedStep, stage: &PlannedStage, marks: &mut Marks<'_>) -
             .collect(),
         params: step.params.iter().map(|(name, value)| (name.clone(), marks.value(value))).collect(),
         runs_on: step.runs_on.iter().map(ToString::to_string).collect(),
+        network: super::wire::network(step.network),
     }
 }

@@ -15,7 +15,7 @@ use berth_store::records::runner;
 use super::runners::{about, check_free};
 use super::{Answer, App};
 use crate::credential::token::{TokenKind, hash, is_well_formed, looks_like_token, make};
-use crate::engine::{Far, Left, RunnerCaller};
+use crate::engine::{Far, Left, RunnerCaller, exposed};
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
@@ -115,8 +115,15 @@ impl App {
             said.version.chars().take(PROGRAM_CHARS_MAX).filter(|c| !c.is_control()).collect();
         let times = self.config.runner_times;
         let shown = labels.iter().map(ToString::to_string).collect();
-        let hello =
-            runner::Hello { labels, slots: said.slots, program, boot: said.boot, lost_ms: times.lost_ms() };
+        let hello = runner::Hello {
+            labels,
+            slots: said.slots,
+            program,
+            boot: said.boot,
+            isolation: super::wire::isolation(said.isolation).to_owned(),
+            exposed: exposed(&said.exposed),
+            lost_ms: times.lost_ms(),
+        };
         // Before it is known to be there: nothing is granted in a lower epoch than it has seen.
         if let Some(seen) = said.epoch {
             far.hears(Witness::Epoch(seen)).await?;

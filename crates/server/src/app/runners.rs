@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::problem::Code;
+use berth_api::runner::Isolation;
 use berth_api::runners as wire;
 use berth_core::access::permit;
 use berth_core::event::{EventKind, NewEvent, Subject};
@@ -93,6 +94,8 @@ impl App {
                 name,
                 labels: Vec::new(),
                 allowed_labels,
+                isolation: None,
+                exposed: Vec::new(),
                 slots: 0,
                 program: None,
                 created_at: now,
@@ -145,6 +148,8 @@ impl App {
         Shows {
             boot: self.engine.boot().into(),
             labels: self.config.runner_labels.clone(),
+            isolation: self.config.isolation,
+            exposed: self.config.exposed.clone(),
             times: self.config.runner_times,
         }
     }
@@ -175,6 +180,8 @@ struct Shows {
     /// The mark of the runner inside this server.
     boot: Arc<str>,
     labels: Option<Vec<String>>,
+    isolation: Option<Isolation>,
+    exposed: Vec<String>,
     times: Times,
 }
 
@@ -194,6 +201,8 @@ impl Shows {
             is_embedded: false,
             labels: it.labels.iter().map(ToString::to_string).collect(),
             allowed_labels: it.allowed_labels.iter().map(ToString::to_string).collect(),
+            isolation: it.isolation.clone(),
+            exposed: it.exposed.clone(),
             slots: it.seen_at.map(|_| it.slots),
             version: it.program.clone(),
             created_at: Some(it.created_at.to_string()),
@@ -215,6 +224,8 @@ impl Shows {
             is_embedded: true,
             labels: self.labels.clone()?,
             allowed_labels: Vec::new(),
+            isolation: self.isolation.map(|level| super::wire::isolation(level).to_owned()),
+            exposed: self.exposed.clone(),
             slots: None,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             created_at: None,

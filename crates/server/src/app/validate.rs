@@ -4,14 +4,18 @@ use berth_api::pipeline as wire;
 use berth_core::access::permit;
 use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::pipeline::{Definition, Severity, diagnostics_at, parse, parse_with};
+use berth_core::step::Network;
 use berth_store::query::registries;
-use berth_store::records::secret;
+use berth_store::records::{organization, secret};
 
 use super::approvers::unfulfillable;
 use super::pipelines::diagnostic;
 use super::{Answer, App};
 use crate::access::Authorized;
 use crate::error::AppError;
+
+const CUT_OFF: &str = "this step asks an address, and steps of this organization have no network unless they say so; \
+    write `network: host` on it";
 
 impl App {
     /// Checks a definition without keeping it, also for secrets and webhooks that nobody has created and approvals that
@@ -44,7 +48,14 @@ impl App {
         }
         let used = parsed.definition.as_ref().map(Definition::secrets_used).unwrap_or_default();
         let definition = parsed.definition.clone();
+        let org = who.org();
         let missing = self.read(who, move |db| {
+            let cut_off = match organization::by_id(db, org)?.map(|it| it.default_network) {
+                Some(Network::None) => definition.as_ref().map(Definition::requests_by_default),
+                Some(Network::Host) | None => None,
+            };
+            let cut_off =
+                cut_off.unwrap_or_default().into_iter().map(|at| (at, CUT_OFF.to_owned())).collect();
             let nobody = definition.map(|it| unfulfillable(db, &it)).transpose()?.unwrap_or_default();
             let mut missing = Vec::new();
             for found in used.into_iter().take(DIAGNOSTICS_MAX) {
@@ -53,16 +64,20 @@ impl App {
                     missing.push((found.pointer, text));
                 }
             }
-            Ok((missing, nobody))
+            Ok((missing, nobody, cut_off))
         });
-        let (missing, nobody) = missing.await?;
+        let (missing, nobody, cut_off) = missing.await?;
         let told = parsed.definition.as_ref().map(|it| it.notifications.clone()).unwrap_or_default();
         let unknown = self.read(who, move |db| super::webhooks::unknown(db, &told)).await?;
         let valid = parsed.definition.is_some();
         let placed = self.parsing.run(move || {
             let at = |code, found| diagnostics_at(&source, Severity::Warning, code, found);
-            let found =
-                [("missing_secret", missing), ("unfulfillable", nobody), ("missing_webhook", unknown)];
+            let found = [
+                ("missing_secret", missing),
+                ("unfulfillable", nobody),
+                ("missing_webhook", unknown),
+                ("no_network", cut_off),
+            ];
             found.into_iter().flat_map(|(code, found)| at(code, found)).collect::<Vec<_>>()
         });
         parsed.diagnostics.extend(placed.await?);

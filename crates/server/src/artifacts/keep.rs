@@ -41,7 +41,8 @@ pub(super) fn pack(
         entries: 0,
         bytes: 0,
     };
-    let root = open(workspace, DIRECTORY, Mode::empty())?;
+    // A step can put a link in place of its workspace.
+    let root = open(workspace, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
     match parts.split_last() {
         // The whole workspace: what is in it, and no entry for itself.
         None => archive.directory(&root, &mut Vec::new(), 0)?,

@@ -9,6 +9,7 @@ use berth_core::registry::{InputMode, Pinned};
 use serde_json::{Map, Value};
 
 use super::grant::Granted;
+use crate::app::wire::network;
 
 /// `Err` is for people: why the step cannot begin. It names no secret's value.
 pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
@@ -64,6 +65,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
         has_source: granted.plan.source.is_some(),
         timeout_s: left_s(granted),
+        network: network(planned.network),
         granted_ms_ago: granted_ms_ago(granted),
         holder: granted.holder.map(|(environment, fence)| HolderFence {
             environment_id: environment.to_string(),

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::{
-    Ahead, Assignment, AttemptRef, FailureCause, Isolation, LinkError, Order, Outcome, Report, Reported, Told,
+    Ahead, Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
 };
 use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
 use berth_core::environment::fence::Fence;
 use berth_core::id::OrgId;
 use berth_core::run::{Outcome as Ended, Parking, Plan};
+use berth_core::runner::{EXPOSED_BYTES_MAX, EXPOSED_MAX};
 use berth_store::query::runs::{self, Live};
+use berth_store::records::run::AttemptNote;
 
 use super::assign::assign;
 use super::grant::{Asking, Granted, grant_ready};
@@ -20,6 +22,7 @@ use super::lost::LIVE_MAX;
 use super::report::{Ending, Named, Next, Said, Stored, order, store_report};
 use super::rollback::kept_then;
 use crate::app::App;
+use crate::app::wire::{domain_network, isolation};
 use crate::error::AppError;
 use crate::git::{GitError, Sha};
 use crate::logs::{Appended, LogError, LogKey, LogStream};
@@ -74,8 +77,7 @@ pub(super) fn assigned(app: &App, granted: &Granted) -> Result<Option<Assignment
                     nonce: granted.attempt.nonce.clone(),
                 },
                 ending: Ending::Over(ended),
-                isolation: "none",
-                log_bytes: 0,
+                note: AttemptNote { isolation: "none", network: None, exposed: Vec::new(), log_bytes: 0 },
                 next: None,
             };
             store_report(app, said, |_| {}).map(|_| None)
@@ -143,8 +145,12 @@ pub(super) fn report(
     let said = Said {
         attempt,
         ending: ending(&report.outcome),
-        isolation: isolation(report.isolation),
-        log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
+        note: AttemptNote {
+            isolation: isolation(report.isolation),
+            network: report.network.map(domain_network),
+            exposed: exposed(&report.exposed),
+            log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
+        },
         next: next.filter(|_| !app.shutdown.is_cancelled()),
     };
     let mut granted = None;
@@ -289,11 +295,8 @@ fn ending(outcome: &Outcome) -> Ending {
     })
 }
 
-const fn isolation(level: Isolation) -> &'static str {
-    match level {
-        Isolation::None => "none",
-        Isolation::Process => "process",
-        Isolation::Landlock => "landlock",
-        Isolation::Bubblewrap => "bubblewrap",
-    }
+/// Paths as they are kept: what a runner sends is bounded here, whatever it is.
+pub(crate) fn exposed(said: &[String]) -> Vec<String> {
+    let fits = |path: &&String| path.len() <= EXPOSED_BYTES_MAX && !path.chars().any(char::is_control);
+    said.iter().filter(fits).take(EXPOSED_MAX).cloned().collect()
 }

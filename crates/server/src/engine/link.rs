@@ -45,7 +45,14 @@ impl Link for Embedded {
             if self.app.shutdown.is_cancelled() {
                 return Ok(Vec::new());
             }
-            let given = calls::look(&self.app, &asking).map_err(unavailable)?;
+            let alone = self.app.check_alone_blocking().map_err(unavailable)?;
+            let given = match alone {
+                Ok(()) => calls::look(&self.app, &asking).map_err(unavailable)?,
+                Err(why) => {
+                    tracing::error!("this server runs no steps: {why}");
+                    None
+                }
+            };
             if let Some(work) = given {
                 return Ok(work);
             }

@@ -25,6 +25,7 @@ mod whole;
 mod window;
 
 pub(crate) use begin::{begin_rollouts, begin_startable};
+pub(crate) use calls::exposed;
 pub(crate) use grant::is_for;
 pub use link::Embedded;
 pub(crate) use lost::{Watches, end_all, reap};

@@ -134,6 +134,7 @@ mod tests {
             needs_artifacts: Vec::new(),
             has_source: false,
             timeout_s: 1,
+            network: berth_api::runner::Network::Host,
             granted_ms_ago: 0,
             holder: None,
         });

@@ -99,6 +99,7 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
             .environment
             .as_ref()
             .map(|(name, fence)| members(json!({"name": name.as_str(), "fence": fence}))),
+        default_network: organization.default_network,
         offers: looked_up.await?,
     };
     let environment = wanted.environment.map(|(name, _)| name);

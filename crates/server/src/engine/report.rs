@@ -9,7 +9,7 @@ use berth_core::event::Actor;
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::run::{Outcome, Parking, Run, park, report};
 use berth_store::query::runs::Live;
-use berth_store::records::run;
+use berth_store::records::run::{self, AttemptNote};
 use berth_store::{Context, Read, Tx};
 use tokio::sync::oneshot;
 
@@ -39,8 +39,7 @@ impl From<Live> for Named {
 pub(super) struct Said {
     pub(super) attempt: Named,
     pub(super) ending: Ending,
-    pub(super) isolation: &'static str,
-    pub(super) log_bytes: i64,
+    pub(super) note: AttemptNote,
     /// A place for what comes next.
     pub(super) next: Option<Next>,
 }
@@ -113,7 +112,7 @@ pub(super) fn store_report(
         }
         // A late word about an earlier call says nothing about the next.
         if is_its {
-            run::note(tx, it.deployment, it.step, it.number, said.isolation, said.log_bytes)?;
+            run::note(tx, it.deployment, it.step, it.number, &said.note)?;
         }
         whole.write(tx)?;
         Ok::<_, AppError>(Some((Stored { order, goes_on, lost_fence }, whole.run)))

@@ -287,6 +287,7 @@ mod tests {
                     slug,
                     version: 1,
                     created_at: now,
+                    default_network: berth_core::step::Network::Host,
                 };
                 organization::put(tx, &org)?;
                 tx.within(id, |tx| {

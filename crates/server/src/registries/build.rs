@@ -65,7 +65,12 @@ pub(super) async fn build(
         commit: commit.sha.clone(),
         shutdown: app.shutdown.clone(),
     };
-    let done = tokio::task::spawn_blocking(move || work.done(builder.as_ref())).await;
+    let alone = app.check_alone().await?;
+    let done = tokio::task::spawn_blocking(move || {
+        alone.map_err(BuildFailed::Machine)?;
+        work.done(builder.as_ref())
+    })
+    .await;
     let done =
         done.unwrap_or_else(|_| Err(BuildFailed::Failed("the server broke while it was built".into())));
     if matches!(done, Err(BuildFailed::Stopped)) {

@@ -45,10 +45,10 @@ pub(crate) struct Registries {
 }
 
 impl Registries {
-    pub(crate) fn new(data_dir: &Path, own_dir: &Path) -> Self {
+    pub(crate) fn new(data_dir: &Path, build_dir: &Path) -> Self {
         Self {
             dir: registries_dir(data_dir),
-            work: build_dir(own_dir).join("attempts"),
+            work: build_dir.join("attempts"),
             builder: None,
             under_way: Mutex::default(),
             asked: Notify::default(),
@@ -103,12 +103,7 @@ impl Registries {
     }
 }
 
-/// Below it lie the places of builds.
-pub fn build_dir(own_dir: &Path) -> PathBuf {
-    registries_dir(own_dir).join("work")
-}
-
-fn registries_dir(data_dir: &Path) -> PathBuf {
+pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("registries")
 }
 

@@ -123,7 +123,7 @@ impl RunnerTokens {
             world.send(asked).await.body["data"]["token"].as_str().unwrap().to_owned()
         };
         let register = post("/api/v1/runner/register").token(&add("came").await);
-        let registered = world.send(register.json(&json!({"protocol": 1, "version": "0"}))).await;
+        let registered = world.send(register.json(&json!({"protocol": 2, "version": "0"}))).await;
         let credential = registered.body["data"]["credential"].as_str().unwrap().to_owned();
         Self { fresh: add("waits").await, credential }
     }

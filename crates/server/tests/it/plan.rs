@@ -3,7 +3,7 @@
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};
 
-use super::world::{World, post};
+use super::world::{World, call, get, post};
 
 const PLAN: &str = "/api/v1/organizations/acme/pipelines/plan";
 const DEFINITION: &str = r#"version: 1
@@ -113,4 +113,49 @@ async fn what_cannot_be_planned_is_refused_with_its_reason() {
         reply.is(status, code);
         assert!(reply.body["detail"].as_str().unwrap().contains(detail), "{}", reply.text);
     }
+}
+
+#[tokio::test]
+async fn plan_and_validation_show_the_network_that_the_organization_chose() {
+    let world = World::new().await;
+    let source = "version: 1
+pipeline:
+  name: Shop
+  stages: [{ name: staging }]
+  steps:
+    - { name: Make, type: script, params: { run: ./make } }
+    - { name: Push, type: script, network: host, params: { run: ./push } }
+    - { name: Smoke, type: http_check, params: { url: https://shop.test } }
+";
+    let networks = async || {
+        let reply = ask(&world, &json!({"definition": source})).await;
+        let steps = reply.body["data"]["stages"][0]["steps"].as_array().unwrap().clone();
+        let words: Vec<Value> = steps.into_iter().map(|step| step["network"].clone()).collect();
+        (words, reply.body["data"]["obstacles"].clone())
+    };
+    let validate = async || {
+        let path = "/api/v1/organizations/acme/pipelines/validate";
+        world.send(post(path).by(&world.ada).json(&json!({"definition": source}))).await.body["data"].clone()
+    };
+    assert_eq!(networks().await, (vec![json!("host"); 3], json!([])));
+    assert_eq!(validate().await["diagnostics"], json!([]));
+
+    let patch = |body: Value| call("PATCH", "/api/v1/organizations/acme").by(&world.ada).json(&body);
+    world.send(patch(json!({"defaultNetwork": "some"}))).await.is(400, "invalid_request");
+    let changed = world.send(patch(json!({"defaultNetwork": "none"}))).await;
+    assert_eq!(changed.body["data"]["defaultNetwork"], "none", "{}", changed.text);
+    let seen = world.send(get("/api/v1/organizations/acme").by(&world.ada)).await;
+    assert_eq!(seen.body["data"]["defaultNetwork"], "none");
+    let events = world.send(get("/api/v1/organizations/acme/events").by(&world.ada)).await;
+    assert!(events.text.contains(r#""previousDefaultNetwork":"host""#), "{}", events.text);
+
+    let (words, obstacles) = networks().await;
+    assert_eq!(words, [json!("none"), json!("host"), json!("none")]);
+    assert!(obstacles[0].as_str().unwrap().contains("write `network: host` on it"), "{obstacles}");
+    let found = validate().await;
+    assert_eq!(found["valid"], true, "{found}");
+    assert_eq!(
+        (&found["diagnostics"][0]["code"], &found["diagnostics"][0]["pointer"]),
+        (&json!("no_network"), &json!("/pipeline/steps/2"))
+    );
 }

@@ -1,5 +1,6 @@
 //! Runners as people see them: added with a token that is shown once, listed, removed.
 
+use berth_api::runner::Isolation;
 use berth_server::config::Config;
 use serde_json::json;
 
@@ -96,4 +97,25 @@ async fn runners_are_listed_in_pages_and_belong_to_one_organization() {
     let theirs = "/api/v1/organizations/globex/runners";
     assert_eq!(world.send(get(theirs).by(&world.hank)).await.body["pagination"]["total"], 1);
     world.send(call("DELETE", &format!("{theirs}/a")).by(&world.hank)).await.is(404, "not_found");
+}
+
+#[tokio::test]
+async fn isolation_of_the_runner_inside_the_server_is_shown() {
+    let config = Config {
+        isolation: Some(Isolation::Bubblewrap),
+        exposed: vec!["/run/docker.sock".into()],
+        ..Config::local(([127, 0, 0, 1], 8080).into())
+    };
+    let world = World::with(config).await;
+    let own = world.send(get(&format!("{RUNNERS}/embedded")).by(&world.ada)).await;
+    assert_eq!(
+        (&own.body["data"]["isolation"], &own.body["data"]["exposed"]),
+        (&json!("bubblewrap"), &json!(["/run/docker.sock"]))
+    );
+    let ready = world.send(get("/readyz")).await;
+    assert_eq!(
+        (&ready.body["data"]["isolation"], &ready.body["data"]["runsSteps"]),
+        (&json!("bubblewrap"), &json!(true))
+    );
+    assert!(!ready.text.contains("docker.sock"), "{}", ready.text);
 }

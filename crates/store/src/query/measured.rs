@@ -20,7 +20,8 @@ statements! {
     Instance Read SILENT = "SELECT CAST(COUNT(*) AS BIGINT) FROM webhooks WHERE inactive_since IS NOT NULL";
     Instance Read EVENTS = "SELECT CAST(COALESCE(SUM(sequence), 0) AS BIGINT) FROM event_heads";
     Instance Read RUNNERS = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners WHERE registered_at IS NOT NULL ORDER BY id LIMIT $1";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed
+        FROM runners WHERE registered_at IS NOT NULL ORDER BY id LIMIT $1";
 }
 
 #[derive(Debug, Clone)]

@@ -14,10 +14,12 @@ use crate::value::Row;
 statements! {
     // Not those whose token nobody came with in time.
     Org Read ALL = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed
+        FROM runners
         WHERE org_id = $1 AND (registered_at IS NOT NULL OR token_expires_at > $2) ORDER BY id LIMIT $3";
     Org Read SEEN_SINCE = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed
+        FROM runners
         WHERE org_id = $1 AND seen_at > $2 AND left_at IS NULL AND is_draining = 0 ORDER BY id LIMIT $3";
     Org Read RUNNING = "SELECT a.runner, a.deployment_id, a.step_id, s.step, a.granted_at FROM attempts a
         JOIN step_runs s ON s.org_id = a.org_id AND s.id = a.step_id

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use berth_core::id::{DeploymentId, StepRunId};
 use berth_core::run::{Attempt, AttemptEnd, Run, RunChange, StageRun, StepRun, StepStatus};
+use berth_core::step::Network;
 
 use crate::error::StoreError;
 use crate::sql::{Kind, Statement, statements};
@@ -21,7 +22,7 @@ statements! {
     Org Read LIVE = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at, lost_ms FROM attempts
         WHERE org_id = $1 AND deployment_id = $2 AND ended_at IS NULL AND parked_at IS NULL";
     Org Read ATTEMPTS = "SELECT step_id, number, runner, nonce, granted_at, calls, parked_at, lost_ms, ended_at, outcome,
-          isolation, log_bytes
+          isolation, log_bytes, network, exposed
         FROM attempts WHERE org_id = $1 AND deployment_id = $2 ORDER BY step_id, number";
     Org Write INSERT_HEAD = "INSERT INTO runs (org_id, deployment_id, pipeline_id, stages, ready_at, queued_for,
           version, wakes_at)
@@ -47,7 +48,7 @@ statements! {
     // What has ended stays as it ended.
     Org Write CLOSE = "UPDATE attempts SET ended_at = $5, outcome = $6
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4 AND ended_at IS NULL";
-    Org Upkeep NOTE = "UPDATE attempts SET isolation = $5, log_bytes = $6
+    Org Upkeep NOTE = "UPDATE attempts SET isolation = $5, log_bytes = $6, network = $7, exposed = $8
         WHERE org_id = $1 AND deployment_id = $2 AND step_id = $3 AND number = $4";
     // A sign of life. Zero rows: the attempt is over.
     Org Upkeep RENEW = "UPDATE attempts SET renewal = renewal + 1
@@ -138,6 +139,17 @@ pub struct Told {
     pub attempt: Attempt,
     pub isolation: Option<String>,
     pub log_bytes: Option<i64>,
+    pub network: Option<String>,
+    pub exposed: Vec<String>,
+}
+
+/// What a runner reports of an attempt in addition to how it ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AttemptNote {
+    pub isolation: &'static str,
+    pub network: Option<Network>,
+    pub exposed: Vec<String>,
+    pub log_bytes: i64,
 }
 
 /// Every attempt of a deployment, by step and number.
@@ -147,8 +159,14 @@ pub fn attempts(db: &mut impl Read, id: DeploymentId) -> Result<Vec<Told>, Store
             (Some(at), Some(outcome)) => Some(AttemptEnd { at, outcome }),
             _ => None,
         };
-        let isolation = row.maybe(10, Row::text)?.map(str::to_owned);
-        Ok(Told { attempt: attempt(row, end)?, isolation, log_bytes: row.maybe(11, Row::int)? })
+        let word = |column| Ok::<_, StoreError>(row.maybe(column, Row::text)?.map(str::to_owned));
+        Ok(Told {
+            attempt: attempt(row, end)?,
+            isolation: word(10)?,
+            log_bytes: row.maybe(11, Row::int)?,
+            network: word(12)?,
+            exposed: row.maybe(13, Row::json)?.unwrap_or_default(),
+        })
     };
     db.rows(&ATTEMPTS, &[text(id)])?.iter().map(read).collect()
 }
@@ -221,16 +239,23 @@ fn put_attempt(tx: &mut Tx<'_>, change: &RunChange, it: &Attempt) -> Result<(), 
     tx.execute_one(&told(change, statement), &[key.as_slice(), rest.as_slice()].concat())
 }
 
-/// What its runner said besides how it ended.
 pub fn note(
     tx: &mut Tx<'_>,
     run: DeploymentId,
     step: StepRunId,
     number: u32,
-    isolation: &str,
-    log_bytes: i64,
+    note: &AttemptNote,
 ) -> Result<(), StoreError> {
-    let params = [text(run), text(step), i64::from(number).into(), isolation.into(), log_bytes.into()];
+    let exposed = (!note.exposed.is_empty()).then(|| to_json(&note.exposed)).transpose()?;
+    let params = [
+        text(run),
+        text(step),
+        i64::from(number).into(),
+        note.isolation.into(),
+        note.log_bytes.into(),
+        note.network.map(Network::as_str).into(),
+        exposed.into(),
+    ];
     tx.execute(&NOTE, &params).map(drop)
 }
 

@@ -13,14 +13,18 @@ use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_ID = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners WHERE org_id = $1 AND id = $2 {for_update}";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed
+        FROM runners WHERE org_id = $1 AND id = $2 {for_update}";
     Org Read BY_NAME = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels FROM runners WHERE org_id = $1 AND name = $2 {for_update}";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed
+        FROM runners WHERE org_id = $1 AND name = $2 {for_update}";
     // The secrets are unique in the installation: each says whose runner it is.
     Instance Read BY_TOKEN = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at, boot,
-          is_draining, seen_at, left_at, lost_ms, allowed_labels, org_id FROM runners WHERE token_hash = $1";
+          is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed,
+          org_id FROM runners WHERE token_hash = $1";
     Instance Read BY_CREDENTIAL = "SELECT id, name, labels, slots, program, created_at, token_expires_at, registered_at,
-          boot, is_draining, seen_at, left_at, lost_ms, allowed_labels, org_id FROM runners WHERE credential_hash = $1";
+          boot, is_draining, seen_at, left_at, lost_ms, allowed_labels, isolation, exposed,
+          org_id FROM runners WHERE credential_hash = $1";
     Org Write INSERT = "INSERT INTO runners (org_id, id, name, labels, slots, created_at, token_hash, token_expires_at,
           is_draining, allowed_labels) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, CAST(0 AS BIGINT), $9)";
     // Once: a second use means that the token was copied.
@@ -29,7 +33,7 @@ statements! {
     Org Write DELETE = "DELETE FROM runners WHERE org_id = $1 AND id = $2";
     Org Upkeep FORGET_UNUSED = "DELETE FROM runners WHERE org_id = $1 AND registered_at IS NULL AND token_expires_at <= $2";
     // A hello that comes late does not shorten what the same runner was told meanwhile.
-    Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6,
+    Org Upkeep HELLO = "UPDATE runners SET labels = $3, slots = $4, program = $5, boot = $6, isolation = $9, exposed = $10,
           is_draining = CAST(0 AS BIGINT), seen_at = $7, left_at = NULL,
           lost_ms = CASE WHEN boot = $6 AND lost_ms > $8 THEN lost_ms ELSE $8 END WHERE org_id = $1 AND id = $2";
     Org Upkeep SEEN = "UPDATE runners SET seen_at = $4, is_draining = $5
@@ -44,6 +48,8 @@ pub struct Hello {
     pub slots: i64,
     pub program: String,
     pub boot: String,
+    pub isolation: String,
+    pub exposed: Vec<String>,
     /// And what it is told.
     pub lost_ms: i64,
 }
@@ -64,6 +70,8 @@ pub(crate) fn read(row: &Row) -> Result<Runner, StoreError> {
         left_at: row.maybe(11, Row::time)?,
         lost_ms: row.maybe(12, Row::int)?,
         allowed_labels: row.json(13)?,
+        isolation: row.maybe(14, Row::text)?.map(str::to_owned),
+        exposed: row.json(15)?,
     })
 }
 
@@ -93,7 +101,7 @@ pub fn by_credential(db: &mut impl Read, hash: &[u8]) -> Result<Option<(OrgId, R
 }
 
 fn owned(row: &Row) -> Result<(OrgId, Runner), StoreError> {
-    Ok((row.parse(14)?, read(row)?))
+    Ok((row.parse(16)?, read(row)?))
 }
 
 pub fn insert(tx: &mut Tx<'_>, runner: &Runner, token_hash: &[u8]) -> Result<(), StoreError> {
@@ -136,6 +144,8 @@ pub fn hello(tx: &mut Tx<'_>, id: RunnerId, said: &Hello) -> Result<(), StoreErr
         said.boot.as_str().into(),
         now.into(),
         said.lost_ms.into(),
+        said.isolation.as_str().into(),
+        to_json(&said.exposed)?.into(),
     ];
     tx.execute(&HELLO, &params).map(drop)
 }

@@ -13,7 +13,7 @@ use crate::tx::{Context, Tx};
 
 /// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
 const ROWS: &str = r#"
-INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1);
+INSERT INTO organizations VALUES ('org_00000000000000000000000001', 'acme', 'Acme', 1, 1, 'host');
 INSERT INTO definitions (org_id, hash, source, created_at)
   VALUES ('org_00000000000000000000000001', 'h', 'version: 1', 1);
 INSERT INTO pipelines (org_id, id, slug, name, search_key, status, definition_hash, outline, version, created_at,

@@ -24,6 +24,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, PipelineId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
+use berth_core::step::Network;
 use berth_core::time::Timestamp;
 use berth_store::migrations::MIGRATIONS;
 use berth_store::records::member::{self, Member};
@@ -130,7 +131,14 @@ fn new_organization(store: &Store, slug: &str) -> OrgId {
             let id = OrgId::from_parts(tx.now(), tx.entropy()?);
             let email = Email::parse(&format!("ada@{slug}.test")).unwrap();
             let name = DisplayName::from(slug.clone());
-            let org = Organization { id, slug, name: name.clone(), version: 1, created_at: tx.now() };
+            let org = Organization {
+                id,
+                slug,
+                name: name.clone(),
+                version: 1,
+                created_at: tx.now(),
+                default_network: Network::Host,
+            };
             organization::put(tx, &org)?;
             let account = Account::Person { password_hash: "x".into(), password_is_generated: true };
             let user = UserId::from_parts(tx.now(), tx.entropy()?);

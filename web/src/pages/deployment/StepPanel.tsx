@@ -8,6 +8,7 @@ import { RUN_LOOK } from "@/theme/status";
 import { Loading } from "@/ui/Loading";
 import { Status } from "@/ui/Status";
 import { When } from "@/ui/When";
+import { exposedWords, isolationWords } from "@/words/isolation";
 import { attemptWords, causeWords, type StepPlace, seconds } from "@/words/run";
 import { duration } from "@/words/time";
 import { AnalysisPanel } from "./analysis/AnalysisPanel";
@@ -64,7 +65,13 @@ export function StepPanel(props: Props) {
             {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
             {attemptWords(shown)}
             <Took it={shown} />, began <When at={shown.startedAt} />
-            {shown.isolation && shown.isolation !== "none" && `, kept apart by ${shown.isolation}`}
+            {[
+              isolationWords(shown.isolation),
+              shown.network === "none" && "without network",
+              exposedWords(shown.exposed),
+            ]
+              .filter(Boolean)
+              .map(words => `, ${words}`)}
             {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
           </>
         ) : (

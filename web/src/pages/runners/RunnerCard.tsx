@@ -5,6 +5,7 @@ import { RUNNER_LOOK } from "@/theme/status";
 import { Link } from "@/ui/Link";
 import { Status } from "@/ui/Status";
 import { When } from "@/ui/When";
+import { exposedWords, isolationWords } from "@/words/isolation";
 
 export function nameOf(runner: Runner): string {
   return runner.name ?? (runner.isEmbedded ? "Inside the server" : "Not registered yet");
@@ -80,6 +81,7 @@ function About({ runner }: { runner: Runner }) {
     );
   const slots =
     runner.slots == null ? null : `${runner.slots} ${runner.slots === 1 ? "step" : "steps"} at once`;
+  const kept = [isolationWords(runner.isolation), exposedWords(runner.exposed)].filter(Boolean);
   return (
     <>
       {[runner.version && `berth ${runner.version}`, slots].filter(Boolean).join(", ")}
@@ -89,6 +91,7 @@ function About({ runner }: { runner: Runner }) {
           last seen <When at={runner.lastSeenAt} />
         </>
       )}
+      {kept.length > 0 && <div>Steps are {kept.join(", ")}</div>}
     </>
   );
 }

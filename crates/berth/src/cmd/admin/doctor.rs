@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command as Program, ExitCode};
 
-use berth_runner::Confinement;
+use berth_runner::{Confinement, StartError, StepUser};
 use berth_server::admin;
 use berth_server::vault::root_key_id;
 use berth_store::query::everywhere;
@@ -175,7 +175,10 @@ fn sandbox(found: &Found) -> Check {
     let name = "sandbox";
     let settings = &found.settings;
     let level = embedded::sandbox(settings.runner.sandbox, settings.local);
-    let chosen = Confinement::choose(level, &[], &settings.runner.expose).map(|it| it.isolation());
+    let user = settings.runner.user_name().map(StepUser::find).transpose().map_err(StartError::from);
+    let chosen = user.and_then(|user| {
+        Confinement::choose_as(user, level, &[], &settings.runner.expose).map(|it| it.isolation())
+    });
     match chosen {
         Err(error) => fail(name, format!("{error}. No steps run here; `--sandbox landlock|off` is weaker")),
         Ok(berth_api::runner::Isolation::Process) => warn(

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use berth_api::plan::{Plan, PlannedStep, Runs};
+use berth_api::runner::Network;
 
 /// Long texts, such as scripts, are cut after their first line.
 const VALUE_CHARS_MAX: usize = 100;
@@ -47,6 +48,9 @@ fn when(step: &PlannedStep, before: Option<&str>) -> String {
     }
     if !step.runs_on.is_empty() {
         let _ = write!(text, ", on {}", step.runs_on.join(" and "));
+    }
+    if step.network == Network::None {
+        text.push_str(", without network");
     }
     text
 }

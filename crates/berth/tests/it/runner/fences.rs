@@ -13,7 +13,7 @@ const QA: &str = "/pipelines/shop/ephemeral-environments/qa-1";
 const COUNTER_BITS: u32 = 40;
 
 fn hello(epoch: &Value) -> Value {
-    json!({"protocol": 1, "version": "0", "boot": "b", "labels": [], "slots": 1, "epoch": epoch})
+    json!({"protocol": 2, "version": "0", "boot": "b", "labels": [], "slots": 1, "isolation": "process", "epoch": epoch})
 }
 
 fn claim(yard: &Yard, body: &Value) -> Value {

@@ -10,10 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use berth_testkit::outcome;
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::harness::{Home, until};
+use crate::harness::{Home, Process, berth, until};
 use yard::{LOST, ORG, PATIENCE, Yard, first_step, is_alive, text};
 
 fn git(dir: &Path, args: &[&str]) {
@@ -220,4 +221,26 @@ fn a_removed_runner_ends_by_itself_and_its_steps_with_it() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     assert!(ran.stderr.contains("it was removed"), "{}", ran.stderr);
     assert!(!is_alive(&process));
+}
+
+#[test]
+fn runner_reports_how_it_isolates_steps() {
+    let yard = Yard::open();
+    let shown = |name: &str| {
+        let found = yard.api().get(&format!("{ORG}/runners/{name}")).json()["data"].clone();
+        (found["isolation"].clone(), found["exposed"].clone())
+    };
+    yard.token(Some("pending"));
+    assert_eq!(shown("pending"), (json!(null), json!([])));
+    let _far = yard.runner("far", &[]);
+    assert_eq!(shown("far"), (json!("process"), json!([])));
+
+    let mut command = berth(&["runner", "--sandbox", "bubblewrap", "--expose", "/etc/../etc/passwd"]);
+    command.arg("--server").arg(format!("http://{}", yard.server.address));
+    command.arg("--work-dir").arg(yard.path("near")).args(["--token", &yard.token(Some("near"))]);
+    let mut near = Process::start(&mut command);
+    if near.first_line_or_end().is_none() {
+        return outcome::skip("bubblewrap", &near.wait(PATIENCE).stderr);
+    }
+    assert_eq!(shown("near"), (json!("bubblewrap"), json!(["/etc/passwd"])));
 }

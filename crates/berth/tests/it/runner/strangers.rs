@@ -16,9 +16,9 @@ impl<'a> Stranger<'a> {
     pub(super) fn new(yard: &'a Yard) -> Self {
         let token = yard.token(Some("stranger"));
         let it = Self { yard, credential: token };
-        let registered = it.say("register", &json!({"protocol": 1, "version": "0"}));
+        let registered = it.say("register", &json!({"protocol": 2, "version": "0"}));
         let it = Self { yard, credential: text(&registered["data"]["credential"]) };
-        let hello = json!({"protocol": 1, "version": "0", "boot": "b", "labels": [], "slots": 1});
+        let hello = json!({"protocol": 2, "version": "0", "boot": "b", "labels": [], "slots": 1, "isolation": "process"});
         assert_eq!(it.say("hello", &hello)["data"]["name"], "stranger");
         it
     }

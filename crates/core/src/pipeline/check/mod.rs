@@ -16,6 +16,7 @@ use super::read::Draft;
 use super::report::Problem;
 use super::wording::quoted;
 use crate::registry::Offers;
+use crate::step::{Network, is_request};
 
 pub(super) fn all(draft: &Draft<'_>, offers: Option<&Offers>) {
     unique_ids(draft);
@@ -28,6 +29,7 @@ pub(super) fn all(draft: &Draft<'_>, offers: Option<&Offers>) {
     artifacts::check(draft, &build, &stages);
     for step in draft.build.iter().chain(&draft.steps) {
         params::check(step, offers);
+        network(step);
     }
     expressions::check(draft, &build, &stages);
 }
@@ -96,6 +98,14 @@ fn tracked(draft: &Draft<'_>) {
                 "`deploy_tracked` needs a branch to deploy; add `tracks` to the pipeline",
             );
         }
+    }
+}
+
+/// The runner itself asks the address for such a step, so there is no sandbox that could keep it from the network.
+fn network(Site { value, at }: &Site<'_, Step>) {
+    if value.network == Some(Network::None) && is_request(&value.kind, &value.params) {
+        let place = at.get("network").unwrap_or_else(|| at.clone());
+        place.error("no_network", "this step asks an address, which needs the network; leave `network` out");
     }
 }
 

@@ -18,7 +18,7 @@ use crate::pipeline::tree::Value;
 use crate::pipeline::wording::quoted;
 use crate::registry::TypeRef;
 use crate::step::spec::PLANNED;
-use crate::step::{BUILTINS, OnLost, StepSpec};
+use crate::step::{BUILTINS, Network, OnLost, StepSpec};
 
 /// The step before, for the one that does not say what it waits for.
 #[derive(Default)]
@@ -44,6 +44,7 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
         "on_lost",
         "idempotent",
         "runs_on",
+        "network",
         "if",
     ])?;
     previous.count += 1;
@@ -90,6 +91,7 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
         on_lost,
         idempotent,
         runs_on: fields.list("runs_on", "labels"),
+        network: fields.read("network"),
         condition: fields.get("if").and_then(|at| condition(&at)),
     })
 }
@@ -135,6 +137,12 @@ impl Read for StepType {
 impl Read for OnLost {
     fn read(at: &Cursor<'_>) -> Option<Self> {
         at.choice(&[("ask", OnLost::Ask), ("retry", OnLost::Retry), ("fail", OnLost::Fail)])
+    }
+}
+
+impl Read for Network {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        at.choice(&Network::ALL.map(|network| (network.as_str(), network)))
     }
 }
 

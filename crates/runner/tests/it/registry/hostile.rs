@@ -1,11 +1,11 @@
 //! Steps that put something else in place of what is read, leave processes behind, or write without end.
 
-use berth_api::runner::{Isolation, Outcome, SecretText};
+use berth_api::runner::{Isolation, Network, Outcome, SecretText};
 use berth_runner::Sandbox;
 use serde_json::json;
 
 use super::{call, custom, offer, unanswered};
-use crate::fixture::{Fixture, confinement, sleepers, succeeded, unique_sleep};
+use crate::fixture::{Fixture, confinement, failed, sleepers, succeeded, unique_sleep};
 
 const SUCCESS: &str = r#"answer '{"status":"SUCCESS"}'"#;
 
@@ -128,4 +128,24 @@ fn sb03_bubblewrap_keeps_a_custom_step_inside() {
 #[test]
 fn sb03_landlock_keeps_a_custom_step_inside() {
     check_walls(Sandbox::Landlock, Isolation::Landlock);
+}
+
+#[test]
+fn network_none_holds_for_a_custom_step() {
+    let Some(confined) = confinement(Sandbox::Bubblewrap, &[]) else { return };
+    let fixture = Fixture::with(|settings| settings.confinement = confined);
+    let body = format!("tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' '; {SUCCESS}");
+    offer(&fixture, "d", &body);
+    let mut assignment = custom("a", "d", json!({}));
+    assignment.network = Network::None;
+    succeeded(&fixture.run(assignment));
+    assert_eq!(fixture.link.text_of("a"), "lo\n");
+    assert_eq!(fixture.link.report_of("a").network, Some(Network::None));
+
+    let fixture = Fixture::new();
+    offer(&fixture, "d", &body);
+    let mut assignment = custom("b", "d", json!({}));
+    assignment.network = Network::None;
+    let outcome = fixture.run(assignment);
+    assert!(failed(&outcome).1.contains("needs the sandbox bubblewrap"), "{outcome:?}");
 }

@@ -364,6 +364,8 @@ fn attempt(it: &Told) -> wire::Attempt {
         cause,
         detail,
         isolation: it.isolation.clone(),
+        network: it.network.clone(),
+        exposed: it.exposed.clone(),
         log_bytes: it.log_bytes,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::extract::State;
 use berth_api::Data;
+use berth_api::runner::Isolation;
 use berth_store::records::organization;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -22,19 +23,28 @@ pub(crate) struct Health {
     version: &'static str,
 }
 
-fn healthy() -> Answer<Health> {
-    Answer::ok(Health { status: "ok", version: env!("CARGO_PKG_VERSION") })
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Readiness {
+    #[serde(flatten)]
+    health: Health,
+    /// Whether this server runs steps itself.
+    runs_steps: bool,
+    /// How steps and builds are kept apart from its machine; null where it runs neither.
+    isolation: Option<Isolation>,
 }
+
+const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
 /// The process is alive.
 #[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
 pub(crate) async fn healthz() -> Answer<Health> {
-    healthy()
+    Answer::ok(HEALTHY)
 }
 
 /// The server can answer requests: its database is readable and writable, and it is not stopping.
-#[utoipa::path(get, path = "/readyz", tag = "server", responses((status = 200, body = Data<Health>)))]
-pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Health>, AppError> {
+#[utoipa::path(get, path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
+pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readiness>, AppError> {
     if app.shutdown.is_cancelled() {
         return Err(AppError::busy("the server is stopping"));
     }
@@ -47,5 +57,10 @@ pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Health>
     let write = app.store().transact_lease(|_| Ok::<_, AppError>(()));
     let both = tokio::time::timeout(READY_MAX, async { tokio::try_join!(read, write) }).await;
     both.map_err(|_| AppError::busy("the database does not answer"))??;
-    Ok(healthy())
+    let config = app.config();
+    Ok(Answer::ok(Readiness {
+        health: HEALTHY,
+        runs_steps: config.runner_labels.is_some(),
+        isolation: config.isolation,
+    }))
 }

@@ -9,7 +9,8 @@ use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::name::DisplayName;
 
-use crate::app::{Answer, App, Outcome, Page};
+use crate::app::wire::domain_network;
+use crate::app::{Answer, App, OrganizationChange, Outcome, Page};
 use crate::error::AppError;
 use crate::http::body::Sent;
 use crate::http::check::Check;
@@ -40,7 +41,7 @@ pub(crate) async fn view_organization(
     app.view_organization(&who).await
 }
 
-/// Rename an organization.
+/// Rename an organization, or choose the network of its steps.
 #[utoipa::path(patch, path = "/api/v1/organizations/{orgId}", tag = "organizations", request_body = Option<OrganizationPatch>,
     responses((status = 200, body = Data<Organization>)))]
 pub(crate) async fn update_organization(
@@ -52,5 +53,6 @@ pub(crate) async fn update_organization(
     let mut check = Check::default();
     let name = check.optional("/name", body.name.as_deref(), DisplayName::parse);
     let name = check.done(Some(name))?;
-    app.rename_organization(&who, name, expected).await
+    let default_network = body.default_network.map(domain_network);
+    app.update_organization(&who, OrganizationChange { name, default_network }, expected).await
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, WebhookId};
 use berth_core::name::{DisplayName, Slug};
+use berth_core::step::Network;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{Format, Kinds, State, Webhook};
 use berth_server::config::Config;
@@ -24,7 +25,8 @@ fn indifferent(tx: &mut Tx<'_>, number: u8) -> Result<(), StoreError> {
     let id = OrgId::from_parts(Timestamp::from_micros(1), [number; 10]);
     let slug = Slug::parse(&format!("old-{number}")).unwrap();
     let name = DisplayName::from(slug.clone());
-    organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now })?;
+    let default_network = Network::Host;
+    organization::put(tx, &Organization { id, slug, name, version: 1, created_at: now, default_network })?;
     tx.within(id, |tx| {
         let event = || NewEvent::new(EventKind::OrganizationCreated, Subject::new("organization", id, None));
         tx.record(event())?;

@@ -15,6 +15,7 @@ use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId, TicketId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline};
+use berth_core::step::Network;
 use berth_core::world::World;
 use berth_sim::locks::{Answer, Ask, Place, Records, Surroundings, cast, execute};
 use berth_store::records::member::{self, Member};
@@ -101,7 +102,11 @@ impl<'d> Run<'d> {
         run.transact(move |tx| {
             let slug = Slug::parse(&format!("run-{number}")).unwrap();
             let name = DisplayName::from(slug.clone());
-            organization::put(tx, &Organization { id: org, slug, name, version: 1, created_at: tx.now() })?;
+            let (version, created_at, default_network) = (1, tx.now(), Network::Host);
+            organization::put(
+                tx,
+                &Organization { id: org, slug, name, version, created_at, default_network },
+            )?;
             for person in 0..3 {
                 add_member(tx, number, person)?;
             }

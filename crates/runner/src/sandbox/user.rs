@@ -1,0 +1,142 @@
+//! The unprivileged user that steps and builds run as, where the runner itself is root.
+
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::geteuid;
+
+const USERS: &str = "/etc/passwd";
+/// The user passes through such a directory, and cannot list it.
+const PASSED: u32 = 0o710;
+/// What is set in the mode of something that only its owner reads, as bits of its group.
+const OWNER_READS: u32 = 0o500;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepUser {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum UserError {
+    #[error("steps can run as the user {0} only if this program runs as root")]
+    NotRoot(String),
+    #[error("there is no user {0} in {USERS}: create it with `useradd --system --no-create-home {0}`")]
+    Unknown(String),
+    #[error("steps cannot run as {0}, which is root: name an unprivileged user")]
+    Root(String),
+    #[error("{USERS} cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error(
+        "the user {user}, as which steps run, cannot enter {dir} ({source}): choose a work directory below one that all \
+         users can enter, such as /var/lib/berth-work"
+    )]
+    Outside { user: String, dir: String, source: io::Error },
+}
+
+impl StepUser {
+    /// Finds a user of this machine by name.
+    pub fn find(name: &str) -> Result<Self, UserError> {
+        if !geteuid().is_root() {
+            return Err(UserError::NotRoot(name.to_owned()));
+        }
+        let users = std::fs::read_to_string(USERS).map_err(UserError::Unreadable)?;
+        let user = lookup(&users, name).ok_or_else(|| UserError::Unknown(name.to_owned()))?;
+        if user.uid == 0 || user.gid == 0 {
+            return Err(UserError::Root(name.to_owned()));
+        }
+        Ok(user)
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The command runs as the user, in no other group than its own: the standard library drops those of root.
+    pub(super) fn run(&self, command: &mut Command) {
+        command.uid(self.uid).gid(self.gid);
+    }
+
+    /// Gives the user all that is at `path`. A link is given, and not what it leads to.
+    pub(super) fn give(&self, path: &Path) -> io::Result<()> {
+        walk(path, &|path, _| lchown(path, Some(self.uid), Some(self.gid)))
+    }
+
+    /// Lets the user read all that is at `path`, which stays ours.
+    pub(super) fn show(&self, path: &Path) -> io::Result<()> {
+        walk(path, &|path, found| {
+            lchown(path, None, Some(self.gid))?;
+            if found.is_symlink() {
+                return Ok(());
+            }
+            let mode = found.mode() & 0o777;
+            set_mode(path, (mode & !0o027) | ((mode & OWNER_READS) >> 3))
+        })
+    }
+
+    /// Lets the user pass through a directory of ours.
+    pub(super) fn admit(&self, dir: &Path) -> io::Result<()> {
+        lchown(dir, None, Some(self.gid))?;
+        set_mode(dir, PASSED)
+    }
+
+    /// Really enters the directory: rights of all directories above it count, too.
+    pub(super) fn check_enters(&self, dir: &Path) -> Result<(), UserError> {
+        let mut command = Command::new("/bin/true");
+        self.run(&mut command);
+        command.current_dir(dir).env_clear().stdin(Stdio::null());
+        let entered = command.status();
+        entered.map(drop).map_err(|source| UserError::Outside {
+            user: self.name.clone(),
+            dir: dir.display().to_string(),
+            source,
+        })
+    }
+}
+
+fn lookup(users: &str, name: &str) -> Option<StepUser> {
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let found = fields.next().filter(|found| *found == name)?;
+        let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        Some(StepUser { name: found.to_owned(), uid, gid })
+    })
+}
+
+fn set_mode(path: &Path, mode: u32) -> io::Result<()> {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}
+
+/// Everything at and below `path`, without following links.
+fn walk(path: &Path, change: &dyn Fn(&Path, &std::fs::Metadata) -> io::Result<()>) -> io::Result<()> {
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let found = path.symlink_metadata()?;
+        if found.is_dir() {
+            for entry in std::fs::read_dir(&path)? {
+                waiting.push(entry?.path());
+            }
+        }
+        change(&path, &found)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn user_is_found_by_its_whole_name() {
+        let users =
+            "root:x:0:0:root:/root:/bin/sh\nberth-steps:x:990:991::/:/bin/false\nberth:x:7:8::/:/x\ncut:x\n";
+        let found = |name| lookup(users, name).map(|user| (user.uid, user.gid));
+        assert_eq!(found("berth"), Some((7, 8)));
+        assert_eq!(found("berth-steps"), Some((990, 991)));
+        assert_eq!((found("steps"), found("cut"), found("")), (None, None, None));
+    }
+}
