@@ -41,6 +41,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 23, name: "answer_keys", text: include_str!("0023_answer_keys.sql") },
     Migration { number: 24, name: "numbered_events", text: include_str!("0024_numbered_events.sql") },
     Migration { number: 25, name: "runner_labels", text: include_str!("0025_runner_labels.sql") },
+    Migration { number: 27, name: "change_authors", text: include_str!("0027_change_authors.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
