@@ -35,7 +35,7 @@ export function madeOld(kind: string): Noun[] {
 
 const MADE_OLD: Record<string, Noun[]> = {
   organization: ["organization"],
-  member: ["members", "organization"],
+  member: ["members", "organization", "approvals"],
   token: ["tokens"],
   pipeline: ["pipelines", "deployed", "environments"],
   repository: ["repositories", "pipelines", "deployed", "environments"],
