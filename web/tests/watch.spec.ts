@@ -21,6 +21,24 @@ test("an approval is given with a word, and the deployment goes on", async ({ ad
   expect((await withToken(world)("GET", "/ORG/approvals")).length).toBe(0);
 });
 
+test("an approval that too few people can give says so, and how to go on", async ({ ada, world }) => {
+  const api = withToken(world);
+  const definition = `version: 1
+pipeline:
+  name: Vault
+  stages: [{ name: production, requires: { self_approval: false } }]
+  steps: [{ name: Deploy, type: dummy }]
+`;
+  await api("POST", "/ORG/pipelines", { slug: "vault", definition });
+  await api("POST", "/ORG/pipelines/vault/deployments", { commitId: "v1" });
+  await ada.goto("/o/acme/approvals");
+  const question = ada.getByRole("article", { name: "Vault → production" });
+  await expect(question.getByText("Cannot approve: ada")).toBeVisible();
+  await expect(question.getByText("Too few people can approve")).toBeVisible();
+  await expect(question.getByText("deploy again with a bypass, which is recorded")).toBeVisible();
+  await isAccessible(ada, "an approval that cannot be given");
+});
+
 test("the history is live, filtered by its address, checked and exported", async ({ ada, world }) => {
   await ada.goto("/o/acme/events?kind=pipeline_deleted");
   await expect(ada.getByText("Nothing like that has happened")).toBeVisible();

@@ -23,8 +23,16 @@ pub struct Approval {
     /// Of everything that is to be approved: commit, definition, what the build left, inputs and stage.
     pub digest: String,
     pub rule: ApprovalRule,
-    /// How many people have approved so far.
+    /// How many people have to approve: `rule.approvals`, and one more while part of the change is by unknown authors.
+    pub required: u32,
+    /// Why `required` is more than the rule says.
+    pub raised_because: Option<String>,
+    /// How many people have approved so far. While it waits, only those count who may approve at this moment.
     pub given: usize,
+    /// Members who may not approve because they wrote or started what is to be approved. Only while it waits.
+    pub excluded: Vec<String>,
+    /// Why it cannot be approved as things are, and what to do. Null: it can, or it does not wait any more.
+    pub unreachable: Option<String>,
     /// Oldest first.
     pub votes: Vec<ApprovalVote>,
     pub requested_at: String,
@@ -53,7 +61,7 @@ pub struct ApprovalRule {
     pub approvals: u32,
     /// Roles (this one or a higher one) and e-mail addresses; empty: everybody who may decide.
     pub from: Vec<String>,
-    /// False: not by the commit's author, nor by whoever started or retried the deployment.
+    /// False: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment.
     pub self_approval: bool,
     pub timeout_seconds: Option<u64>,
 }
@@ -63,6 +71,8 @@ pub struct ApprovalRule {
 pub struct ApprovalVote {
     pub actor: Actor,
     pub choice: VoteChoice,
+    /// False: a yes of a person who has left, has another role, or has become an author since.
+    pub counts: bool,
     pub comment: Option<String>,
     pub at: String,
 }

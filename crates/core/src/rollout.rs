@@ -30,7 +30,7 @@ pub struct Rollout {
     pub trigger: Trigger,
     pub reason: Option<Reason>,
     pub requested_by: Actor,
-    /// Accounts that have retried it.
+    /// Accounts that have retried it, and the people behind them.
     pub retried_by: BTreeSet<UserId>,
     /// It passes windows, approvals and pauses.
     pub bypass: Option<Bypass>,
@@ -137,9 +137,10 @@ fn bypass_used(rollout: &Rollout) -> Option<NewEvent> {
 }
 
 /// Who retries is remembered: where self-approval is barred their word does not count. The stage tells of the retry.
-pub fn retried(rollout: &Rollout, by: Option<UserId>) -> Decision<Rollout> {
+pub fn retried(rollout: &Rollout, by: BTreeSet<UserId>) -> Decision<Rollout> {
     let mut next = rollout.clone();
-    let is_new = by.is_some_and(|by| next.retried_by.insert(by));
+    next.retried_by.extend(by);
+    let is_new = next.retried_by != rollout.retried_by;
     let mut decision = if is_new { put(next, None) } else { Decision::calm(next) };
     // It passes every gate once more.
     decision.events.extend(bypass_used(rollout));

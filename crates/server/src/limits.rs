@@ -167,3 +167,10 @@ pub const DELIVERIES_KEPT_MAX: i64 = 10_000;
 pub const ATTEMPTS_PER_DELIVERY_MAX: i64 = 100;
 /// What a ping shows of the answer.
 pub const ANSWER_EXCERPT_CHARS_MAX: usize = 200;
+
+/// Commits of the first deployment of a stage whose authors may not approve it.
+pub const FIRST_CHANGE_COMMITS_MAX: usize = 250;
+/// Commits between what a stage has and what it gets whose authors are read. Of more, some authors are unknown.
+pub const CHANGE_COMMITS_MAX: usize = 10_000;
+/// Their addresses.
+pub const CHANGE_AUTHORS_MAX: usize = 1_000;

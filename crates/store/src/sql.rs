@@ -151,6 +151,7 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
         crate::records::analysis_settings::STATEMENTS,
         crate::records::fix_pull_request::STATEMENTS,
         crate::records::approval::STATEMENTS,
+        crate::records::change_authors::STATEMENTS,
         crate::records::delivery::STATEMENTS,
         crate::records::deployment::STATEMENTS,
         crate::records::environment::STATEMENTS,

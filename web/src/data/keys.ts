@@ -36,7 +36,7 @@ export function madeOld(kind: string): Noun[] {
 
 const MADE_OLD: Record<string, Noun[]> = {
   organization: ["organization"],
-  member: ["members", "invitations", "organization"],
+  member: ["members", "invitations", "organization", "approvals"],
   invitation: ["invitations"],
   token: ["tokens"],
   pipeline: ["pipelines", "deployed", "environments"],

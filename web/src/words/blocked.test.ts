@@ -4,8 +4,8 @@ import { approvalMeant, approvalWords, blockedWords, inTheWay, momentWords, step
 
 const NOW = Date.parse("2026-11-15T14:00:00Z");
 
-function asked(approvals: number, given: number, from: string[]) {
-  return { stage: "production", given, rule: { approvals, from, selfApproval: true } } as unknown as Approval;
+function asked(required: number, given: number, from: string[]) {
+  return { stage: "production", required, given, rule: { approvals: 1, from } } as unknown as Approval;
 }
 
 test.each([

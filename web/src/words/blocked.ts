@@ -9,9 +9,13 @@ const ROLES: Record<string, string> = {
 };
 
 /** "waits for 1 of 2 approvals from admins or ada@acme.test". */
-export function approvalWords({ rule, given }: Pick<Approval, "rule" | "given">): string {
-  const open = Math.max(0, rule.approvals - given);
-  const many = rule.approvals === 1 ? "an approval" : `${open} of ${rule.approvals} approvals`;
+export function approvalWords({
+  rule,
+  required,
+  given,
+}: Pick<Approval, "rule" | "required" | "given">): string {
+  const open = Math.max(0, required - given);
+  const many = required === 1 ? "an approval" : `${open} of ${required} approvals`;
   return `waits for ${many}${from(rule.from)}`;
 }
 

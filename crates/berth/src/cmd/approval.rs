@@ -7,7 +7,7 @@ use berth_api::pipeline::Because;
 
 use crate::client::{Client, Failure, Remote, escaped};
 use crate::output::words::ago;
-use crate::output::{Output, dim, harmless, or_dash, word};
+use crate::output::{Output, dim, harmless, note, or_dash, word};
 
 /// Shown at most.
 const PENDING_MAX: usize = 200;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args, answer: Answer) -> anyhow::Result<ExitCode> {
     out.told(&answered.raw, || {
         let it = &answered.data;
         let page = client.page(&format!("/deployments/{}", it.deployment_id));
-        format!("{}: {} ({} of {})\n{}", it.stage, word(it.status), it.given, it.rule.approvals, dim(&page))
+        format!("{}: {} ({} of {})\n{}", it.stage, word(it.status), it.given, it.required, dim(&page))
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -68,7 +68,7 @@ fn pending(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
             it.id.clone(),
             it.stage.clone(),
             or_dash(it.commit_id.as_deref()),
-            format!("{} of {}", it.given, it.rule.approvals),
+            format!("{} of {}", it.given, it.required),
             or_dash(Some(&it.rule.from.join(", "))),
             ago(&it.requested_at),
             or_dash(it.message.as_deref().map(harmless).as_deref()),
@@ -77,5 +77,10 @@ fn pending(client: &Client, out: &Output) -> anyhow::Result<ExitCode> {
     let rows: Vec<_> = found.data.iter().map(row).collect();
     let heading = ["approval", "stage", "commit", "given", "from", "asked", "message"];
     out.table(&found.raw, &heading, &rows, "Nothing waits for an approval.")?;
+    for it in &found.data {
+        for text in [&it.raised_because, &it.unreachable].into_iter().flatten() {
+            note(&format!("{}: {}", it.id, harmless(text)));
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,15 +1,13 @@
 //! Ask, vote, expire, lapse.
 
-use super::people::{Excluded, Voter, admits};
+use super::people::{Electorate, Tally, Voter, admits};
 use super::state::{Approval, Choice, Lapse, Status, Vote};
 use crate::decision::{Change, Decision, Record, Refusal, Ruling};
 use crate::event::{EventKind, NewEvent, Subject};
-use crate::id::{ApprovalId, DeploymentId, PipelineId, StepRunId, UserId};
+use crate::id::{ApprovalId, DeploymentId, PipelineId, StepRunId};
 use crate::name::Reason;
 use crate::pipeline::model::{Approver, Requires};
 use crate::time::Timestamp;
-
-use std::collections::BTreeSet;
 
 /// What is to be approved, and by whom.
 #[derive(Debug, Clone)]
@@ -33,7 +31,8 @@ pub struct Ballot {
     pub comment: Option<Reason>,
 }
 
-pub fn request(asked: Request, now: Timestamp) -> Decision<Approval> {
+/// `needed` is how many people have to approve as things are.
+pub fn request(asked: Request, needed: u32, now: Timestamp) -> Decision<Approval> {
     let timeout_s = asked.rule.timeout.map(|it| i64::try_from(it.as_secs()).unwrap_or(i64::MAX));
     let approval = Approval {
         id: asked.id,
@@ -43,6 +42,7 @@ pub fn request(asked: Request, now: Timestamp) -> Decision<Approval> {
         stage: asked.stage,
         step: asked.step,
         rule: asked.rule,
+        needed,
         message: asked.message,
         digest: asked.digest,
         votes: Vec::new(),
@@ -54,7 +54,7 @@ pub fn request(asked: Request, now: Timestamp) -> Decision<Approval> {
     };
     let from: Vec<String> = approval.rule.from.iter().map(Approver::to_string).collect();
     let event = telling(EventKind::ApprovalRequested, &approval)
-        .with("approvals", approval.rule.approvals)
+        .with("approvals", approval.needed)
         .with("from", from)
         .with("digest", approval.digest.as_str())
         .with_some("message", approval.message.as_ref())
@@ -68,14 +68,14 @@ pub fn vote(
     approval: &Approval,
     ballot: &Ballot,
     digest: &str,
-    excluded: &Excluded,
+    electorate: &Electorate,
     now: Timestamp,
 ) -> Ruling<Approval> {
     if approval.status != Status::Pending {
         return Decision::calm(Err(ended(approval)));
     }
     if approval.expires_at.is_some_and(|at| at <= now) {
-        return refused(expire(approval, now));
+        return refused(expire(approval, electorate, now));
     }
     if approval.digest != digest {
         return refused(lapse(approval, Lapse::Changed, now));
@@ -86,8 +86,8 @@ pub fn vote(
             "you have answered already; a second answer, also from another account of yours, does not count";
         return Decision::calm(Err(Refusal::AlreadyVoted(text.into())));
     }
-    if let Err(why) = may_vote(&approval.rule, ballot, excluded) {
-        return Decision::calm(Err(Refusal::NotEligible(why)));
+    if let Err(refusal) = may_vote(&approval.rule, ballot, electorate) {
+        return Decision::calm(Err(refusal));
     }
     let mut next = Approval { version: approval.version + 1, ..approval.clone() };
     next.votes.push(Vote {
@@ -96,24 +96,23 @@ pub fn vote(
         choice: ballot.choice,
         comment: ballot.comment.clone(),
         at: now,
+        is_void: false,
     });
-    let wanted = usize::try_from(next.rule.approvals).unwrap_or(usize::MAX);
+    let tally = electorate.tally(&next.rule, &next.yes());
+    next.needed = tally.needed;
     let voted = |kind: EventKind, next: &Approval| {
-        telling(kind, next)
-            .with("given", next.given())
-            .with("approvals", next.rule.approvals)
-            .with_some("comment", ballot.comment.as_ref())
+        count_event(kind, next, &tally).with_some("comment", ballot.comment.as_ref())
     };
     let mut events = Vec::new();
     match ballot.choice {
         Choice::Reject => {
-            (next.status, next.ended_at) = (Status::Rejected, Some(now));
+            close(&mut next, Status::Rejected, &tally, now);
             events.push(voted(EventKind::ApprovalRejected, &next));
         }
         Choice::Approve => {
             events.push(voted(EventKind::ApprovalVoted, &next));
-            if next.given() >= wanted {
-                (next.status, next.ended_at) = (Status::Approved, Some(now));
+            if tally.is_enough() {
+                close(&mut next, Status::Approved, &tally, now);
                 events.push(voted(EventKind::ApprovalApproved, &next));
             }
         }
@@ -128,26 +127,68 @@ pub fn vote(
 }
 
 /// Saying no is never self-approval.
-fn may_vote(rule: &Requires, ballot: &Ballot, excluded: &Excluded) -> Result<(), String> {
+fn may_vote(rule: &Requires, ballot: &Ballot, electorate: &Electorate) -> Result<(), Refusal> {
     if !admits(rule, &ballot.voter) {
         let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
-        return Err(format!("this approval is for {}; you are none of these", from.join(", ")));
+        let text = format!("this approval is for {}; you are none of these", from.join(", "));
+        return Err(Refusal::NotEligible(text));
     }
-    if ballot.choice == Choice::Approve && !rule.self_approval && excluded.bars(&ballot.voter) {
-        let text = "you wrote this commit, or started or retried this deployment, and `self_approval` is false: \
-                    somebody else has to approve it";
-        return Err(text.into());
+    if ballot.choice == Choice::Reject || rule.self_approval {
+        return Ok(());
+    }
+    if electorate.bars(&ballot.voter) {
+        let text = "you wrote, committed or co-authored part of this change, or started or retried this deployment, \
+                    and `self_approval` is false: another person has to approve it";
+        return Err(Refusal::NotEligible(text.into()));
+    }
+    if electorate.authors.is_none() {
+        let text =
+            "the authors of this change are still being read from its repository; try again in a few seconds";
+        return Err(Refusal::InvalidState(text.into()));
     }
     Ok(())
 }
 
-/// Nobody answered in time. What has ended stays as it is, and so does what has time left.
-pub fn expire(approval: &Approval, now: Timestamp) -> Decision<Approval> {
+/// Grants an approval for which enough people have voted already: a member came back, or an unknown author joined.
+pub fn recount(
+    approval: &Approval,
+    digest: &str,
+    electorate: &Electorate,
+    now: Timestamp,
+) -> Decision<Approval> {
+    let tally = electorate.tally(&approval.rule, &approval.yes());
+    let is_late = approval.expires_at.is_some_and(|at| at <= now);
+    if approval.status != Status::Pending || is_late || approval.digest != digest || !tally.is_enough() {
+        return Decision::calm(approval.clone());
+    }
+    let mut next = Approval { version: approval.version + 1, ..approval.clone() };
+    close(&mut next, Status::Approved, &tally, now);
+    let event = count_event(EventKind::ApprovalApproved, &next, &tally);
+    put(next, vec![event])
+}
+
+/// Ends it with what counts at this moment.
+fn close(approval: &mut Approval, status: Status, tally: &Tally, now: Timestamp) {
+    (approval.status, approval.ended_at, approval.needed) = (status, Some(now), tally.needed);
+    for vote in &mut approval.votes {
+        vote.is_void = vote.choice == Choice::Approve && !tally.counted.contains(&vote.person);
+    }
+}
+
+fn count_event(kind: EventKind, approval: &Approval, tally: &Tally) -> NewEvent {
+    telling(kind, approval).with("given", tally.counted.len()).with("approvals", tally.needed)
+}
+
+/// Ends it when its time is over. What has ended stays as it is, and so does what has time left.
+pub fn expire(approval: &Approval, electorate: &Electorate, now: Timestamp) -> Decision<Approval> {
     let is_due = approval.expires_at.is_some_and(|at| at <= now);
     if approval.status != Status::Pending || !is_due {
         return Decision::calm(approval.clone());
     }
-    end(approval, Status::Expired, EventKind::ApprovalExpired, now)
+    let mut next = Approval { version: approval.version + 1, ..approval.clone() };
+    close(&mut next, Status::Expired, &electorate.tally(&approval.rule, &approval.yes()), now);
+    let event = telling(EventKind::ApprovalExpired, &next);
+    put(next, vec![event])
 }
 
 /// What it was for has changed, or is over. An approval that was given lapses too when it was for something else.
@@ -155,28 +196,18 @@ pub fn lapse(approval: &Approval, why: Lapse, now: Timestamp) -> Decision<Approv
     if !matches!(approval.status, Status::Pending | Status::Approved) {
         return Decision::calm(approval.clone());
     }
-    end(approval, Status::Lapsed(why), EventKind::ApprovalLapsed, now)
+    let (status, version, ended_at) = (Status::Lapsed(why), approval.version + 1, Some(now));
+    let next = Approval { status, ended_at, version, ..approval.clone() };
+    let event = telling(EventKind::ApprovalLapsed, &next).with("why", why.as_str());
+    put(next, vec![event])
 }
 
 /// Whether what was approved may be done now: it is the same thing, and enough of those who said yes may still say so.
-/// Whoever approves and then retries has become somebody whose word does not count.
-pub fn still_holds(approval: &Approval, digest: &str, excluded: &Excluded) -> bool {
-    let counts = |person: &UserId| approval.rule.self_approval || !excluded.people.contains(person);
-    let yes = approval.votes.iter().filter(|vote| vote.choice == Choice::Approve);
-    let people: BTreeSet<UserId> = yes.map(|vote| vote.person).filter(counts).collect();
+/// Votes of people who have left, have another role, or have retried it since do not count.
+pub fn still_holds(approval: &Approval, digest: &str, electorate: &Electorate) -> bool {
     approval.status == Status::Approved
         && approval.digest == digest
-        && people.len() >= usize::try_from(approval.rule.approvals).unwrap_or(usize::MAX)
-}
-
-fn end(approval: &Approval, status: Status, kind: EventKind, now: Timestamp) -> Decision<Approval> {
-    let (version, ended_at) = (approval.version + 1, Some(now));
-    let next = Approval { status, ended_at, version, ..approval.clone() };
-    let mut event = telling(kind, &next);
-    if let Status::Lapsed(why) = status {
-        event = event.with("why", why.as_str());
-    }
-    put(next, vec![event])
+        && electorate.tally(&approval.rule, &approval.yes()).is_enough()
 }
 
 fn refused(decision: Decision<Approval>) -> Ruling<Approval> {

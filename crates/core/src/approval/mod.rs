@@ -9,6 +9,6 @@ mod people;
 mod property;
 mod state;
 
-pub use decide::{Ballot, Request, expire, lapse, request, still_holds, vote};
-pub use people::{Excluded, Voter, admits};
+pub use decide::{Ballot, Request, expire, lapse, recount, request, still_holds, vote};
+pub use people::{ChangeAuthors, Electorate, Tally, Voter, admits};
 pub use state::{Approval, Choice, Lapse, Status, Vote};

@@ -1,11 +1,11 @@
-//! What must hold of approvals, whoever votes and in whichever order.
+//! What must hold of approvals, however people vote, join, leave and change roles.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::access::Role;
+use crate::access::{Action, Role};
 use crate::decision::Refusal;
 use crate::event::{Actor, ActorKind};
 use crate::id::{ApprovalId, DeploymentId, PipelineId, UserId};
@@ -34,36 +34,106 @@ fn voter(account: u8) -> Voter {
     Voter { by, person: person(owner), role, emails: vec![email(account), email(owner)] }
 }
 
+/// Who is a member with which rights, and who wrote and started it.
 #[derive(Debug, Clone)]
-struct Case {
-    rule: Requires,
-    excluded: Excluded,
-    /// Account, whether it says yes, seconds since the one before, and whether the thing is another one by now.
-    votes: Vec<(u8, bool, i64, bool)>,
+struct People {
+    /// Those of 0..8 who are members.
+    present: BTreeSet<u8>,
+    /// Those of them who are viewers by now.
+    demoted: BTreeSet<u8>,
+    starters: BTreeSet<u8>,
+    /// Accounts 0..16 that wrote part of it; those from 16 on have no account.
+    authors: BTreeSet<u8>,
+    is_cut: bool,
+    is_unread: bool,
 }
 
-fn cases() -> impl Strategy<Value = Case> {
-    let approver = prop_oneof![
-        prop::sample::select(Role::ALL.to_vec()).prop_map(Approver::Role),
-        (0u8..8).prop_map(|number| Approver::Email(email(number))),
-    ];
-    let rule = (1u32..4, prop::collection::vec(approver, 0..3), any::<bool>(), any::<bool>());
-    let votes = prop::collection::vec(
-        (0u8..16, prop::bool::weighted(0.9), 0i64..30, prop::bool::weighted(0.03)),
-        0..16,
-    );
-    let excluded = (prop::collection::btree_set(0u8..8, 0..3), prop::option::of(0u8..8));
-    (rule, excluded, votes).prop_map(
-        |((approvals, from, self_approval, has_timeout), (people, author), votes)| {
-            let timeout = has_timeout.then_some(Seconds::from_secs(TIMEOUT_S.unsigned_abs()));
-            let excluded =
-                Excluded { people: people.into_iter().map(person).collect(), author: author.map(email) };
-            Case { rule: Requires { approvals, from, self_approval, timeout }, excluded, votes }
+impl People {
+    fn voter(&self, account: u8) -> Voter {
+        let voter = voter(account);
+        let role = if self.demoted.contains(&(account % 8)) { Role::Viewer } else { voter.role };
+        Voter { role, ..voter }
+    }
+
+    fn electorate(&self) -> Electorate {
+        let voters = self.present.iter().map(|it| self.voter(*it));
+        let addresses = self.present.iter().flat_map(|it| [*it, *it + 8]);
+        let authors = ChangeAuthors {
+            emails: self.authors.iter().map(|it| email(*it).key()).collect(),
+            is_cut: self.is_cut,
+        };
+        Electorate {
+            voters: voters.filter(|it| it.role.may(Action::ApprovalsDecide)).collect(),
+            members: addresses.map(|it| (email(it).key(), person(it % 8))).collect(),
+            starters: self.starters.iter().map(|it| person(*it)).collect(),
+            authors: (!self.is_unread).then_some(authors),
+        }
+    }
+
+    /// The rule in other words: whether the yes of one of 0..8 counts.
+    fn counts(&self, rule: &Requires, number: u8) -> bool {
+        let voter = self.voter(number);
+        let wrote =
+            !self.is_unread && (self.authors.contains(&number) || self.authors.contains(&(number + 8)));
+        self.present.contains(&number)
+            && voter.role.may(Action::ApprovalsDecide)
+            && admits(rule, &voter)
+            && (rule.self_approval || !(wrote || self.starters.contains(&number)))
+    }
+
+    fn needed(&self, rule: &Requires) -> u32 {
+        let is_stranger = |it: &u8| *it >= 16 || !self.present.contains(&(it % 8));
+        let strangers = !self.is_unread && (self.is_cut || self.authors.iter().any(is_stranger));
+        rule.approvals + u32::from(strangers && !rule.self_approval)
+    }
+
+    fn is_enough(&self, rule: &Requires, yes: &BTreeSet<UserId>) -> bool {
+        let counted = (0..8).filter(|it| yes.contains(&person(*it)) && self.counts(rule, *it)).count();
+        (rule.self_approval || !self.is_unread) && counted >= usize::try_from(self.needed(rule)).unwrap()
+    }
+}
+
+fn some(of: std::ops::Range<u8>, many: usize) -> impl Strategy<Value = BTreeSet<u8>> {
+    prop::collection::btree_set(of, 0..many)
+}
+
+fn people() -> impl Strategy<Value = People> {
+    let sets = (some(0..8, 3), some(0..8, 3), some(0..8, 3), some(0..18, 3));
+    (sets, prop::bool::weighted(0.1), prop::bool::weighted(0.1)).prop_map(
+        |((gone, demoted, starters, authors), is_cut, is_unread)| People {
+            present: (0..8).filter(|it| !gone.contains(it)).collect(),
+            demoted,
+            starters,
+            authors,
+            is_cut,
+            is_unread,
         },
     )
 }
 
+fn rules() -> impl Strategy<Value = Requires> {
+    let approver = prop_oneof![
+        prop::sample::select(Role::ALL.to_vec()).prop_map(Approver::Role),
+        (0u8..8).prop_map(|number| Approver::Email(email(number))),
+    ];
+    (1u32..4, prop::collection::vec(approver, 0..3), any::<bool>(), any::<bool>()).prop_map(
+        |(approvals, from, self_approval, has_timeout)| {
+            let timeout = has_timeout.then_some(Seconds::from_secs(TIMEOUT_S.unsigned_abs()));
+            Requires { approvals, from, self_approval, timeout }
+        },
+    )
+}
+
+/// Who votes, whether it is a yes, seconds since the vote before, and whether the thing is another one by now.
+type Said = (u8, bool, i64, bool);
+
+fn votes() -> impl Strategy<Value = Vec<(Said, People)>> {
+    let said = (0u8..16, prop::bool::weighted(0.9), 0i64..30, prop::bool::weighted(0.03));
+    prop::collection::vec((said, people()), 0..16)
+}
+
 fn asked(rule: Requires) -> Approval {
+    let needed = rule.approvals;
     let request = Request {
         id: ApprovalId::from_parts(START, [1; 10]),
         deployment: DeploymentId::from_parts(START, [2; 10]),
@@ -75,7 +145,22 @@ fn asked(rule: Requires) -> Approval {
         message: None,
         digest: "sha256:one".into(),
     };
-    super::request(request, START).answer
+    super::request(request, needed, START).answer
+}
+
+/// An approval that these of 0..8 have said yes to.
+fn approval_with(rule: Requires, yes: &BTreeSet<u8>) -> Approval {
+    let mut approval = asked(rule);
+    let vote = |number: &u8| Vote {
+        by: voter(*number).by,
+        person: person(*number),
+        choice: Choice::Approve,
+        comment: None,
+        at: START,
+        is_void: false,
+    };
+    approval.votes = yes.iter().map(vote).collect();
+    approval
 }
 
 /// What a decision leaves: its last word about the record, or the record as it was.
@@ -89,39 +174,58 @@ fn after(before: &Approval, ruling: &crate::decision::Ruling<Approval>) -> Appro
 
 proptest! {
     #[test]
-    fn only_enough_distinct_people_who_count_approve(case in cases()) {
-        let mut approval = asked(case.rule.clone());
+    fn only_enough_distinct_people_who_count_at_the_last_vote_approve(rule in rules(), votes in votes()) {
+        let mut approval = asked(rule.clone());
         let mut now = START;
-        for (account, says_yes, later_s, is_other) in case.votes {
+        for ((account, says_yes, later_s, is_other), people) in votes {
             now = now.plus_seconds(later_s);
-            let voter = voter(account);
+            let (voter, electorate) = (people.voter(account), people.electorate());
+            // Authentication lets no one else vote, and a service account does not approve.
+            let is_let = people.present.contains(&(account % 8)) && voter.role.may(Action::ApprovalsDecide);
+            if !is_let || (says_yes && account >= 8) {
+                continue;
+            }
             let digest = if is_other { "sha256:two" } else { "sha256:one" };
             let choice = if says_yes { Choice::Approve } else { Choice::Reject };
             let ballot = Ballot { voter: voter.clone(), choice, comment: None };
-            let ruling = vote(&approval, &ballot, digest, &case.excluded, now);
+            let ruling = vote(&approval, &ballot, digest, &electorate, now);
             let next = after(&approval, &ruling);
             prop_assert_eq!(next.version - approval.version, i64::from(next != approval));
             prop_assert_eq!(ruling.changes.is_empty(), ruling.events.is_empty());
-            let is_late = case.rule.timeout.is_some() && now >= START.plus_seconds(TIMEOUT_S);
+            let is_late = rule.timeout.is_some() && now >= START.plus_seconds(TIMEOUT_S);
             match &ruling.answer {
                 Ok(_) => {
                     prop_assert_eq!(approval.status, Status::Pending);
                     prop_assert!(!is_late && !is_other);
-                    prop_assert!(admits(&case.rule, &voter));
-                    prop_assert!(!says_yes || case.rule.self_approval || !case.excluded.bars(&voter));
+                    prop_assert!(admits(&rule, &voter));
+                    prop_assert!(!says_yes || people.counts(&rule, account));
                     prop_assert_eq!(next.votes.len(), approval.votes.len() + 1);
+                    prop_assert_eq!(next.needed, people.needed(&rule));
+                    if says_yes {
+                        let is_enough = people.is_enough(&rule, &next.yes());
+                        prop_assert_eq!(next.status == Status::Approved, is_enough);
+                        prop_assert_eq!(is_enough, still_holds(&next, "sha256:one", &electorate));
+                    }
+                    if next.status == Status::Approved {
+                        let voters = (0..8).filter(|it| next.yes().contains(&person(*it)));
+                        let counted = voters.filter(|it| people.counts(&rule, *it)).count();
+                        prop_assert_eq!(next.given(), counted, "votes that do not count are void");
+                    }
                 }
                 Err(refusal) => {
-                    prop_assert_eq!(&next.votes, &approval.votes);
+                    let said = |it: &Approval| it.votes.iter().map(|it| (it.person, it.choice)).collect::<Vec<_>>();
+                    prop_assert_eq!(said(&next), said(&approval));
                     match refusal {
                         Refusal::ApprovalEnded(_) => prop_assert!(next.status != Status::Pending),
                         Refusal::AlreadyVoted(_) => {
                             prop_assert!(next.votes.iter().any(|vote| vote.person == voter.person));
                         }
                         Refusal::NotEligible(_) => prop_assert!(
-                            !admits(&case.rule, &voter)
-                                || (says_yes && !case.rule.self_approval && case.excluded.bars(&voter))
+                            !admits(&rule, &voter) || (says_yes && !people.counts(&rule, account))
                         ),
+                        Refusal::InvalidState(_) => {
+                            prop_assert!(says_yes && people.is_unread && !rule.self_approval);
+                        }
                         other => prop_assert!(false, "{other:?}"),
                     }
                 }
@@ -131,57 +235,91 @@ proptest! {
             }
             approval = next;
         }
-        let yes = approval.votes.iter().filter(|vote| vote.choice == Choice::Approve);
-        let people: BTreeSet<UserId> = yes.map(|vote| vote.person).collect();
-        prop_assert_eq!(people.len(), approval.given(), "a person counts once");
-        let is_enough = people.len() >= usize::try_from(case.rule.approvals).unwrap();
-        match approval.status {
-            Status::Approved => prop_assert!(is_enough),
-            _ => prop_assert!(!still_holds(&approval, "sha256:one", &case.excluded)),
-        }
+        prop_assert_eq!(approval.yes().len() + usize::from(approval.rejection().is_some()), approval.votes.len());
         prop_assert_eq!(approval.status == Status::Rejected, approval.rejection().is_some());
         prop_assert_eq!(approval.status == Status::Pending, approval.ended_at.is_none());
     }
 
     #[test]
-    fn an_approval_holds_for_its_digest_and_loses_those_who_retry(
-        approvals in 1u32..4, self_approval: bool, retriers in prop::collection::btree_set(0u8..4, 0..4),
+    fn an_approval_holds_while_enough_of_those_who_gave_it_still_count(
+        rule in rules(), yes in some(0..8, 8), people in people(),
     ) {
-        let rule = Requires { approvals, from: Vec::new(), self_approval, timeout: None };
-        let mut approval = asked(rule);
-        for account in 0..u8::try_from(approvals).unwrap() {
-            let ballot = Ballot { voter: voter(account), choice: Choice::Approve, comment: None };
-            approval = vote(&approval, &ballot, "sha256:one", &Excluded::default(), START).answer.unwrap();
-        }
-        prop_assert_eq!(approval.status, Status::Approved);
-        prop_assert!(still_holds(&approval, "sha256:one", &Excluded::default()));
-        prop_assert!(!still_holds(&approval, "sha256:two", &Excluded::default()));
-        let is_lost = retriers.iter().any(|it| u32::from(*it) < approvals) && !self_approval;
-        let excluded = Excluded { people: retriers.into_iter().map(person).collect(), author: None };
-        prop_assert_eq!(still_holds(&approval, "sha256:one", &excluded), !is_lost);
+        let electorate = people.electorate();
+        let pending = approval_with(rule.clone(), &yes);
+        prop_assert!(!still_holds(&pending, "sha256:one", &electorate));
+        let approved = Approval { status: Status::Approved, ..pending };
+        let is_enough = people.is_enough(&rule, &approved.yes());
+        prop_assert_eq!(still_holds(&approved, "sha256:one", &electorate), is_enough);
+        prop_assert!(!still_holds(&approved, "sha256:two", &electorate));
+    }
+
+    #[test]
+    fn a_recount_grants_what_enough_people_have_said_yes_to_and_nothing_else(
+        rule in rules(), yes in some(0..8, 8), people in people(), later_s in 0i64..200, is_other: bool,
+    ) {
+        let (pending, now) = (approval_with(rule.clone(), &yes), START.plus_seconds(later_s));
+        let pending =
+            Approval { expires_at: rule.timeout.map(|_| START.plus_seconds(TIMEOUT_S)), ..pending };
+        let digest = if is_other { "sha256:two" } else { "sha256:one" };
+        let counted = recount(&pending, digest, &people.electorate(), now).answer;
+        let is_late = rule.timeout.is_some() && later_s >= TIMEOUT_S;
+        let is_granted = people.is_enough(&rule, &pending.yes()) && !is_late && !is_other;
+        prop_assert_eq!(counted.status == Status::Approved, is_granted);
+        prop_assert!(is_granted || counted == pending);
+        let again = recount(&counted, digest, &people.electorate(), now);
+        prop_assert!(again.changes.is_empty());
+    }
+
+    #[test]
+    fn more_authors_fewer_members_and_lower_roles_never_make_it_easier(
+        rule in rules(), yes in some(0..8, 8), people in people(), more in people(),
+    ) {
+        let mut stricter = people.clone();
+        stricter.present.retain(|it| more.present.contains(it));
+        stricter.demoted.extend(&more.demoted);
+        stricter.starters.extend(&more.starters);
+        stricter.authors.extend(&more.authors);
+        stricter.is_cut |= more.is_cut;
+        let said: BTreeSet<UserId> = yes.iter().map(|it| person(*it)).collect();
+        let [loose, strict] = [&people, &stricter].map(|it| it.electorate().tally(&rule, &said));
+        prop_assert!(strict.counted.is_subset(&loose.counted) && strict.eligible <= loose.eligible);
+        prop_assert!(strict.needed >= loose.needed);
+        prop_assert!(strict.needed <= rule.approvals + 1, "unknown authors raise it by one in total");
+        prop_assert!(loose.is_enough() || !strict.is_enough());
+        prop_assert!(!loose.is_enough() || loose.is_reachable());
     }
 
     #[test]
     fn it_expires_at_its_time_and_not_before(later_s in 0i64..200) {
         let timeout = Some(Seconds::from_secs(TIMEOUT_S.unsigned_abs()));
         let rule = Requires { approvals: 1, from: Vec::new(), self_approval: true, timeout };
-        let expired = expire(&asked(rule), START.plus_seconds(later_s)).answer;
+        let expired = expire(&asked(rule), &Electorate::default(), START.plus_seconds(later_s)).answer;
         prop_assert_eq!(expired.status == Status::Expired, later_s >= TIMEOUT_S);
     }
 }
 
 #[test]
-fn a_second_account_of_the_author_does_not_approve() {
+fn a_second_account_of_an_author_does_not_approve() {
     let rule = Requires { approvals: 1, from: Vec::new(), self_approval: false, timeout: None };
     let approval = asked(rule);
-    let excluded =
-        Excluded { people: BTreeSet::new(), author: Some(Email::parse("P3@Acme.Test").expect("an address")) };
+    let address = Email::parse("P3@Acme.Test").expect("an address");
+    let everyone = People {
+        present: (0..8).collect(),
+        demoted: BTreeSet::new(),
+        starters: BTreeSet::new(),
+        authors: BTreeSet::new(),
+        is_cut: false,
+        is_unread: false,
+    };
+    let emails = BTreeSet::from([address.key()]);
+    let authors = Some(ChangeAuthors { emails, is_cut: false });
+    let electorate = Electorate { authors, ..everyone.electorate() };
     for account in [3, 11] {
         let ballot = Ballot { voter: voter(account), choice: Choice::Approve, comment: None };
-        let said = vote(&approval, &ballot, "sha256:one", &excluded, START).answer;
+        let said = vote(&approval, &ballot, "sha256:one", &electorate, START).answer;
         assert!(matches!(said, Err(Refusal::NotEligible(_))), "{said:?}");
     }
     let reject = Ballot { voter: voter(3), choice: Choice::Reject, comment: None };
-    let said = vote(&approval, &reject, "sha256:one", &excluded, START).answer.expect("a no");
+    let said = vote(&approval, &reject, "sha256:one", &electorate, START).answer.expect("a no");
     assert_eq!(said.status, Status::Rejected);
 }

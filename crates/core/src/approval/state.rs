@@ -1,5 +1,7 @@
 //! The record of an approval.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::event::Actor;
@@ -19,6 +21,8 @@ pub struct Approval {
     /// `None`: what waits is the stage itself.
     pub step: Option<StepRunId>,
     pub rule: Requires,
+    /// How many people have to approve, as of its last change: authors who are no members raise it.
+    pub needed: u32,
     /// What people should look at before they answer.
     pub message: Option<String>,
     /// Of everything it was asked for.
@@ -41,6 +45,9 @@ pub struct Vote {
     pub choice: Choice,
     pub comment: Option<Reason>,
     pub at: Timestamp,
+    /// A yes that no longer counted when the approval ended.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub is_void: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,9 +107,14 @@ impl Lapse {
 }
 
 impl Approval {
-    /// How many people have said yes.
+    /// People who have said yes. Whether that counts, [`super::Electorate::tally`] says.
+    pub fn yes(&self) -> BTreeSet<UserId> {
+        self.votes.iter().filter(|vote| vote.choice == Choice::Approve).map(|vote| vote.person).collect()
+    }
+
+    /// How many people have said yes, without votes that are void.
     pub fn given(&self) -> usize {
-        self.votes.iter().filter(|vote| vote.choice == Choice::Approve).count()
+        self.votes.iter().filter(|vote| vote.choice == Choice::Approve && !vote.is_void).count()
     }
 
     /// The vote that ended it with a no.

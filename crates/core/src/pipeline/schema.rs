@@ -144,7 +144,7 @@ fn requires() -> Value {
                 &json!({ "anyOf": [{ "enum": Role::ALL.map(Role::as_str) }, { "type": "string", "pattern": "@" }] }),
                 "Roles (this one or higher) and e-mail addresses; everybody who may approve when left out.",
             ),
-            "self_approval": usual(true, flag("false: not by the author of the commit nor by whoever started the deployment.")),
+            "self_approval": usual(true, flag("false: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment.")),
             "timeout": duration(DURATION_S_MAX, "How long to wait for an answer."),
         }),
     )

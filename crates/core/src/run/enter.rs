@@ -35,6 +35,11 @@ impl Run {
         Some((found, self.stages[found].name.as_str()))
     }
 
+    /// The stage it waits for, or has entered without having begun anything in it.
+    pub fn not_begun(&self) -> Option<usize> {
+        self.queued_for().map(|(stage, _)| stage).or_else(|| self.unbegun())
+    }
+
     /// The stage that was entered and in which nothing has begun since.
     pub fn unbegun(&self) -> Option<usize> {
         let stage = self.stages.iter().position(|stage| stage.status == StageStatus::Running)?;
@@ -95,10 +100,10 @@ pub fn enter(run: &Run, plan: &Plan, now: Timestamp) -> Decision<()> {
     draft.finish(())
 }
 
-/// Somebody said no, or nobody said yes in time: the stage fails before anything of it has begun.
+/// People said no, or too few said yes in time: the stage fails before anything of it has begun.
 pub fn refused(run: &Run, plan: &Plan, failure: Failure, now: Timestamp) -> Decision<()> {
     let mut draft = Draft::of(run, plan, now);
-    if let Some((stage, _)) = run.queued_for() {
+    if let Some(stage) = run.not_begun() {
         fail_for(&mut draft, stage, Some(failure));
     }
     draft.finish(())

@@ -30,9 +30,6 @@ pub struct Source {
     pub repository: RepositoryId,
     /// The whole hash.
     pub commit: String,
-    /// The e-mail address its author wrote into it: anybody can write anything there.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub author: Option<String>,
     /// When it was committed, as the commit itself says.
     #[serde(default)]
     pub committed_at: Option<Timestamp>,
@@ -87,6 +84,15 @@ impl PlannedStage {
             }
             Gate::Open(_) | Gate::Window => None,
         })
+    }
+
+    /// Whether its authors may be barred from approving it. A value that is not known yet may turn out to be false.
+    pub fn may_bar_authors(&self) -> bool {
+        let bars = |it: &PlannedStep| {
+            it.params.get("self_approval").is_some_and(|value| *value != Value::Bool(true))
+        };
+        self.rule().is_some_and(|rule| !rule.self_approval)
+            || self.steps.iter().any(|step| step.is_approval() && bars(step))
     }
 
     /// Why it may not be begun now, as far as time decides. `Some(None)`: nobody knows until when.

@@ -35,7 +35,7 @@ const SCHEMA: &str = r#"{
     "self_approval": {
       "type": "boolean",
       "default": true,
-      "description": "false: not by the author of the commit nor by whoever started or retried the deployment."
+      "description": "false: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment."
     },
     "timeout": { "type": "string", "format": "berth-duration", "description": "The step fails when nobody answers in time." },
     "message": { "type": "string", "maxLength": 1000, "description": "What people should look at before they answer." }

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
     use crate::access::Role;
     use crate::approval::{
-        Approval, Ballot, Choice, Excluded, Lapse, Request, Voter, expire, lapse, request, vote,
+        Approval, Ballot, Choice, Electorate, Lapse, Request, Voter, expire, lapse, request, vote,
     };
     use crate::event::{ActorKind, EventKind, NewEvent, Subject};
     use crate::id::{ApprovalId, DeploymentId, EventId, OrgId, PipelineId, UserId};
@@ -290,7 +290,7 @@ mod tests {
             message: message.map(str::to_owned),
             digest: "sha256:one".into(),
         };
-        let decision = request(asked, NOON);
+        let decision = request(asked, 2, NOON);
         (decision.answer, decision.events)
     }
 
@@ -298,8 +298,11 @@ mod tests {
         let person = UserId::from_parts(NOON, [person; 10]);
         let by = Actor { kind: ActorKind::User, id: Some(person), name: "ada".into(), token: None };
         let voter = Voter { by, person, role: Role::Owner, emails: Vec::new() };
+        let others = approval.votes.iter().map(|vote| Voter { person: vote.person, ..voter.clone() });
+        let voters = others.chain([voter.clone()]).collect();
+        let electorate = Electorate { voters, ..Electorate::default() };
         let ballot = Ballot { voter, choice, comment: Reason::parse(comment).ok() };
-        let ruling = vote(approval, &ballot, "sha256:one", &Excluded::default(), NOON);
+        let ruling = vote(approval, &ballot, "sha256:one", &electorate, NOON);
         (ruling.answer.unwrap(), ruling.events)
     }
 
@@ -332,7 +335,7 @@ mod tests {
         );
         let (_, made) = answered(&once, 2, Choice::Reject, "not today");
         assert_eq!(lines(&made), ["ada rejected deployment #42 to production of web: not today"]);
-        let made = expire(&pending, NOON.plus_seconds(60)).events;
+        let made = expire(&pending, &Electorate::default(), NOON.plus_seconds(60)).events;
         assert_eq!(lines(&made), ["nobody approved deployment #42 to production of web in time"]);
         for (why, wanted) in [
             (Lapse::Changed, "lapsed: what it was for has changed"),

@@ -1,9 +1,12 @@
 //! Approvals: listed, viewed, answered.
 
+use std::collections::BTreeSet;
+
 use berth_api::approval as wire;
 use berth_core::access::permit;
-use berth_core::approval::{Approval, Ballot, Choice, Lapse, Status, lapse, vote};
+use berth_core::approval::{Approval, Ballot, Choice, Electorate, Lapse, Status, Tally, lapse, vote};
 use berth_core::decision::Refusal;
+use berth_core::id::UserId;
 use berth_core::name::Reason;
 use berth_core::pipeline::model::Approver;
 use berth_core::pipeline::seconds::Seconds;
@@ -19,8 +22,13 @@ pub use berth_store::query::approvals::Filter as ApprovalFilter;
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page, Ruled};
 use crate::access::Authorized;
-use crate::engine::{Whole, gates, voter};
+use crate::engine::{Members, Whole, electorate, gates, voter};
 use crate::error::AppError;
+
+/// Members who may not approve that are named.
+const EXCLUDED_MAX: usize = 50;
+/// Addresses of unknown authors that are named.
+const UNKNOWN_SHOWN_MAX: usize = 5;
 
 impl App {
     pub async fn list_approvals(
@@ -33,7 +41,8 @@ impl App {
         self.read(who, move |db| {
             let slice = approvals::list(db, &filter, &from, limit)?;
             let last = slice.items.last().map(|it| it.id.to_string());
-            let items = slice.items.iter().map(|it| shown(db, it)).collect::<Result<_, _>>()?;
+            let members = Members::load(db)?;
+            let items = slice.items.iter().map(|it| shown(db, &members, it)).collect::<Result<_, _>>()?;
             Ok(Page { last, items, total: slice.total, has_more: slice.has_more })
         })
         .await
@@ -46,7 +55,7 @@ impl App {
     ) -> Result<Answer<wire::Approval>, AppError> {
         self.read(who, move |db| {
             let found = find(db, &id)?;
-            Ok(Answer::ok(shown(db, &found)?).at_version(found.version))
+            answer(db, &found)
         })
         .await
     }
@@ -81,8 +90,8 @@ impl App {
                         return Ok(Ruled::No(Refusal::NotEligible(text.into()).into()));
                     }
                     let ballot = Ballot { voter, choice, comment };
-                    let excluded = gates::barred(tx, &whole)?;
-                    vote(&found, &ballot, digest.as_deref().unwrap_or_default(), &excluded, tx.now())
+                    let electorate = electorate(tx, found.deployment, &found.stage)?;
+                    vote(&found, &ballot, digest.as_deref().unwrap_or_default(), &electorate, tx.now())
                 }
             };
             let said = tx.commit(ruling)?;
@@ -93,7 +102,7 @@ impl App {
             }
             match said {
                 Err(refusal) => Ok(Ruled::No(refusal.into())),
-                Ok(said) => Ok(Ruled::Yes(Answer::ok(shown(tx, &said)?).at_version(said.version))),
+                Ok(said) => Ok(Ruled::Yes(answer(tx, &said)?)),
             }
         });
         let done = done.await;
@@ -107,13 +116,99 @@ fn find(db: &mut impl Read, id: &str) -> Result<Approval, AppError> {
     approval::by_id(db, id.parse().map_err(|_| missing())?)?.ok_or_else(missing)
 }
 
-fn shown(db: &mut impl Read, it: &Approval) -> Result<wire::Approval, AppError> {
-    let commit = deployments::by_id(db, it.deployment)?.map(|found| match found {
+/// Whose word counts changes without a change of the approval itself.
+fn answer(db: &mut impl Read, it: &Approval) -> Result<Answer<wire::Approval>, AppError> {
+    let members = Members::load(db)?;
+    let body = shown(db, &members, it)?;
+    let moment = (body.required, body.given, &body.excluded, &body.raised_because, &body.unreachable);
+    let variant = crc32fast::hash(format!("{moment:?}").as_bytes());
+    Ok(Answer::ok(body).at_version(it.version).varying_by(variant))
+}
+
+/// What of an approval depends on the moment.
+struct Count {
+    required: u32,
+    raised_because: Option<String>,
+    given: usize,
+    /// People whose yes counts.
+    counted: BTreeSet<UserId>,
+    excluded: Vec<String>,
+    unreachable: Option<String>,
+}
+
+impl Count {
+    /// While it waits, members of today count.
+    fn of_pending(
+        db: &mut impl Read,
+        members: &Members,
+        it: &Approval,
+        may_bypass: bool,
+    ) -> Result<Self, AppError> {
+        let electorate = members.electorate(db, it.deployment, &it.stage)?;
+        let tally = electorate.tally(&it.rule, &it.yes());
+        let barred =
+            electorate.voters.iter().filter(|voter| !it.rule.self_approval && electorate.bars(voter));
+        let excluded: Vec<String> = barred.map(|voter| voter.by.name.clone()).take(EXCLUDED_MAX).collect();
+        let raised_because = (tally.needed > it.rule.approvals).then(|| raised_because(&electorate));
+        let unreachable = (!tally.is_reachable()).then(|| unreachable(&tally, &excluded, may_bypass));
+        let (required, given) = (tally.needed, tally.counted.len());
+        Ok(Self { required, raised_because, given, counted: tally.counted, excluded, unreachable })
+    }
+
+    /// As it was when it ended.
+    fn of_ended(it: &Approval) -> Self {
+        let counted = it.votes.iter().filter(|vote| !vote.is_void).map(|vote| vote.person);
+        let text = "authors of part of the change were not known as members";
+        Self {
+            required: it.needed,
+            raised_because: (it.needed > it.rule.approvals).then(|| text.to_owned()),
+            given: it.given(),
+            counted: counted.collect(),
+            excluded: Vec::new(),
+            unreachable: None,
+        }
+    }
+}
+
+fn raised_because(electorate: &Electorate) -> String {
+    let unknown: Vec<&str> = electorate.unknown_authors().collect();
+    if unknown.is_empty() {
+        return "the change has more commits or authors than are read, so that some authors are unknown"
+            .into();
+    }
+    let more = unknown.len().saturating_sub(UNKNOWN_SHOWN_MAX);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let shown =
+        |it: &&str| if it.is_empty() { "an author without an address".to_owned() } else { (*it).to_owned() };
+    let unknown: Vec<String> = unknown.iter().take(UNKNOWN_SHOWN_MAX).map(shown).collect();
+    format!("part of the change is by {}{more}, an address that no member has", unknown.join(", "))
+}
+
+fn unreachable(tally: &Tally, excluded: &[String], may_bypass: bool) -> String {
+    let (needed, can) = (tally.needed, tally.eligible);
+    let approvals = if needed == 1 { "approval is" } else { "approvals are" };
+    let others = if excluded.is_empty() { "" } else { "; those who wrote or started it do not count" };
+    let way_out = match may_bypass {
+        true => "Add members who may approve, or deploy again with a bypass, which is recorded",
+        false => "Add members who may approve, or cancel the deployment",
+    };
+    format!("{needed} {approvals} needed, and {can} of the members can give one{others}. {way_out}.")
+}
+
+fn shown(db: &mut impl Read, members: &Members, it: &Approval) -> Result<wire::Approval, AppError> {
+    let found = deployments::by_id(db, it.deployment)?;
+    let may_bypass = matches!(found, Some(Either::Stages(_)));
+    let commit = found.map(|found| match found {
         Either::Environment(it) => it.commit.to_string(),
         Either::Stages(it) => it.resolved_commit.unwrap_or_else(|| it.commit.to_string()),
     });
+    let count = match it.status {
+        Status::Pending => Count::of_pending(db, members, it, may_bypass)?,
+        _ => Count::of_ended(it),
+    };
     let votes = it.votes.iter().map(|vote| wire::ApprovalVote {
         actor: actor(&vote.by),
+        counts: vote.choice == Choice::Reject || count.counted.contains(&vote.person),
         choice: match vote.choice {
             Choice::Approve => wire::VoteChoice::Approve,
             Choice::Reject => wire::VoteChoice::Reject,
@@ -144,7 +239,11 @@ fn shown(db: &mut impl Read, it: &Approval) -> Result<wire::Approval, AppError> 
             self_approval: it.rule.self_approval,
             timeout_seconds: it.rule.timeout.map(Seconds::as_secs),
         },
-        given: it.given(),
+        required: count.required,
+        raised_because: count.raised_because.clone(),
+        given: count.given,
+        excluded: count.excluded.clone(),
+        unreachable: count.unreachable.clone(),
         votes: votes.collect(),
         requested_at: it.requested_at.to_string(),
         expires_at: it.expires_at.map(|at| at.to_string()),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use aws_lc_rs::digest;
-use berth_core::approval::{self, Approval, Choice, Excluded, Lapse, Request, Status};
+use berth_core::approval::{self, Approval, Choice, Lapse, Request, Status};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::id::{ApprovalId, DeploymentId, OrgId, StepRunId};
 use berth_core::pipeline::model::Requires;
@@ -47,7 +47,7 @@ pub(crate) fn asked(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<A
     Ok(match latest {
         Some(it) if it.status == Status::Pending && it.digest == digest => Asked::Waits(Box::new(it)),
         Some(it) if it.status == Status::Approved => {
-            match approval::still_holds(&it, &digest, &people::excluded(db, whole)?) {
+            match approval::still_holds(&it, &digest, &people::electorate(db, it.deployment, &it.stage)?) {
                 true => Asked::Enough,
                 false => Asked::Not { rule, before: Some(Box::new(it)) },
             }
@@ -66,10 +66,18 @@ pub(crate) fn unbegun(whole: &Whole) -> Option<usize> {
     whole.run.unbegun().filter(|stage| !whole.plan.stages[*stage].gates.is_empty())
 }
 
-/// The last look before the first step of a stage: what let it in may not hold any more. What has begun goes on.
-pub(super) fn may_begin(db: &mut impl Read, whole: &Whole) -> Result<bool, AppError> {
+/// The last look before the first step of a stage: what let it in may not hold any more. People are asked again when too
+/// few of those who approved still count. What has begun goes on.
+pub(super) fn may_begin(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<bool, AppError> {
     let Some(stage) = unbegun(whole) else { return Ok(true) };
-    Ok(shut_until(whole, stage, db.now()).is_none() && matches!(asked(db, whole, stage)?, Asked::Enough))
+    match asked(tx, whole, stage)? {
+        Asked::Enough => Ok(shut_until(whole, stage, tx.now()).is_none()),
+        Asked::Waits(_) => Ok(false),
+        Asked::Not { rule, before } => {
+            ask(tx, whole, rule, before)?;
+            Ok(false)
+        }
+    }
 }
 
 /// Somebody has said yes, also if others have to as well.
@@ -85,14 +93,14 @@ pub(crate) fn is_kept(db: &mut impl Read, whole: &Whole, stage: &str) -> Result<
     Ok(latest.as_ref().is_some_and(counts))
 }
 
-/// People are asked about the stage it waits for. What they were asked before lapses.
+/// People are asked about the stage it waits for, or has entered without having begun. What they were asked before lapses.
 pub(super) fn ask(
     tx: &mut Tx<'_>,
     whole: &mut Whole,
     rule: Requires,
     before: Option<Box<Approval>>,
 ) -> Result<(), AppError> {
-    let Some((stage, _)) = whole.run.queued_for() else { return Ok(()) };
+    let Some(stage) = whole.run.not_begun() else { return Ok(()) };
     if let Some(before) = before {
         let decision = approval::lapse(&before, Lapse::Changed, tx.now());
         tx.commit(decision)?;
@@ -108,8 +116,7 @@ pub(super) fn ask(
         message: None,
         digest: bound(whole, stage, None),
     };
-    let decision = approval::request(request, tx.now());
-    tx.commit(decision)?;
+    put_request(tx, request)?;
     if let Head::Stages { rollout, .. } = &mut whole.head {
         let decision = rollout::follow(rollout, RunStatus::Waiting, tx.now());
         **rollout = tx.commit(decision)?;
@@ -144,7 +151,7 @@ pub(super) fn settle(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<(), AppError>
 fn is_awaited(whole: &Whole, approval: &Approval) -> bool {
     match approval.step {
         Some(step) => whole.run.held().any(|at| whole.run.steps[at].id == step),
-        None => whole.run.queued_for().is_some_and(|(_, stage)| stage == approval.stage),
+        None => whole.run.not_begun().is_some_and(|stage| whole.run.stages[stage].name == approval.stage),
     }
 }
 
@@ -172,7 +179,12 @@ fn ask_about_step(tx: &mut Tx<'_>, whole: &Whole, at: usize) -> Result<(), AppEr
         message: question.message,
         digest,
     };
-    let decision = approval::request(request, tx.now());
+    put_request(tx, request)
+}
+
+fn put_request(tx: &mut Tx<'_>, request: Request) -> Result<(), AppError> {
+    let needed = people::electorate(tx, request.deployment, &request.stage)?.needed(&request.rule);
+    let decision = approval::request(request, needed, tx.now());
     tx.commit(decision)?;
     Ok(())
 }
@@ -209,7 +221,7 @@ pub(crate) fn follow(tx: &mut Tx<'_>, whole: &mut Whole, said: &Approval) -> Res
         Status::Rejected => Failure { cause: Cause::ApprovalRejected, detail: rejected(said) },
         Status::Expired => Failure {
             cause: Cause::ApprovalExpired,
-            detail: format!("{} of {} people approved in time", said.given(), said.rule.approvals),
+            detail: format!("{} of {} people approved in time", said.given(), said.needed),
         },
     };
     let decision = match said.step {
@@ -235,18 +247,13 @@ fn rejected(said: &Approval) -> String {
     format!("rejected by {}{why}", no.by.name)
 }
 
-/// Who may not approve this deployment where self-approval is barred.
-pub(crate) fn barred(db: &mut impl Read, whole: &Whole) -> Result<Excluded, AppError> {
-    people::excluded(db, whole)
-}
-
-/// Steps of a stage that were approved by people whose word does not count any more: whoever retries is one of them.
+/// Steps of a stage that were approved by people whose word does not count any more: the person who retries is one.
 pub(crate) fn to_ask_again(
     db: &mut impl Read,
     whole: &Whole,
     stage: &str,
 ) -> Result<BTreeSet<StepRunId>, AppError> {
-    let excluded = people::excluded(db, whole)?;
+    let electorate = people::electorate(db, whole.run.deployment, stage)?;
     let mut found = BTreeSet::new();
     for (at, step) in whole.run.steps.iter().enumerate() {
         let is_in = whole.run.stages[step.stage].name == stage && step.status == StepStatus::Succeeded;
@@ -256,14 +263,14 @@ pub(crate) fn to_ask_again(
         let latest = approvals::latest(db, whole.run.deployment, stage, Some(step.id))?;
         let digest = bound(whole, step.stage, Some(at));
         // One that passed without being asked was bypassed.
-        if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &excluded)) {
+        if latest.is_some_and(|it| !approval::still_holds(&it, &digest, &electorate)) {
             found.insert(step.id);
         }
     }
     Ok(found)
 }
 
-/// Approvals nobody gave in time, and soaks that are over.
+/// Approvals that were not given in time, and soaks that are over.
 pub(crate) async fn pass_time(app: &App) -> Result<(), AppError> {
     let read = app.store.read(None, |db| {
         let now = db.now();
@@ -294,7 +301,8 @@ pub(crate) async fn pass_time(app: &App) -> Result<(), AppError> {
 fn expire(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), AppError> {
     let found = records::by_id(tx, id)?.filter(|found| found.status == Status::Pending);
     let Some(found) = found else { return Ok(()) };
-    let decision = approval::expire(&found, tx.now());
+    let electorate = people::electorate(tx, found.deployment, &found.stage)?;
+    let decision = approval::expire(&found, &electorate, tx.now());
     let expired = tx.commit(decision)?;
     match Whole::load(tx, plans, expired.deployment)? {
         Some(mut whole) => follow(tx, &mut whole, &expired),

@@ -3,6 +3,7 @@
 
 mod acquire;
 mod assign;
+pub(crate) mod authors;
 mod begin;
 mod bell;
 mod calls;
@@ -16,6 +17,7 @@ mod net;
 mod people;
 mod plans;
 mod prepare;
+mod recount;
 mod remote;
 mod report;
 mod rollback;
@@ -29,8 +31,9 @@ pub(crate) use calls::exposed;
 pub(crate) use grant::is_for;
 pub use link::Embedded;
 pub(crate) use lost::{Watches, end_all, reap};
-pub(crate) use people::voter;
+pub(crate) use people::{Members, electorate, people_behind, tally, voter};
 pub(crate) use plans::Plans;
+pub(crate) use recount::recount;
 pub(crate) use remote::{Far, Left, RunnerCaller};
 pub(crate) use rollback::{Asked as RollbackAsked, WayBack};
 pub(crate) use stages::{cancel_told, enter_stages};

@@ -152,8 +152,8 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
         let mirror = app.git.mirror(org, id);
         let looked_up = move || {
             let Some(sha) = mirror.resolve(&name)? else { return Ok(None) };
-            let (author, committed_at) = mirror.written(&sha)?;
-            Ok(Some(Source { repository: id, commit: sha.to_string(), author, committed_at }))
+            let committed_at = mirror.committed_at(&sha)?;
+            Ok(Some(Source { repository: id, commit: sha.to_string(), committed_at }))
         };
         match app.git.run(looked_up).await? {
             Ok(Some(source)) => return Ok(Found::Commit(source)),

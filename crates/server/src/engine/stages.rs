@@ -9,7 +9,9 @@ use berth_core::run::enter::{Entry, Waits, enter, entry, entry_back, overtaken};
 use berth_store::query::runs;
 use berth_store::records::{environment, stage as stages};
 use berth_store::{Context, Read, Tx};
+use futures_util::{StreamExt as _, stream};
 
+use super::authors::{self, Change};
 use super::gates::{self, Asked};
 use super::plans::Plans;
 use super::whole::{Head, Whole};
@@ -20,6 +22,8 @@ use crate::error::AppError;
 const LOOK_MAX: i64 = 1_024;
 /// And so often before the next look.
 const PAGES_MAX: usize = 64;
+/// Changes whose authors are read at once.
+const READ_AT_ONCE: usize = 16;
 
 /// Deployments in environments that were told to stop: their runs are told too. What nothing runs of ends here.
 pub(crate) async fn cancel_told(app: &App) -> Result<(), AppError> {
@@ -72,35 +76,52 @@ pub(crate) async fn enter_stages(app: &App) -> Result<(), AppError> {
 }
 
 async fn enter_each(app: &App, waiting: impl Iterator<Item = (OrgId, DeploymentId)>) {
+    let mut unread = Vec::new();
     for (org, id) in waiting {
-        let done = match would_move(app, org, id).await {
-            Ok(true) => {
-                let plans = app.engine.plans().clone();
-                app.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await
-            }
-            stays => stays,
-        };
-        match done {
-            Ok(true) => app.engine.ring(),
-            Ok(false) => {}
+        match planned_move(app, org, id).await {
+            Ok(Move::Stay) => {}
+            Ok(Move::ReadAuthors(change)) => unread.push((org, id, change)),
+            Ok(Move::Ask { .. } | Move::Enter | Move::GiveWay(_)) => enter_noted(app, org, id).await,
             Err(error) => tracing::error!(?error, deployment = %id, "a stage could not be entered"),
         }
     }
+    let read = |(org, id, change)| async move {
+        match authors::read(app, org, change).await {
+            Ok(true) => enter_noted(app, org, id).await,
+            Ok(false) => {}
+            Err(error) => tracing::error!(?error, deployment = %id, "authors of a change could not be read"),
+        }
+    };
+    stream::iter(unread).for_each_concurrent(READ_AT_ONCE, read).await;
 }
 
-/// People and windows may take days: until then a look is enough, and nobody who writes is held up by it.
-async fn would_move(app: &App, org: OrgId, id: DeploymentId) -> Result<bool, AppError> {
+async fn enter_noted(app: &App, org: OrgId, id: DeploymentId) {
+    let plans = app.engine.plans().clone();
+    match app.store.transact(Context::system(Some(org)), move |tx| enter_one(tx, &plans, id)).await {
+        Ok(true) => app.engine.ring(),
+        Ok(false) => {}
+        Err(error) => tracing::error!(?error, deployment = %id, "a stage could not be entered"),
+    }
+}
+
+/// People and windows may take days: until then a look is enough, and writers are not held up by it.
+async fn planned_move(app: &App, org: OrgId, id: DeploymentId) -> Result<Move, AppError> {
     let plans = app.engine.plans().clone();
     let looked = app.store.read(Some(org), move |db| match Whole::load(db, &plans, id)? {
-        Some(whole) => Ok::<_, AppError>(!matches!(next_move(db, &whole)?, Move::Stay)),
-        None => Ok(false),
+        Some(whole) => next_move(db, &whole),
+        None => Ok(Move::Stay),
     });
     looked.await
 }
 
 enum Move {
     Stay,
-    Ask { rule: Requires, before: Option<Box<Approval>> },
+    /// People are asked once it is known who wrote the change.
+    ReadAuthors(Change),
+    Ask {
+        rule: Requires,
+        before: Option<Box<Approval>>,
+    },
     Enter,
     GiveWay(DeploymentId),
 }
@@ -118,11 +139,14 @@ fn next_move(db: &mut impl Read, whole: &Whole) -> Result<Move, AppError> {
         Entry::Behind(_) => Move::Stay,
         Entry::SupersededBy(newer) => Move::GiveWay(newer),
         Entry::Free if !passes && stages::by_name(db, rollout.pipeline, stage)?.pause.is_some() => Move::Stay,
-        Entry::Free => match gates::asked(db, whole, index)? {
-            Asked::Not { rule, before } => Move::Ask { rule, before },
-            Asked::Waits(_) => Move::Stay,
-            Asked::Enough if gates::shut_until(whole, index, db.now()).is_some() => Move::Stay,
-            Asked::Enough => Move::Enter,
+        Entry::Free => match authors::unread(db, whole, index)? {
+            Some(change) => Move::ReadAuthors(change),
+            None => match gates::asked(db, whole, index)? {
+                Asked::Not { rule, before } => Move::Ask { rule, before },
+                Asked::Waits(_) => Move::Stay,
+                Asked::Enough if gates::shut_until(whole, index, db.now()).is_some() => Move::Stay,
+                Asked::Enough => Move::Enter,
+            },
         },
     })
 }
@@ -138,7 +162,7 @@ fn enter_one(tx: &mut Tx<'_>, plans: &Plans, id: DeploymentId) -> Result<bool, A
 /// True: it has moved.
 pub(super) fn enter_whole(tx: &mut Tx<'_>, whole: &mut Whole) -> Result<bool, AppError> {
     match next_move(tx, whole)? {
-        Move::Stay => return Ok(false),
+        Move::Stay | Move::ReadAuthors(_) => return Ok(false),
         Move::Ask { rule, before } => gates::ask(tx, whole, rule, before)?,
         Move::Enter => {
             let decision = enter(&whole.run, &whole.plan, tx.now());

@@ -14,7 +14,7 @@ use super::{GitError, Sha};
 
 /// Who commits, whoever the author is.
 const BOT_NAME: &str = "Berth";
-const BOT_EMAIL: &str = "berth@noreply.invalid";
+pub(super) const BOT_EMAIL: &str = "berth@noreply.invalid";
 /// Branches made here begin with it, and no other is ever written.
 pub const BRANCH_PREFIX: &str = "berth/";
 

@@ -4,6 +4,7 @@
 //! its own ([`Mirrors::run`]). What comes from a repository is hostile until shown otherwise: addresses and refs are
 //! checked by grammar, programs run with an empty environment and within limits, and what is unpacked stays inside.
 
+mod authors;
 mod branch;
 mod checkout;
 mod files;

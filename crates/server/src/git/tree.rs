@@ -156,13 +156,11 @@ impl Mirror {
         Ok((name.to_owned(), email.to_owned()))
     }
 
-    /// The e-mail address of its author and the time it was made, as the commit has them: anybody can write anything there.
-    pub fn written(&self, commit: &Sha) -> Result<(Option<String>, Option<Timestamp>), GitError> {
-        let git = self.git().args(["log", "-1", "--format=%ct%x00%ae", "--end-of-options", commit.as_str()]);
-        let text = git.run()?.ok()?.text();
-        let (seconds, email) = text.trim_end_matches('\n').split_once('\0').unwrap_or_default();
-        let at = seconds.parse::<i64>().ok().map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds));
-        Ok(((!email.is_empty()).then(|| email.to_owned()), at))
+    /// When a commit was made, as it says itself.
+    pub fn committed_at(&self, commit: &Sha) -> Result<Option<Timestamp>, GitError> {
+        let git = self.git().args(["log", "-1", "--format=%ct", "--end-of-options", commit.as_str()]);
+        let seconds = git.run()?.ok()?.text().trim().parse::<i64>().ok();
+        Ok(seconds.map(|seconds| Timestamp::from_micros(0).plus_seconds(seconds)))
     }
 
     /// How many commits `to` has that `from` has not.

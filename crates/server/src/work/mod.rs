@@ -195,6 +195,7 @@ async fn stop(app: &App) -> Result<(), AppError> {
 
 async fn begin(app: &App) -> Result<(), AppError> {
     engine::gates::pass_time(app).await?;
+    engine::recount(app).await?;
     engine::begin_startable(app).await?;
     engine::begin_rollouts(app).await?;
     engine::enter_stages(app).await

@@ -43,6 +43,7 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 25, name: "runner_labels", text: include_str!("0025_runner_labels.sql") },
     Migration { number: 26, name: "invitations", text: include_str!("0026_invitations.sql") },
     Migration { number: 27, name: "isolation", text: include_str!("0027_isolation.sql") },
+    Migration { number: 28, name: "change_authors", text: include_str!("0028_change_authors.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

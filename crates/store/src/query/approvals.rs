@@ -21,28 +21,33 @@ pub struct Filter {
 statements! {
     Org Read ALL = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
           requested_at, expires_at, ended_at, version,
-          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed
         FROM approvals WHERE org_id = $1 AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3 OFFSET $4";
     Org Read OF_STATUS = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status,
           lapse, requested_at, expires_at, ended_at, version,
-          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed
         FROM approvals WHERE org_id = $1 AND status = $5 AND ($2 = '' OR id < $2) ORDER BY id DESC LIMIT $3 OFFSET $4";
     Org Read OF_DEPLOYMENT = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status,
           lapse, requested_at, expires_at, ended_at, version,
-          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed
         FROM approvals WHERE org_id = $1 AND deployment_id = $5 AND ($6 = '' OR status = $6) AND ($2 = '' OR id < $2)
         ORDER BY id DESC LIMIT $3 OFFSET $4";
     Org Read LATEST = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
           requested_at, expires_at, ended_at, version,
-          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed
         FROM approvals WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND COALESCE(step_id, '') = $4
         ORDER BY id DESC LIMIT 1";
     Org Read OPEN = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
           requested_at, expires_at, ended_at, version,
-          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed
         FROM approvals WHERE org_id = $1 AND deployment_id = $2 AND status = 'pending' ORDER BY id";
     Org Read WAS_APPROVED = "SELECT id FROM approvals
         WHERE org_id = $1 AND deployment_id = $2 AND stage = $3 AND step_id IS NULL AND status = 'approved' LIMIT 1";
+    Instance Read PENDING = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status,
+          lapse, requested_at, expires_at, ended_at, version,
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed,
+          org_id
+        FROM approvals WHERE status = 'pending' AND id > $1 ORDER BY id LIMIT $2";
     Instance Read DUE = "SELECT org_id, id FROM approvals
         WHERE status = 'pending' AND expires_at IS NOT NULL AND expires_at <= $1 ORDER BY expires_at LIMIT $2";
 }
@@ -92,6 +97,17 @@ pub fn open(db: &mut impl Read, deployment: DeploymentId) -> Result<Vec<Approval
 /// Whether people have approved this deployment for this stage.
 pub fn was_approved(db: &mut impl Read, deployment: DeploymentId, stage: &str) -> Result<bool, StoreError> {
     Ok(db.row(&WAS_APPROVED, &[text(deployment), stage.into()])?.is_some())
+}
+
+/// Those of all organizations that wait for answers, oldest first; `after` is where the page before ended.
+pub fn pending(
+    db: &mut impl Read,
+    after: Option<ApprovalId>,
+    limit: i64,
+) -> Result<Vec<(OrgId, Approval)>, StoreError> {
+    let after = after.map(|id| id.to_string()).unwrap_or_default();
+    let rows = db.rows(&PENDING, &[after.into(), limit.into()])?;
+    rows.iter().map(|row| Ok((row.parse(17)?, read(row)?))).collect()
 }
 
 /// Those whose time is over.

@@ -2,6 +2,7 @@
 
 use berth_core::approval::{Approval, Lapse, Status};
 use berth_core::id::ApprovalId;
+use berth_core::pipeline::model::Requires;
 
 use crate::error::StoreError;
 use crate::sql::statements;
@@ -11,13 +12,13 @@ use crate::value::{Row, text, to_json};
 statements! {
     Org Read BY_ID = "SELECT id, deployment_id, pipeline_id, stage, step_id, rule, message, digest, votes, status, lapse,
           requested_at, expires_at, ended_at, version,
-          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id)
+          (SELECT d.number FROM deployments d WHERE d.org_id = approvals.org_id AND d.id = approvals.deployment_id), needed
         FROM approvals WHERE org_id = $1 AND id = $2 {for_update}";
     Org Write PUT = "INSERT INTO approvals (org_id, id, deployment_id, pipeline_id, stage, step_id, rule, message, digest,
-          votes, status, lapse, requested_at, expires_at, ended_at, version)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+          votes, status, lapse, requested_at, expires_at, ended_at, version, needed)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
         ON CONFLICT (org_id, id) DO UPDATE SET votes = excluded.votes, status = excluded.status,
-          lapse = excluded.lapse, ended_at = excluded.ended_at, version = excluded.version
+          lapse = excluded.lapse, ended_at = excluded.ended_at, version = excluded.version, needed = excluded.needed
         WHERE approvals.version = excluded.version - 1";
 }
 
@@ -34,6 +35,8 @@ pub(crate) fn read(row: &Row) -> Result<Approval, StoreError> {
         }
         other => return Err(StoreError::Bug(format!("unknown status {other}"))),
     };
+    let rule: Requires = row.json(5)?;
+    let needed = row.maybe(16, Row::int)?.and_then(|it| u32::try_from(it).ok());
     Ok(Approval {
         id: row.parse(0)?,
         deployment: row.parse(1)?,
@@ -41,7 +44,8 @@ pub(crate) fn read(row: &Row) -> Result<Approval, StoreError> {
         pipeline: row.parse(2)?,
         stage: row.text(3)?.to_owned(),
         step: row.maybe(4, Row::parse)?,
-        rule: row.json(5)?,
+        needed: needed.unwrap_or(rule.approvals),
+        rule,
         message: row.maybe(6, Row::text)?.map(str::to_owned),
         digest: row.text(7)?.to_owned(),
         votes: row.json(8)?,
@@ -78,6 +82,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Approval) -> Result<(), StoreError> {
         it.expires_at.into(),
         it.ended_at.into(),
         it.version.into(),
+        (it.needed != it.rule.approvals).then_some(i64::from(it.needed)).into(),
     ];
     tx.execute_one(&PUT, &params)
 }

@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod analysis_settings;
 pub mod approval;
+pub mod change_authors;
 pub mod delivery;
 pub mod deployment;
 pub mod environment;

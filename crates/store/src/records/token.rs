@@ -1,6 +1,7 @@
 //! API tokens: only their hash is kept.
 
 use berth_core::access::Role;
+use berth_core::event::Actor;
 use berth_core::id::{OrgId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
@@ -9,7 +10,7 @@ use crate::access::Standing;
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
-use crate::value::{Row, text};
+use crate::value::{Row, text, to_json};
 
 statements! {
     // One look-up answers who it is, where, and as what, as of now: a token has no rights of its own.
@@ -25,8 +26,10 @@ statements! {
         WHERE t.org_id = $1 AND t.id = $2 AND t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > $3)";
     Org Read COUNT_OF_USER = "SELECT CAST(COUNT(*) AS BIGINT) FROM api_tokens
         WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $3)";
-    Org Write INSERT = "INSERT INTO api_tokens (org_id, id, user_id, name, prefix, hash, created_at, expires_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+    Org Write INSERT = "INSERT INTO api_tokens (org_id, id, user_id, name, prefix, hash, created_at, expires_at,
+          created_by)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)";
+    Org Read CREATOR = "SELECT created_by FROM api_tokens WHERE org_id = $1 AND id = $2";
     Org Write REVOKE = "UPDATE api_tokens SET revoked_at = $3 WHERE org_id = $1 AND id = $2 AND revoked_at IS NULL";
     Org Write REVOKE_OF_USER = "UPDATE api_tokens SET revoked_at = $3
         WHERE org_id = $1 AND user_id = $2 AND revoked_at IS NULL";
@@ -120,6 +123,7 @@ pub fn count_of_user(db: &mut impl Read, user: UserId, now: Timestamp) -> Result
     db.row(&COUNT_OF_USER, &[text(user), now.into()])?.map_or(Ok(0), |row| row.int(0))
 }
 
+/// Also keeps who creates it: the actor of the transaction.
 pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreError> {
     let params = [
         text(token.id),
@@ -129,8 +133,15 @@ pub fn insert(tx: &mut Tx<'_>, token: &Token, hash: &[u8]) -> Result<(), StoreEr
         hash.into(),
         token.created_at.into(),
         token.expires_at.into(),
+        to_json(tx.actor())?.into(),
     ];
     tx.execute_one(&INSERT, &params)
+}
+
+/// Who created a token, also one that was revoked. `None` for tokens of versions that did not keep it.
+pub fn creator(db: &mut impl Read, id: TokenId) -> Result<Option<Actor>, StoreError> {
+    let Some(row) = db.row(&CREATOR, &[text(id)])? else { return Ok(None) };
+    row.maybe(0, Row::json)
 }
 
 pub fn revoke(tx: &mut Tx<'_>, id: TokenId) -> Result<(), StoreError> {

@@ -14,7 +14,7 @@ export function AnswerDialog({ approval, title, choice, onClose }: Props) {
   const answer = useAnswer(useOrg());
   const [text, setText] = useState("");
   const approves = choice === "approve";
-  const missing = approval.rule.approvals - approval.given - 1;
+  const missing = approval.required - approval.given - 1;
   return (
     <Confirm
       opened

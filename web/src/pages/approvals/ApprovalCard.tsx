@@ -10,6 +10,7 @@ import { Link } from "@/ui/Link";
 import { Status } from "@/ui/Status";
 import { Countdown, When } from "@/ui/When";
 import { AnswerDialog } from "./AnswerDialog";
+import { Shortfall } from "./Shortfall";
 
 type Props = { approval: Approval; isMeant: boolean };
 
@@ -57,7 +58,7 @@ export function ApprovalCard({ approval, isMeant }: Props) {
             )}
             asked <When at={approval.requestedAt} />
             {rule.from.length > 0 ? `, of ${rule.from.join(", ")}` : ""}
-            {rule.selfApproval ? "" : ", not by those who made or started it"}
+            {rule.selfApproval ? "" : ", not by those who wrote or started it"}
             {approval.status === "pending" && approval.expiresAt && (
               <>
                 , <Countdown until={approval.expiresAt} /> left
@@ -69,8 +70,10 @@ export function ApprovalCard({ approval, isMeant }: Props) {
               {vote.actor.name} {vote.choice === "approve" ? "said yes" : "said no"}{" "}
               <When at={vote.at} c="dimmed" />
               {vote.comment ? `: “${vote.comment}”` : ""}
+              {vote.counts ? "" : " (does not count any more)"}
             </Text>
           ))}
+          <Shortfall approval={approval} />
           {approval.lapsedBecause && <Text size="sm">{approval.lapsedBecause}</Text>}
         </Stack>
         {approval.status === "pending" && mayDecide && (
@@ -89,6 +92,6 @@ export function ApprovalCard({ approval, isMeant }: Props) {
   );
 }
 
-function counted({ status, given, rule }: Approval): string | undefined {
-  return status === "pending" ? `${given} of ${rule.approvals}` : undefined;
+function counted({ status, given, required }: Approval): string | undefined {
+  return status === "pending" ? `${given} of ${required}` : undefined;
 }

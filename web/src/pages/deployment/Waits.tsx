@@ -13,6 +13,7 @@ import type { Approval, BlockedBy, Deployment } from "@/api/types";
 import { useMay } from "@/data/me";
 import { useNow } from "@/data/now";
 import { AnswerDialog } from "@/pages/approvals/AnswerDialog";
+import { Shortfall } from "@/pages/approvals/Shortfall";
 import { Link } from "@/ui/Link";
 import { Countdown, When } from "@/ui/When";
 import { approvalMeant, blockedWords, inTheWay, stepMeant } from "@/words/blocked";
@@ -108,9 +109,11 @@ function Asked({ approval }: { approval: Approval }) {
         <div key={`${vote.actor.name}${vote.at}`} className="wrap">
           {vote.actor.name} {vote.choice === "approve" ? "approved" : "rejected"} <When at={vote.at} />
           {vote.comment && `: “${vote.comment}”`}
+          {!vote.counts && " (does not count any more)"}
         </div>
       ))}
-      {!approval.rule.selfApproval && <div>Not the author, nor whoever started or retried it.</div>}
+      {!approval.rule.selfApproval && <div>Not by those who wrote, started or retried it.</div>}
+      <Shortfall approval={approval} />
       {approval.expiresAt && (
         <div>
           Expires <When at={approval.expiresAt} />

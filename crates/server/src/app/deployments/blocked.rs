@@ -20,7 +20,7 @@ use berth_store::records::plan::{self, Build, BuildKey};
 use berth_store::records::stage as stages;
 
 use crate::engine::gates::{self, Asked};
-use crate::engine::{Head, Whole, is_for};
+use crate::engine::{Head, Whole, authors, is_for, tally};
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 
@@ -176,9 +176,10 @@ fn gated(db: &mut impl Read, whole: &Whole, stage: usize) -> Result<Vec<BlockedB
     let name = &whole.run.stages[stage].name;
     let mut found = Vec::new();
     match gates::asked(db, whole, stage)? {
-        // They are asked when the stage's turn comes, by whoever looks next.
+        Asked::Waits(approval) => found.push(unapproved(db, &format!("stage \"{name}\""), &approval)?),
+        Asked::Not { .. } if authors::unread(db, whole, stage)?.is_some() => found.push(unread(name)),
+        // They are asked when the stage's turn comes, with the next look.
         Asked::Enough | Asked::Not { .. } => {}
-        Asked::Waits(approval) => found.push(unapproved(&format!("stage \"{name}\""), &approval)),
     }
     if let Some(until) = gates::shut_until(whole, stage, db.now()) {
         found.push(BlockedBy {
@@ -199,7 +200,7 @@ fn held(db: &mut impl Read, whole: &Whole) -> Result<Vec<BlockedBy>, AppError> {
     for at in ats {
         let step = &whole.run.steps[at];
         if let Some(approval) = open.iter().find(|it| it.step == Some(step.id)) {
-            found.push(unapproved(&format!("step \"{}\"", step.step), approval));
+            found.push(unapproved(db, &format!("step \"{}\"", step.step), approval)?);
         } else if let Some(until) = step.not_before {
             found.push(BlockedBy {
                 kind: BlockedKind::Soak,
@@ -212,24 +213,34 @@ fn held(db: &mut impl Read, whole: &Whole) -> Result<Vec<BlockedBy>, AppError> {
     Ok(found)
 }
 
-fn unapproved(what: &str, approval: &Approval) -> BlockedBy {
-    BlockedBy {
+fn unapproved(db: &mut impl Read, what: &str, approval: &Approval) -> Result<BlockedBy, AppError> {
+    let tally = tally(db, approval)?;
+    let many = if tally.needed == 1 { "approval" } else { "approvals" };
+    let short = if tally.is_reachable() { "" } else { "; too few members can give one" };
+    let detail = format!("{what} needs {} {many}; {} so far{short}", tally.needed, tally.counted.len());
+    Ok(BlockedBy {
         kind: BlockedKind::Approval,
-        detail: format!("{what} needs {}; {} so far", approvals_of(&approval.rule), approval.given()),
+        detail,
         cleared_by: Some(format!("{}, on {}", people(&approval.rule), approval.id)),
         clears_at: approval.expires_at.map(|at| at.to_string()),
-    }
+    })
 }
 
-fn approvals_of(rule: &Requires) -> String {
-    let many = if rule.approvals == 1 { "approval" } else { "approvals" };
-    format!("{} {many}", rule.approvals)
+fn unread(stage: &str) -> BlockedBy {
+    BlockedBy {
+        kind: BlockedKind::Approval,
+        detail: format!(
+            "stage \"{stage}\" needs approvals; people are asked once the authors of the change are read from its repository"
+        ),
+        cleared_by: None,
+        clears_at: None,
+    }
 }
 
 fn people(rule: &Requires) -> String {
     let from: Vec<String> = rule.from.iter().map(Approver::to_string).collect();
     let who = if from.is_empty() { "anybody who may decide".to_owned() } else { from.join(", ") };
-    let except = if rule.self_approval { "" } else { " (not the author, nor who started or retried it)" };
+    let except = if rule.self_approval { "" } else { " (not those who wrote, started or retried it)" };
     format!("{who}{except}")
 }
 

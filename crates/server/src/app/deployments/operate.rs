@@ -21,7 +21,7 @@ use super::{changed, find, location};
 use crate::access::Authorized;
 use crate::app::rollouts::{self, Asked};
 use crate::app::{Answer, App, Outcome};
-use crate::engine::{Head, Plans, Whole, gates};
+use crate::engine::{Head, Plans, Whole, gates, people_behind};
 use crate::error::AppError;
 
 /// Other deployments looked at before one is retried or taken back.
@@ -152,7 +152,8 @@ impl App {
                     if rollout.bypass.is_some() && !role.may(Action::GatesBypass) {
                         return Err(AppError::forbidden(Action::GatesBypass));
                     }
-                    let noted = rollout::retried(rollout, by.id);
+                    let people = people_behind(tx, &by)?;
+                    let noted = rollout::retried(rollout, people.into_iter().chain(by.id).collect());
                     **rollout = tx.commit(noted)?;
                 }
             }

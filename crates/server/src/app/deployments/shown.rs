@@ -50,7 +50,7 @@ pub(super) fn in_full(
         body.blocked_by.extend(blocked::in_run(db, &whole, labels)?);
         wait_at_gate(&mut body);
         variants.push(format!("r{}", whole.run.version));
-        variants.extend(answers(db, &whole)?);
+        variants.extend(answers(db, &whole, &body.blocked_by)?);
         let is_shut = body.blocked_by.iter().any(|it| it.kind == wire::BlockedKind::Window);
         variants.extend(is_shut.then(|| "shut".to_owned()));
         if let Head::Stages { is_paused: true, .. } = whole.head {
@@ -87,13 +87,19 @@ fn wait_at_gate(body: &mut wire::Deployment) {
     }
 }
 
-/// People answer, and nothing of the run changes: the answer's tag has to.
-fn answers(db: &mut impl Read, whole: &Whole) -> Result<Option<String>, AppError> {
+/// People answer, or count no longer, and nothing of the run changes: the answer's tag has to.
+fn answers(
+    db: &mut impl Read,
+    whole: &Whole,
+    blocked: &[wire::BlockedBy],
+) -> Result<Option<String>, AppError> {
     if !whole.plan.has_approvals() {
         return Ok(None);
     }
     let open = approvals::open(db, whole.run.deployment)?;
-    let told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
+    let mut told: String = open.iter().map(|it| format!("{}.{} ", it.id, it.version)).collect();
+    let asked = blocked.iter().filter(|it| it.kind == wire::BlockedKind::Approval);
+    told.extend(asked.map(|it| it.detail.as_str()));
     Ok(Some(format!("a{}", crc32fast::hash(told.as_bytes()))))
 }
 

@@ -25,8 +25,11 @@ fn gated(rule: &str, run: &str) -> String {
 impl Harbour {
     /// The one approval that waits, once there is one.
     pub(super) async fn asked(&self, deployment: &str) -> Value {
-        self.until(deployment, |it| it["blockedBy"][0]["kind"] == "approval" && it["status"] == "waiting")
-            .await;
+        let is_asked = |it: &Value| {
+            let cleared_by = it["blockedBy"][0]["clearedBy"].as_str().unwrap_or_default();
+            it["status"] == "waiting" && cleared_by.contains("apr_")
+        };
+        self.until(deployment, is_asked).await;
         let open = self.see(&format!("/approvals?deployment={deployment}")).await;
         assert_eq!(open.as_array().map(Vec::len), Some(1), "{open}");
         open[0].clone()

@@ -2,6 +2,7 @@
 
 mod analysis;
 mod approvals;
+mod authors;
 mod back;
 mod build;
 mod delivery;
@@ -16,6 +17,7 @@ mod rollback;
 mod stages;
 mod steps;
 mod takeover;
+mod votes;
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,6 @@
 //! Git, tried on real repositories: mirrors, checkouts, and what hostile ones may not do.
 
+mod authors;
 mod branch;
 mod hostile;
 mod mirror;

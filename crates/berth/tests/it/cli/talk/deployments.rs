@@ -18,6 +18,14 @@ pipeline:
       params: { run: 'echo begins; exec sleep 600' }
 ";
 
+/// The one member there is cannot approve what they deploy.
+const ALONE: &str = "version: 1
+pipeline:
+  name: Alone
+  stages: [{ name: prod, requires: { self_approval: false } }]
+  steps: [{ name: Deploy, type: dummy }]
+";
+
 impl Desk {
     /// Starts one and gives its id.
     fn start(&self, words: &str) -> String {
@@ -132,4 +140,17 @@ fn somebody_says_what_became_of_a_step_that_nobody_saw_the_end_of() {
     ]);
     assert_eq!(desk.watch(&id), Some(0));
     talk.ends(&expect_file!["../talks/resolved.txt"]);
+}
+
+#[test]
+fn approval_that_too_few_members_can_give_says_so_and_the_way_out() {
+    let desk = Desk::new();
+    std::fs::write(desk.config.path().join("alone.yaml"), ALONE).expect("a file");
+    assert_eq!(desk.run("pipeline apply alone.yaml").code, Some(0));
+    let id = desk.start("alone v1");
+    desk.asked();
+    let mut talk = Talk::new(&desk);
+    talk.says_all(&["approve", "status alone", &format!("approve {id}")]);
+    talk.watches("deploy alone v1 --bypass fire");
+    talk.ends(&expect_file!["../talks/unreachable.txt"]);
 }

@@ -1,0 +1,108 @@
+//! Authors of a change, read from a mirror.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use berth_core::approval::ChangeAuthors;
+use berth_server::git::{NewCommit, Sha};
+use berth_server::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
+
+use super::{Mirrored, Origin, anything, mirrored};
+
+impl Origin {
+    /// Writes commits onto `main`, each by an author of its own; gives the last one.
+    pub(crate) fn pile_up(&self, count: usize, author: impl Fn(usize) -> String) -> Sha {
+        let is_empty = self.git(&["branch"]).is_empty();
+        let mut stream = String::new();
+        for number in 0..count {
+            let from = if number == 0 && !is_empty { "from refs/heads/main^0\n" } else { "" };
+            let (email, at) = (author(number), 1_900_000_000 + number);
+            let line = |role: &str| format!("{role} A <{email}> {at} +0000\n");
+            let (author, committer) = (line("author"), line("committer"));
+            stream += &format!("commit refs/heads/main\n{author}{committer}data 2\nx\n{from}\n");
+        }
+        let mut git = Command::new("git");
+        git.args(["fast-import", "--quiet"]).current_dir(self.path()).stdin(Stdio::piped());
+        let mut git = git.spawn().unwrap();
+        git.stdin.take().unwrap().write_all(stream.as_bytes()).unwrap();
+        assert!(git.wait().unwrap().success());
+        Sha::parse(&self.git(&["rev-parse", "main"])).unwrap()
+    }
+}
+
+fn addresses(found: &ChangeAuthors) -> Vec<&str> {
+    found.emails.iter().map(String::as_str).collect()
+}
+
+fn mirror_of(origin: &Origin) -> Mirrored {
+    let it = mirrored();
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    it
+}
+
+#[test]
+fn authors_committers_and_co_authors_are_read_with_odd_spellings() {
+    let origin = Origin::new();
+    let first = origin.commit("by Ada");
+    let bob = "--author=Bob <BOB@acme.test>";
+    let trailers = "more\n\nCo-Authored-By: Carol <Carol@Acme.Test>\nco-authored-by: dora@acme.test\nCo-authored-by: E\n  <erin@acme.test>\n";
+    origin.git(&["commit", "--quiet", "--allow-empty", bob, "-m", "with others", "-m", trailers]);
+    origin.git(&["commit", "--quiet", "--allow-empty", "--author=N <>", "-m", "without an address"]);
+    let last = Sha::parse(&origin.git(&["rev-parse", "HEAD"])).unwrap();
+    let it = mirror_of(&origin);
+    let found = it.mirror.authors(Some(&first), &last).unwrap();
+    let wanted =
+        ["", "ada@acme.test", "bob@acme.test", "carol@acme.test", "dora@acme.test", "erin@acme.test"];
+    assert_eq!((addresses(&found), found.is_cut), (wanted.to_vec(), false));
+    assert_eq!(it.mirror.authors(Some(&last), &last).unwrap(), ChangeAuthors::default());
+    assert_eq!(
+        it.mirror.authors(Some(&last), &first).unwrap(),
+        ChangeAuthors::default(),
+        "an earlier commit"
+    );
+}
+
+#[test]
+fn programs_that_commit_for_an_author_are_no_authors() {
+    let origin = Origin::new();
+    origin.write("a.txt", "1");
+    let first = origin.commit("by Ada");
+    let it = mirror_of(&origin);
+    let content = b"2".to_vec();
+    let after = Some(berth_server::git::NewFile { content, is_executable: false });
+    let change = berth_server::git::FileChange { path: "a.txt".into(), after };
+    let at = berth_core::time::Timestamp::from_micros(1_700_000_000_000_000);
+    let (changes, author_email) = (&[change][..], "bob@acme.test");
+    let fix =
+        it.mirror.commit(NewCommit { parent: &first, changes, message: "fix", author_email, at }).unwrap();
+    assert_eq!(addresses(&it.mirror.authors(Some(&first), &fix).unwrap()), ["bob@acme.test"]);
+}
+
+#[test]
+fn first_change_has_a_limit_and_so_has_a_commit_that_is_gone() {
+    let origin = Origin::new();
+    let last = origin.pile_up(FIRST_CHANGE_COMMITS_MAX + 3, |number| format!("{number}@acme.test"));
+    let it = mirror_of(&origin);
+    let wanted: BTreeSet<String> =
+        (3..FIRST_CHANGE_COMMITS_MAX + 3).map(|number| format!("{number}@acme.test")).collect();
+    let gone = Sha::parse(&"0".repeat(40)).unwrap();
+    for since in [None, Some(&gone)] {
+        let found = it.mirror.authors(since, &last).unwrap();
+        assert_eq!((&found.emails, found.is_cut), (&wanted, false));
+    }
+}
+
+#[test]
+fn longer_change_than_is_read_has_unknown_authors() {
+    let origin = Origin::new();
+    let first = origin.commit("by Ada");
+    let same = |_| "bob@acme.test".to_owned();
+    let whole = origin.pile_up(CHANGE_COMMITS_MAX, same);
+    let longer = origin.pile_up(1, same);
+    let many = origin.pile_up(1_001, |number| format!("{number}@acme.test"));
+    let it = mirror_of(&origin);
+    let cut = |since: &Sha, until: &Sha| it.mirror.authors(Some(since), until).unwrap().is_cut;
+    assert_eq!([cut(&first, &whole), cut(&first, &longer)], [false, true]);
+    assert!(cut(&longer, &many), "more addresses than are kept");
+}
