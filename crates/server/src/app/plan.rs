@@ -58,13 +58,13 @@ impl App {
             Ok((organization, Some(Named { id, slug, name }), source))
         });
         let (organization, pipeline, source) = read.await?;
-        let definition = self.parsing.run(move || definition_of(&source)).await??;
+        let definition = self.parsing.run(org, move || definition_of(&source)).await??;
         let types = definition.custom_types();
         let looked_up = self.read(who, move |db| {
             Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
         });
         let offers = looked_up.await?;
-        let planned = self.parsing.run(move || {
+        let planned = self.parsing.run(org, move || {
             reachable(&definition, environment.as_ref())?;
             let known = PlanFacts { organization: Some(organization), pipeline, commit, offers };
             plan_definition(&definition, environment.as_ref(), known).map_err(|failure| {

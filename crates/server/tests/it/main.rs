@@ -11,6 +11,7 @@ mod described;
 mod engine;
 mod environments;
 mod events;
+mod fairness;
 mod follow;
 mod forge;
 mod git;

@@ -41,6 +41,11 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 23, name: "answer_keys", text: include_str!("0023_answer_keys.sql") },
     Migration { number: 24, name: "numbered_events", text: include_str!("0024_numbered_events.sql") },
     Migration { number: 25, name: "runner_labels", text: include_str!("0025_runner_labels.sql") },
+    Migration {
+        number: 28,
+        name: "due_of_organizations",
+        text: include_str!("0028_due_of_organizations.sql"),
+    },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
