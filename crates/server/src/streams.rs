@@ -3,20 +3,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
-
-use crate::limits::HISTORY_CHECKS_AT_ONCE;
+use crate::gate::Gate;
+use crate::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 
 pub(crate) struct Streams {
     max: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
     /// For checks of a whole history, which keep a core busy for a while.
-    pub(crate) checks: Semaphore,
+    pub(crate) checks: Gate,
 }
 
 impl Streams {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, open: Arc::default(), checks: Semaphore::new(HISTORY_CHECKS_AT_ONCE) }
+        let checks = Gate::new(HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX);
+        Self { max, open: Arc::default(), checks }
     }
 
     /// `None`: this caller has as many as allowed.

@@ -86,7 +86,7 @@ async fn looked(app: &App, org: OrgId, it: &Analysis) -> Result<Looked, AppError
     // Looking into the commit runs git.
     let (ruled, read) = app
         .git
-        .run(move || {
+        .run(org, move || {
             let input = input(&known, &log, good.as_ref());
             let analysis = berth_analysis::analyse(&input);
             let read = files.as_ref().filter(|_| wants_files);
@@ -147,7 +147,7 @@ async fn model_fix(
     let permit = Permit { definitions: settings.permits_definition };
     let (text, applied) = app
         .git
-        .run(move || {
+        .run(org, move || {
             let applied = diff::apply(&text, &files, permit);
             (text, applied)
         })

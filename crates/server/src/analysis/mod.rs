@@ -10,65 +10,48 @@ mod result;
 pub(crate) use look::preview;
 pub(crate) use result::{Found, Lines};
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::analysis::{Analysis, NewAnalysis};
 use berth_core::event::Actor;
-use berth_core::id::{AnalysisId, OrgId};
+use berth_core::id::AnalysisId;
 use berth_core::run::{Plan, Run, StepRun, StepStatus};
-use berth_store::query::analyses as listed;
+use berth_store::query::{Batch, analyses as listed};
 use berth_store::records::analysis;
 use berth_store::{Context, Tx};
 use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::error::AppError;
+use crate::gate::Gate;
 use crate::limits::{ANALYSES_AT_ONCE, ANALYSES_WAITING_MAX};
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looked up at once, more than are worked on: some are under way already.
-const QUEUED_MAX: i64 = 64;
+/// Looked up at once: one of each organization, of more organizations than are worked for at once.
+const QUEUED: Batch = Batch { total: 64, share: 1 };
 /// Analyses in one turn of the crank.
 const TURN_MAX: usize = 1_000;
 /// Interrupted ones taken up in one go.
 const INTERRUPTED_MAX: i64 = 1_000;
 
 /// What is known about analyses in this process.
-#[derive(Default)]
 pub(crate) struct Analyses {
-    under_way: Mutex<HashMap<AnalysisId, OrgId>>,
+    /// One at a time for each organization: one with many failures holds up no other one.
+    under_way: Gate,
     asked: Notify,
+}
+
+impl Default for Analyses {
+    fn default() -> Self {
+        Self { under_way: Gate::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
+    }
 }
 
 impl Analyses {
     /// Somebody has asked for one.
     pub(crate) fn nudge(&self) {
         self.asked.notify_one();
-    }
-
-    /// One at a time for each organization: whoever has many failures holds up nobody else.
-    fn take(&self, org: OrgId, id: AnalysisId) -> bool {
-        let mut under_way = self.under_way();
-        let is_free = !under_way.values().any(|other| *other == org);
-        if is_free {
-            under_way.insert(id, org);
-        }
-        is_free
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<AnalysisId, OrgId>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// An analysis nobody else in this process works on meanwhile.
-struct Turn<'a>(&'a Analyses, AnalysisId);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.under_way().remove(&self.1);
     }
 }
 
@@ -141,7 +124,7 @@ pub(crate) async fn analyses(app: Arc<App>) {
             return;
         }
     }
-    futures_util::future::join_all((0..ANALYSES_AT_ONCE).map(|_| lane(&app))).await;
+    futures_util::future::join_all((0..ANALYSES_AT_ONCE.total).map(|_| lane(&app))).await;
 }
 
 async fn lane(app: &App) {
@@ -172,8 +155,7 @@ pub(crate) async fn all(app: &App) -> Result<(), AppError> {
 /// Analyses that nobody works on any more wait again.
 async fn resume(app: &App) -> Result<(), AppError> {
     let found = app.store.read(None, |db| Ok::<_, AppError>(listed::running(db, INTERRUPTED_MAX)?)).await?;
-    let is_left = |id: &AnalysisId| !app.analyses.under_way().contains_key(id);
-    for (org, id) in found.into_iter().filter(|(_, id)| is_left(id)) {
+    for (org, id) in found.into_iter().filter(|(org, _)| !app.analyses.under_way.has(org)) {
         let done = app
             .store
             .transact(Context::system(Some(org)), move |tx| Ok::<_, AppError>(analysis::requeue(tx, id)?));
@@ -182,12 +164,13 @@ async fn resume(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Works on the analysis that has waited for longest. `false`: none does.
+/// Works on the analysis that has waited for longest, of an organization of which none is under way. `false`: there is
+/// none.
 async fn next(app: &App) -> Result<bool, AppError> {
-    let queued = app.store.read(None, |db| Ok::<_, AppError>(listed::queued(db, QUEUED_MAX)?)).await?;
-    let free = queued.into_iter().find(|(org, id)| app.analyses.take(*org, *id));
-    let Some((org, id)) = free else { return Ok(false) };
-    let _turn = Turn(&app.analyses, id);
+    let queued = app.store.read(None, |db| Ok::<_, AppError>(listed::queued(db, QUEUED)?)).await?;
+    let mut queued = queued.into_iter();
+    let free = queued.find_map(|(org, id)| Some((app.analyses.under_way.try_enter(org)?, org, id)));
+    let Some((_pass, org, id)) = free else { return Ok(false) };
     let begun = app.store.transact(Context::system(Some(org)), move |tx| {
         let now = tx.now();
         let decision = analysis::by_id(tx, id)?.and_then(|found| found.begin(now));

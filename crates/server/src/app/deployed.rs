@@ -124,7 +124,7 @@ impl App {
         let unknown: HashSet<Pair> = pairs.filter(|pair| self.behind.get(pair).is_none()).collect();
         if !patience.is_zero() && !unknown.is_empty() {
             let counted =
-                stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE, |pair| self.count(org, pair));
+                stream::iter(unknown).for_each_concurrent(GIT_AT_ONCE.share, |pair| self.count(org, pair));
             // Whatever is not done by then is noted when it is.
             let _ = tokio::time::timeout(patience, counted).await;
         }
@@ -138,7 +138,7 @@ impl App {
 
     async fn count(&self, org: OrgId, pair: Pair) {
         let (behind, mirror) = (self.behind.clone(), self.git.mirror(org, pair.repository));
-        let counted = self.git.run(move || match mirror.count_between(&pair.commit, &pair.head) {
+        let counted = self.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
             Ok(count) => behind.note(pair, Some(count)),
             // Not the fault of the commits: it is tried again.
             Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}

@@ -33,7 +33,7 @@ impl App {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked.clone()).await?;
         let logs = self.logs.clone();
-        let watched = self.reading.run(move || logs.watch(&found.key)).await?;
+        let watched = self.reading.run(who.org(), move || logs.watch(&found.key)).await?;
         let mut watch = watched.map_err(fault)?;
         let News { length, ended, .. } = watch.news();
         // While it grows, a caller may have seen bytes that a crash took, and that are sent again.

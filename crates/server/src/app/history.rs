@@ -40,7 +40,7 @@ impl App {
         kept: Option<Head>,
     ) -> Result<Answer<wire::Verification>, AppError> {
         let _place = self.take_stream(who)?;
-        let _turn = self.streams.checks.acquire().await.map_err(|_| AppError::busy("shutting down"))?;
+        let _pass = self.streams.checks.enter(who.org()).await?;
         let mut check = self.read(who, move |db| Ok(StoredCheck::begin(db, kept)?)).await?;
         loop {
             let page = self.read(who, move |db| {

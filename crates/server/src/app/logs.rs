@@ -80,7 +80,7 @@ impl App {
     ) -> Result<Answer<wire::Log>, AppError> {
         let found = self.find_log(who, asked).await?;
         let logs = self.logs.clone();
-        let shown = self.reading.run(move || {
+        let shown = self.reading.run(who.org(), move || {
             let log = logs.open(&found.key)?;
             log.map_or_else(|| Ok(unwritten(&found)), |mut log| shown(&found, &mut log, &part))
         });
@@ -97,7 +97,7 @@ impl App {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked).await?;
         let logs = self.logs.clone();
-        let log = self.reading.run(move || logs.open(&found.key)).await?.map_err(fault)?;
+        let log = self.reading.run(who.org(), move || logs.open(&found.key)).await?.map_err(fault)?;
         let length = log.as_ref().map_or(0, Log::length);
         if offset > length {
             return Err(beyond(length));

@@ -99,7 +99,7 @@ impl App {
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         check_slug(&new.slug)?;
         let source = new.source.clone();
-        let definition = self.parsing.run(move || checked(&source)).await??;
+        let definition = self.parsing.run(who.org(), move || checked(&source)).await??;
         let org = who.org();
         self.change(who, once, move |tx, _| {
             let holder = pipeline::by_slug(tx, &new.slug)?;
@@ -124,7 +124,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         let text = source.clone();
-        let definition = self.parsing.run(move || checked(&text)).await??;
+        let definition = self.parsing.run(who.org(), move || checked(&text)).await??;
         self.change(who, None, move |tx, _| {
             let environments = definition.environments.clone();
             let found = find(tx, &key)?;

@@ -59,13 +59,13 @@ impl App {
             Ok((organization, org.default_network, Some(Named { id, slug, name }), source))
         });
         let (organization, default_network, pipeline, source) = read.await?;
-        let definition = self.parsing.run(move || definition_of(&source)).await??;
+        let definition = self.parsing.run(org, move || definition_of(&source)).await??;
         let types = definition.custom_types();
         let looked_up = self.read(who, move |db| {
             Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
         });
         let offers = looked_up.await?;
-        let planned = self.parsing.run(move || {
+        let planned = self.parsing.run(org, move || {
             reachable(&definition, environment.as_ref())?;
             let organization = Some(organization);
             let known = PlanFacts { organization, pipeline, commit, default_network, offers };

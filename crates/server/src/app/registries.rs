@@ -112,7 +112,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::StepRegistry>, AppError> {
         let (access, url) = (self.config.git_access(), new.url.clone());
-        let allowed = self.git.run(move || access.allows(&url)).await?;
+        let allowed = self.git.run(who.org(), move || access.allows(&url)).await?;
         allowed.map_err(|why| AppError::invalid_member("/repositoryUrl", why))?;
         let org = who.org();
         let created = self.change(who, once, move |tx, _| {

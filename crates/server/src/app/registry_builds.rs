@@ -59,7 +59,7 @@ impl App {
         });
         let build = found.await?;
         let log = self.registries.log(who.org(), build.registry, build.number);
-        let bytes = self.reading.run(move || log.read()).await?;
+        let bytes = self.reading.run(who.org(), move || log.read()).await?;
         let bytes = bytes.map_err(|error| AppError::bug(format!("a build's log cannot be read: {error}")))?;
         Ok(Answer::ok(lines(&build, &bytes, part)))
     }

@@ -4,7 +4,7 @@ use berth_api::problem::{Code, Problem};
 use berth_api::repository as wire;
 use berth_core::access::permit;
 use berth_core::event::{EventKind, NewEvent, Subject};
-use berth_core::id::RepositoryId;
+use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::pipeline::origin;
 use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, Seen};
@@ -70,7 +70,7 @@ impl App {
         new: NewRepository,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Repository>, AppError> {
-        self.check_url(&new.url).await?;
+        self.check_url(who.org(), &new.url).await?;
         let org = who.org();
         let created = self.change(who, once, move |tx, _| {
             check_free(tx, &new.url)?;
@@ -109,7 +109,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Repository>, AppError> {
         if let Some(url) = &change.url {
-            self.check_url(url).await?;
+            self.check_url(who.org(), url).await?;
         }
         let changed = self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
@@ -211,9 +211,9 @@ impl App {
     }
 
     /// Looks at the disk, for paths below a root.
-    async fn check_url(&self, url: &RemoteUrl) -> Result<(), AppError> {
+    async fn check_url(&self, org: OrgId, url: &RemoteUrl) -> Result<(), AppError> {
         let (access, url) = (self.config.git_access(), url.clone());
-        let allowed = self.git.run(move || access.allows(&url)).await?;
+        let allowed = self.git.run(org, move || access.allows(&url)).await?;
         allowed.map_err(|why| AppError::invalid_member("/url", why))
     }
 }

@@ -27,7 +27,7 @@ impl App {
     ) -> Result<Answer<wire::Validation>, AppError> {
         let (source, mut parsed) = self
             .parsing
-            .run(move || {
+            .run(who.org(), move || {
                 let parsed = parse(&source);
                 (source, parsed)
             })
@@ -40,7 +40,7 @@ impl App {
                 Ok::<_, AppError>(registries::offers(db, types.iter().map(String::as_str))?)
             });
             let offers = looked_up.await?;
-            let again = self.parsing.run(move || {
+            let again = self.parsing.run(who.org(), move || {
                 let parsed = parse_with(&source, Some(&offers));
                 (source, parsed)
             });
@@ -70,7 +70,7 @@ impl App {
         let told = parsed.definition.as_ref().map(|it| it.notifications.clone()).unwrap_or_default();
         let unknown = self.read(who, move |db| super::webhooks::unknown(db, &told)).await?;
         let valid = parsed.definition.is_some();
-        let placed = self.parsing.run(move || {
+        let placed = self.parsing.run(who.org(), move || {
             let at = |code, found| diagnostics_at(&source, Severity::Warning, code, found);
             let found = [
                 ("missing_secret", missing),

@@ -68,8 +68,8 @@ impl Default for PasswordCost {
 pub struct Passwords {
     cost: PasswordCost,
     /// Signing in does not wait behind making accounts.
-    verifying: Gate,
-    making: Gate,
+    verifying: Gate<()>,
+    making: Gate<()>,
     /// Verified when there is no account, so that both cases take the same time.
     decoy: Arc<OnceLock<String>>,
 }
@@ -82,7 +82,7 @@ impl Passwords {
 
     pub async fn hash(&self, password: Redacted) -> Result<String, AppError> {
         let cost = self.cost;
-        self.making.run(move || hash(&password, cost)).await
+        self.making.run((), move || hash(&password, cost)).await
     }
 
     /// `stored` is the account's hash, or `None` when there is no such account.
@@ -90,7 +90,7 @@ impl Passwords {
         let exists = stored.is_some();
         let (decoy, cost) = (self.decoy.clone(), self.cost);
         self.verifying
-            .run(move || {
+            .run((), move || {
                 let decoy = decoy.get_or_init(|| hash(&generate(), cost));
                 verify(&password, stored.as_ref().unwrap_or(decoy)) && exists
             })

@@ -1,5 +1,7 @@
 //! Begin: what may start is planned, its plan is pinned, and its first steps become ready.
 
+use std::sync::Arc;
+
 use berth_core::deployment::report::{self, Outcome};
 use berth_core::deployment::{Cause, Deployment, Failure, Grant, Work, grant};
 use berth_core::environment::Lock;
@@ -8,34 +10,32 @@ use berth_core::pipeline::grammar::StageName;
 use berth_core::rollout::{self, Rollout};
 use berth_core::run::begin::{Begin, Built, begin};
 use berth_core::run::{PinnedSecret, Plan, StageKind, secrets_used};
-use berth_store::query::{environments, runs};
+use berth_store::query::{Batch, environments, runs};
 use berth_store::records::plan::{self, Build, BuildKey};
 use berth_store::records::{environment, rollout as rollouts, secret};
 use berth_store::{Context, Read, Tx};
-use futures_util::{StreamExt as _, stream};
+use tokio::task::JoinHandle;
 
+use super::beginnings::spawn_beginning;
 use super::prepare::{Outlook, Prepared, Wanted, prepare};
 use super::whole::{Head, Whole};
 use crate::app::App;
 use crate::credential::random_base62;
 use crate::error::AppError;
 
-/// Looked up at once; what is left comes with the next look.
-const BEGIN_MAX: i64 = 256;
-/// Under way at once: they share flushes, and one that waits for git holds up few others.
-const BEGUN_AT_ONCE: usize = 16;
+/// Looked up at once; what is left comes with the next look. An organization may have as many that cannot start yet,
+/// because their repository does not answer, before those behind them are not seen.
+const BEGIN: Batch = Batch { total: 1_024, share: 256 };
 const NONCE_CHARS: usize = 22;
 
-/// Deployments in environments that may start.
-pub(crate) async fn begin_startable(app: &App) -> Result<(), AppError> {
-    let read = app.store.read(None, |db| Ok::<_, AppError>(environments::startable(db, BEGIN_MAX)?));
-    let begun = |(org, place, id)| async move {
-        if let Err(error) = begin_in(app, org, place, id).await {
-            tracing::error!(?error, deployment = %id, "a deployment could not be begun");
-        }
-    };
-    stream::iter(read.await?).for_each_concurrent(BEGUN_AT_ONCE, begun).await;
-    Ok(())
+/// Begins deployments in environments that may start, and gives the tasks that do so.
+pub(crate) async fn begin_startable(app: &Arc<App>) -> Result<Vec<JoinHandle<()>>, AppError> {
+    let read = app.store.read(None, |db| Ok::<_, AppError>(environments::startable(db, BEGIN)?));
+    let spawned = read.await?.into_iter().filter_map(|(org, place, id)| {
+        let here = app.clone();
+        spawn_beginning(app, org, id, async move { begin_in(&here, org, place, id).await })
+    });
+    Ok(spawned.collect())
 }
 
 async fn begin_in(app: &App, org: OrgId, place: EnvironmentId, id: DeploymentId) -> Result<(), AppError> {
@@ -95,16 +95,14 @@ fn fail_in(
     Ok(())
 }
 
-/// Rollouts that have not begun, oldest first.
-pub(crate) async fn begin_rollouts(app: &App) -> Result<(), AppError> {
-    let read = app.store.read(None, |db| Ok::<_, AppError>(runs::to_plan(db, BEGIN_MAX)?));
-    let begun = |(org, id)| async move {
-        if let Err(error) = begin_rollout(app, org, id).await {
-            tracing::error!(?error, deployment = %id, "a deployment could not be begun");
-        }
-    };
-    stream::iter(read.await?).for_each_concurrent(BEGUN_AT_ONCE, begun).await;
-    Ok(())
+/// Begins rollouts, oldest first, and gives the tasks that do so.
+pub(crate) async fn begin_rollouts(app: &Arc<App>) -> Result<Vec<JoinHandle<()>>, AppError> {
+    let read = app.store.read(None, |db| Ok::<_, AppError>(runs::to_plan(db, BEGIN)?));
+    let spawned = read.await?.into_iter().filter_map(|(org, id)| {
+        let here = app.clone();
+        spawn_beginning(app, org, id, async move { begin_rollout(&here, org, id).await })
+    });
+    Ok(spawned.collect())
 }
 
 async fn begin_rollout(app: &App, org: OrgId, id: DeploymentId) -> Result<(), AppError> {

@@ -5,6 +5,7 @@ mod acquire;
 mod assign;
 pub(crate) mod authors;
 mod begin;
+mod beginnings;
 mod bell;
 mod calls;
 mod epoch;
@@ -43,6 +44,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
+use beginnings::Beginnings;
 use bell::Bell;
 use late::Late;
 use net::Nets;
@@ -52,10 +54,9 @@ pub(crate) use window::shows;
 
 use crate::credential::random_base62;
 use crate::gate::Gate;
+use crate::limits::{PLANS_AT_ONCE, PLANS_WAITING_MAX};
 
 const BOOT_CHARS: usize = 16;
-const PLANS_AT_ONCE: usize = 2;
-const PLANS_WAITING_MAX: usize = 64;
 /// Attempts of the embedded runner are under a name that begins with this.
 const EMBEDDED: &str = "boot_";
 
@@ -73,6 +74,7 @@ pub(crate) struct Engine {
     nets: Nets,
     /// Where plans are made: what people ask to look at does not hold it up.
     planning: Gate,
+    beginnings: Beginnings,
 }
 
 impl Engine {
@@ -88,6 +90,7 @@ impl Engine {
             late: Late::default(),
             nets: Nets::default(),
             planning: Gate::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
+            beginnings: Beginnings::default(),
         }
     }
 

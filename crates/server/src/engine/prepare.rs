@@ -67,7 +67,7 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
         Found::Later => return Ok(Outlook::Later),
     };
     let commit = source.as_ref().map_or(wanted.commit.clone(), |source| source.commit.clone());
-    let read = app.engine.planning.run(move || readable(&definition)).await?;
+    let read = app.engine.planning.run(org, move || readable(&definition)).await?;
     let definition = match read {
         Ok(definition) => definition,
         Err(failure) => return Ok(Outlook::Failed(failure)),
@@ -107,7 +107,7 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
         let target = environment.as_ref().map_or(Target::Stages, Target::Environment);
         plan(&definition, &target, &facts)
     };
-    let made = app.engine.planning.run(planned).await?;
+    let made = app.engine.planning.run(org, planned).await?;
     Ok(match made {
         Ok(plan) => Outlook::Ready(Prepared { plan, commit }),
         Err(failure) => Outlook::Failed(failure),
@@ -155,7 +155,7 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
             let committed_at = mirror.committed_at(&sha)?;
             Ok(Some(Source { repository: id, commit: sha.to_string(), committed_at }))
         };
-        match app.git.run(looked_up).await? {
+        match app.git.run(org, looked_up).await? {
             Ok(Some(source)) => return Ok(Found::Commit(source)),
             Ok(None) => {}
             // Not the commit's fault: it is looked for again.

@@ -136,7 +136,7 @@ impl Far {
     pub(crate) async fn source(self, nonce: &str) -> Result<File, AppError> {
         let it = self.granted(nonce).await?;
         let app = self.app.clone();
-        let packed = self.app.transfers.run(move || {
+        let packed = self.app.transfers.run(self.who.org, move || {
             let dir = app.artifacts.scratch().map_err(unpackable)?;
             calls::checkout(&app, &it, dir.path())?;
             crate::artifacts::pack_source(dir.path()).map_err(unpackable)
@@ -177,7 +177,7 @@ impl Far {
     ) -> Result<String, AppError> {
         let it = self.granted(nonce).await?;
         let app = self.app.clone();
-        let kept = self.app.transfers.run(move || {
+        let kept = self.app.transfers.run(self.who.org, move || {
             let path = calls::artifact_path(&app, &it, &name)?;
             app.artifacts.receive(it.org, &packed, &path).map_err(unpackable)
         });

@@ -6,7 +6,7 @@ use berth_core::id::{DeploymentId, OrgId};
 use berth_core::pipeline::model::Requires;
 use berth_core::rollout;
 use berth_core::run::enter::{Entry, Waits, enter, entry, entry_back, overtaken};
-use berth_store::query::runs;
+use berth_store::query::{Batch, runs};
 use berth_store::records::{environment, stage as stages};
 use berth_store::{Context, Read, Tx};
 use futures_util::{StreamExt as _, stream};
@@ -20,6 +20,8 @@ use crate::error::AppError;
 
 /// Looked at in one go. What is left comes with the next look.
 const LOOK_MAX: i64 = 1_024;
+/// Of those that were told to stop and have not stopped: one organization may have many of them.
+const CANCELLING: Batch = Batch { total: LOOK_MAX, share: LOOK_MAX / 4 };
 /// And so often before the next look.
 const PAGES_MAX: usize = 64;
 /// Changes whose authors are read at once.
@@ -28,7 +30,7 @@ const READ_AT_ONCE: usize = 16;
 /// Deployments in environments that were told to stop: their runs are told too. What nothing runs of ends here.
 pub(crate) async fn cancel_told(app: &App) -> Result<(), AppError> {
     let read = app.store.read(None, |db| {
-        Ok::<_, AppError>((runs::cancelling(db, LOOK_MAX)?, runs::without_run(db, LOOK_MAX)?))
+        Ok::<_, AppError>((runs::cancelling(db, CANCELLING)?, runs::without_run(db, LOOK_MAX)?))
     });
     let (told, without_run) = read.await?;
     for (org, id, _) in told {

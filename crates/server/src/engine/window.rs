@@ -12,7 +12,7 @@ use berth_api::runner::Assignment;
 use berth_core::id::OrgId;
 use berth_store::StoreError;
 use berth_store::query::runs::{self, Ready};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::acquire::may_have;
@@ -22,9 +22,9 @@ use super::remote::RunnerCaller;
 use super::unfit::{Unfit, kind};
 use crate::app::App;
 use crate::error::AppError;
+use crate::gate::Gate;
+use crate::limits::{GRANTS_AT_ONCE, GRANTS_WAITING_MAX};
 
-/// Tries at once. They share the store with everybody who holds an environment, and must not stand in line before them.
-const TRIES_AT_ONCE: usize = 4;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
 /// Between two looks goes by so many times what one takes.
@@ -33,13 +33,13 @@ const LOOK_PART: u32 = 4;
 pub(super) struct Window {
     shown: watch::Sender<Arc<Shown>>,
     wanted: Notify,
-    tries: Semaphore,
+    grants: Gate,
 }
 
 impl Default for Window {
     fn default() -> Self {
         let shown = watch::Sender::new(Arc::default());
-        Self { shown, wanted: Notify::new(), tries: Semaphore::new(TRIES_AT_ONCE) }
+        Self { shown, wanted: Notify::new(), grants: Gate::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
     }
 }
 
@@ -87,8 +87,7 @@ impl Window {
         let (mut work, mut used, org) = (Vec::new(), 0, who.org);
         while used < asking.nonces.len() {
             let Some(ready) = shown.next(org, asking.labels, &app.engine.unfit) else { break };
-            let turn = app.engine.window.tries.acquire().await;
-            let turn = turn.map_err(|_| AppError::busy("shutting down"))?;
+            let pass = app.engine.window.grants.enter(org).await?;
             let (there, runner, who) = (app.clone(), asking.runner.to_owned(), who.clone());
             let (nonces, labels) = (asking.nonces[used..].to_vec(), asking.labels.to_vec());
             let tried = tokio::task::spawn_blocking(move || {
@@ -117,7 +116,7 @@ impl Window {
                 Ok::<_, AppError>(Some((work, given.used)))
             });
             let tried = tried.await.map_err(|_| AppError::bug("a grant panicked"))?;
-            drop(turn);
+            drop(pass);
             match tried {
                 // While it waited it was removed, started again, or asked to end.
                 Ok(None) => {

@@ -49,7 +49,7 @@ async fn round(app: &App, after: Option<AnalysisId>) -> Result<Option<AnalysisId
         .await?;
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count == ROUND_MAX);
     let last = found.last().map(|(_, id)| *id).filter(|_| is_full);
-    for some in found.chunks(FIXES_AT_ONCE) {
+    for some in found.chunks(FIXES_AT_ONCE.total) {
         let looks = futures_util::future::join_all(some.iter().map(|(org, id)| notice(app, *org, *id)));
         let Some(looked) = app.shutdown.run_until_cancelled(looks).await else { break };
         for error in looked.into_iter().filter_map(Result::err) {
@@ -114,7 +114,7 @@ async fn fate(app: &App, org: OrgId, known: Known) -> Result<Result<Fate, String
         }
     }
     let (mirror, access) = (app.git.mirror(org, known.repository.id), app.config.git_access());
-    let seen = app.git.run(move || {
+    let seen = app.git.run(org, move || {
         let heads = mirror.sync(&known.repository.url, credential.as_ref(), &access)?;
         by_branches(&mirror, &known, &heads.branches)
     });

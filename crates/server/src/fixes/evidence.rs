@@ -21,7 +21,7 @@ pub(super) async fn quoted(app: &App, org: OrgId, analysis: &Analysis) -> Result
         stream: LogStream::Step,
     };
     let logs = app.logs.clone();
-    let read = app.reading.run(move || {
+    let read = app.reading.run(org, move || {
         let mut quoted: Vec<Quoted> = Vec::new();
         let Some(mut log) = logs.open(&key)? else { return Ok(quoted) };
         for (first, last) in ranges {

@@ -231,7 +231,7 @@ async fn push(
         branch: fix.asked.branch.clone(),
         kept: fix.kept.clone(),
     };
-    app.git.run(move || job.run(&mirror)).await
+    app.git.run(org, move || job.run(&mirror)).await
 }
 
 /// What git has to do, away from everything else.

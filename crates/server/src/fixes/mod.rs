@@ -8,33 +8,38 @@ pub(crate) mod ends;
 mod evidence;
 mod make;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use berth_core::id::{AnalysisId, OrgId};
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
-use berth_store::query::analyses;
+use berth_store::query::{Batch, analyses};
 use tokio::sync::{Notify, oneshot};
 
 use crate::app::App;
 use crate::error::AppError;
 use crate::forge::{Client, Place};
+use crate::gate::Gate;
 use crate::git::Credential;
 use crate::limits::FIXES_AT_ONCE;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looked up at once, more than are made: some are under way already.
-const OPENING_MAX: i64 = 64;
+/// Looked up at once: one of each organization, of more organizations than are worked for at once.
+const OPENING: Batch = Batch { total: 64, share: 1 };
 /// Made in one turn of the crank.
 const TURN_MAX: usize = 1_000;
 
 /// What is known about fixes in this process.
-#[derive(Default)]
 pub(crate) struct Fixes {
-    under_way: Mutex<HashMap<AnalysisId, OrgId>>,
+    /// One at a time for each organization: a forge that hangs holds up no other one.
+    under_way: Gate,
     asked: Notify,
+}
+
+impl Default for Fixes {
+    fn default() -> Self {
+        Self { under_way: Gate::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
+    }
 }
 
 impl Fixes {
@@ -42,33 +47,10 @@ impl Fixes {
     pub(crate) fn nudge(&self) {
         self.asked.notify_one();
     }
-
-    /// One at a time for each organization: a forge that hangs holds up nobody else.
-    fn take(&self, org: OrgId, id: AnalysisId) -> bool {
-        let mut under_way = self.under_way();
-        let is_free = !under_way.values().any(|other| *other == org);
-        if is_free {
-            under_way.insert(id, org);
-        }
-        is_free
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<AnalysisId, OrgId>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A fix nobody else in this process makes meanwhile.
-struct Turn<'a>(&'a Fixes, AnalysisId);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.under_way().remove(&self.1);
-    }
 }
 
 pub(crate) async fn fixes(app: Arc<App>) {
-    let lanes = (0..FIXES_AT_ONCE).map(|_| lane(&app));
+    let lanes = (0..FIXES_AT_ONCE.total).map(|_| lane(&app));
     futures_util::future::join_all(lanes).await;
 }
 
@@ -96,12 +78,12 @@ pub(crate) async fn all(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Makes the one that has waited for longest. `false`: none waits.
+/// Makes the one that has waited for longest, of an organization of which none is under way. `false`: there is none.
 async fn next(app: &App) -> Result<bool, AppError> {
-    let waiting = app.store.read(None, |db| Ok::<_, AppError>(analyses::opening(db, OPENING_MAX)?));
-    let free = waiting.await?.into_iter().find(|(org, id)| app.fixes.take(*org, *id));
-    let Some((org, id)) = free else { return Ok(false) };
-    let _turn = Turn(&app.fixes, id);
+    let waiting = app.store.read(None, |db| Ok::<_, AppError>(analyses::opening(db, OPENING)?));
+    let mut waiting = waiting.await?.into_iter();
+    let free = waiting.find_map(|(org, id)| Some((app.fixes.under_way.try_enter(org)?, org, id)));
+    let Some((_pass, org, id)) = free else { return Ok(false) };
     make::make(app, org, id).await
 }
 

@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_core::id::{OrgId, RegistryId, RepositoryId};
-use tokio::sync::Semaphore;
 
 use crate::error::AppError;
-use crate::limits::GIT_AT_ONCE;
+use crate::gate::Gate;
+use crate::limits::{GIT_AT_ONCE, GIT_WAITING_MAX};
 
 pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, Pushed, Remote};
 pub use files::CommitFiles;
@@ -107,7 +107,7 @@ pub struct Mirrors {
     root: PathBuf,
     /// For keys and indexes while git runs; of this server alone, and empty when it starts.
     scratch: PathBuf,
-    turns: Arc<Semaphore>,
+    runs: Gate,
     live: Live,
     /// How long one run of git may take.
     time_max: Duration,
@@ -127,7 +127,7 @@ impl Mirrors {
         Self {
             root: data_dir.join("git"),
             scratch,
-            turns: Arc::new(Semaphore::new(GIT_AT_ONCE)),
+            runs: Gate::new(GIT_AT_ONCE, GIT_WAITING_MAX),
             live: Live::default(),
             time_max,
             locks: Mutex::default(),
@@ -150,18 +150,13 @@ impl Mirrors {
         Mirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
     }
 
-    /// Runs `work` on a thread where it may block; so many at once, the others wait.
+    /// Runs `work` for an organization on a thread where it may block; so many at once, the others wait.
     pub async fn run<T: Send + 'static>(
         &self,
+        org: OrgId,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, AppError> {
-        let turn = self.turns.clone().acquire_owned().await.map_err(|_| AppError::busy("shutting down"))?;
-        let done = tokio::task::spawn_blocking(move || {
-            let result = work();
-            drop(turn);
-            result
-        });
-        done.await.map_err(|_| AppError::bug("work with git panicked"))
+        self.runs.run(org, work).await
     }
 
     /// The repository is gone, and its mirror with it.

@@ -30,6 +30,8 @@ use std::io;
 
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 
+use crate::gate::Capacity;
+
 /// One append.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;
 /// A whole log. Runners stop before, at 1 GiB; this leaves them room to say so.
@@ -45,7 +47,7 @@ pub const LOG_SCAN_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Lines found by one search.
 pub const LOG_MATCHES_MAX: usize = 1_000;
 /// Logs with a place in memory; those that are written or followed have a file open. Writers always find one.
-pub const LOGS_OPEN_MAX: usize = 512;
+pub const LOGS_OPEN_MAX: Capacity = Capacity { total: 512, share: 256 };
 
 /// One attempt of one step. Paths are made of these ids and of nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,7 +88,7 @@ pub enum LogError {
     TooLong,
     #[error("more than {LOG_CHUNK_BYTES_MAX} bytes at once")]
     ChunkTooLarge,
-    #[error("more than {LOGS_OPEN_MAX} logs are open")]
+    #[error("too many logs are open")]
     Busy,
     #[error("the log is not what was written: {0}")]
     Corrupt(&'static str),

@@ -13,6 +13,7 @@ use super::open::{Files, News, OpenLog, Readable, found};
 use super::read::Log;
 use super::sealed::{Sealed, read_plain};
 use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
+use crate::gate::{Capacity, Gate, Pass};
 
 /// Before the name of a log of late bytes.
 pub(super) const AFTER_FENCE: &str = "after-";
@@ -24,7 +25,9 @@ pub struct LogStore(Arc<Inner>);
 struct Inner {
     dir: PathBuf,
     table: Mutex<Table>,
-    open_max: usize,
+    /// Places in the table.
+    places: Gate,
+    open_max: Capacity,
     ended: Ended,
     /// Other servers write here, too.
     is_shared: bool,
@@ -39,9 +42,15 @@ pub(super) enum Need {
 
 #[derive(Default)]
 struct Table {
-    logs: HashMap<LogKey, Arc<OpenLog>>,
+    logs: HashMap<LogKey, TableEntry>,
     /// How often somebody asked.
     count: u64,
+}
+
+struct TableEntry {
+    log: Arc<OpenLog>,
+    /// `None`: a writer that found the table full.
+    pass: Option<Pass>,
 }
 
 impl LogStore {
@@ -55,8 +64,9 @@ impl LogStore {
         Self::with_places(dir, LOGS_OPEN_MAX, true)
     }
 
-    pub(super) fn with_places(dir: PathBuf, open_max: usize, is_shared: bool) -> Self {
-        Self(Arc::new(Inner { dir, table: Mutex::default(), open_max, ended: Ended::default(), is_shared }))
+    pub(super) fn with_places(dir: PathBuf, open_max: Capacity, is_shared: bool) -> Self {
+        let (places, ended) = (Gate::without_queue(open_max), Ended::default());
+        Self(Arc::new(Inner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
     }
 
     /// Bytes from `offset` on. Not flushed: see [`LogStore::flush`].
@@ -77,7 +87,7 @@ impl LogStore {
         let keys: Vec<LogKey> = self.table().logs.keys().copied().collect();
         for key in keys {
             // One after the other: the rest may lose their places meanwhile.
-            let log = self.table().logs.get(&key).cloned();
+            let log = self.table().logs.get(&key).map(|entry| entry.log.clone());
             if let Some(Err(error)) = log.map(|log| log.flush()) {
                 tracing::warn!(%error, "a log cannot be flushed");
             }
@@ -86,8 +96,9 @@ impl LogStore {
 
     /// For those who follow logs that another server writes.
     pub fn catch_up_all(&self) {
-        let watched = |log: &&Arc<OpenLog>| log.news.receiver_count() > 0;
-        let logs: Vec<_> = self.table().logs.values().filter(watched).cloned().collect();
+        let watched = |entry: &&TableEntry| entry.log.news.receiver_count() > 0;
+        let logs: Vec<_> =
+            self.table().logs.values().filter(watched).map(|entry| entry.log.clone()).collect();
         for log in logs {
             if let Err(error) = log.catch_up() {
                 tracing::debug!(%error, "a log of another server cannot be looked at");
@@ -116,7 +127,7 @@ impl LogStore {
 
     /// The log as it is now; `None` if nothing was ever appended.
     pub fn open(&self, key: &LogKey) -> Result<Option<Log>, LogError> {
-        let known = self.table().logs.get(key).cloned();
+        let known = self.table().logs.get(key).map(|entry| entry.log.clone());
         let log = match known {
             Some(log) => log,
             None => {
@@ -152,7 +163,7 @@ impl LogStore {
         let dir = self.0.dir.join(org.to_string()).join(deployment.to_string());
         let is_of = |key: &LogKey| key.org == org && key.deployment == deployment;
         let mut table = self.table();
-        table.logs.extract_if(|key, _| is_of(key)).for_each(|(_, log)| log.forget());
+        table.logs.extract_if(|key, _| is_of(key)).for_each(|(_, entry)| entry.log.forget());
         drop(table);
         found(std::fs::remove_dir_all(dir))?;
         Ok(())
@@ -161,8 +172,8 @@ impl LogStore {
     /// What this one remembers of a log is not so any more; who follows it sees its end.
     pub(super) fn let_go(&self, key: &LogKey) {
         let known = self.table().logs.remove(key);
-        if let Some(log) = known {
-            log.forget();
+        if let Some(entry) = known {
+            entry.log.forget();
         }
     }
 
@@ -174,25 +185,24 @@ impl LogStore {
         let mut table = self.table();
         table.count += 1;
         let count = table.count;
-        if let Some(log) = table.logs.get(key) {
+        if let Some(TableEntry { log, .. }) = table.logs.get(key) {
             log.used_at(count);
             return Ok(log.clone());
         }
-        let idle = match (table.make_room(self.0.open_max), need) {
-            (Ok(idle), _) => idle,
-            // Whoever follows logs, be it all of them, does not keep a step from writing its own.
-            (Err(_), Need::Write) => None,
-            (Err(error), Need::Read) => return Err(error),
-        };
-        let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
-        log.used_at(count);
-        table.logs.insert(*key, log.clone());
+        let (pass, evicted) = table.make_room(&self.0, key.org);
+        // Readers that follow all logs do not keep a step from writing its own.
+        let log = (pass.is_some() || need == Need::Write).then(|| {
+            let log = Arc::new(OpenLog::new(self.files(key), self.0.is_shared));
+            log.used_at(count);
+            table.logs.insert(*key, TableEntry { log: log.clone(), pass });
+            log
+        });
         drop(table);
         // Who comes back to it counts its lines again; what it holds must be as durable as before.
-        if let Some(Err(error)) = idle.map(|idle| idle.flush()) {
+        for error in evicted.iter().filter_map(|idle| idle.flush().err()) {
             tracing::warn!(%error, "a log cannot be flushed");
         }
-        Ok(log)
+        log.ok_or(LogError::Busy)
     }
 
     pub(super) fn files(&self, key: &LogKey) -> Files {
@@ -204,14 +214,24 @@ impl LogStore {
 }
 
 impl Table {
-    /// Takes out the log nobody has asked for the longest, when the table is full.
-    fn make_room(&mut self, most: usize) -> Result<Option<Arc<OpenLog>>, LogError> {
-        if self.logs.len() < most {
-            return Ok(None);
+    /// A place for one more log of an organization, and the logs evicted for it: those that were asked for least
+    /// recently, its own where it has its share.
+    fn make_room(&mut self, of: &Inner, org: OrgId) -> (Option<Pass>, Vec<Arc<OpenLog>>) {
+        let mut evicted = Vec::new();
+        loop {
+            if let Some(pass) = of.places.try_enter(org) {
+                return (Some(pass), evicted);
+            }
+            let own = self.logs.iter().filter(|(key, entry)| key.org == org && entry.pass.is_some()).count();
+            let has_share = own >= of.open_max.share;
+            let idle = self
+                .logs
+                .iter()
+                .filter(|(key, entry)| Arc::strong_count(&entry.log) == 1 && (key.org == org || !has_share));
+            let oldest = idle.min_by_key(|(_, entry)| entry.log.used.load(Ordering::Relaxed));
+            let Some(oldest) = oldest.map(|(key, _)| *key) else { return (None, evicted) };
+            evicted.extend(self.logs.remove(&oldest).map(|entry| entry.log));
         }
-        let idle = self.logs.iter().filter(|(_, log)| Arc::strong_count(log) == 1);
-        let oldest = idle.min_by_key(|(_, log)| log.used.load(Ordering::Relaxed)).map(|(key, _)| *key);
-        oldest.and_then(|key| self.logs.remove(&key)).map(Some).ok_or(LogError::Busy)
     }
 }
 
@@ -311,5 +331,28 @@ mod tests {
         // The other one knows of thirteen bytes.
         assert_eq!(other.seal(&key).unwrap().bytes, 19);
         assert!(matches!(one.append(&key, 19, b"late\n"), Err(LogError::Sealed { length: 19 })));
+    }
+
+    #[test]
+    fn followers_of_one_organization_leave_places_in_the_table_to_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = LogStore::with_places(dir.path().join("logs"), Capacity { total: 4, share: 3 }, false);
+        let other = OrgId::from_parts(Timestamp::from_micros(1), [9; 10]);
+        let ours = |attempt| LogKey { attempt, ..key() };
+        let theirs = |attempt| LogKey { org: other, ..ours(attempt) };
+        let mut followed: Vec<_> = (1..=3).map(|attempt| store.watch(&ours(attempt)).unwrap()).collect();
+        assert!(matches!(store.watch(&ours(4)), Err(LogError::Busy)));
+        for attempt in 1..=5 {
+            store.append(&theirs(attempt), 0, b"one\n").unwrap();
+            assert_eq!(store.watch(&theirs(attempt)).unwrap().news().length, 4);
+        }
+        // Steps that write push no follower of another organization out, nor do they need a place.
+        for attempt in 4..=9 {
+            store.append(&ours(attempt), 0, b"one\n").unwrap();
+        }
+        followed.push(store.watch(&theirs(6)).unwrap());
+        assert!(matches!(store.watch(&theirs(7)), Err(LogError::Busy)), "the table is full");
+        followed.remove(0);
+        assert!(store.watch(&theirs(7)).is_ok());
     }
 }

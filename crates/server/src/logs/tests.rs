@@ -255,7 +255,7 @@ fn limits_of_appending_hold() {
 #[test]
 fn the_table_makes_room_for_the_newest_and_always_for_writers() {
     let dir = tempfile::tempdir().unwrap();
-    let store = LogStore::with_places(dir.path().join("logs"), 2, false);
+    let store = LogStore::with_places(dir.path().join("logs"), Capacity { total: 2, share: 2 }, false);
     for attempt in 1..=5 {
         store.append(&key(attempt), 0, b"one\n").unwrap();
     }

@@ -14,7 +14,7 @@ pub(crate) use message::ping;
 pub(crate) use send::Letter;
 pub(crate) use sign::new_secret;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,19 +22,20 @@ use berth_core::id::{OrgId, WebhookId};
 use tokio::sync::Notify as Bell;
 
 use crate::app::App;
-use crate::limits::{
-    PINGS_AT_ONCE, PINGS_PER_ORGANIZATION_AT_ONCE, SENDS_AT_ONCE, SENDS_PER_ORGANIZATION_AT_ONCE,
-};
+use crate::gate::{Gate, Pass};
+use crate::limits::{PINGS_AT_ONCE, SENDS_AT_ONCE};
 
 /// Between two looks, unless something was just done.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Positions remembered; with more of them they are forgotten, and read again from the rows.
 const POSITIONS_MAX: usize = 100_000;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Notify {
     bell: Arc<Bell>,
     state: Arc<Mutex<State>>,
+    sends: Arc<Gate>,
+    pings: Arc<Gate>,
 }
 
 #[derive(Default)]
@@ -42,9 +43,14 @@ struct State {
     /// Up to where there is nothing for a webhook: it saves writing a cursor for every event nobody wants.
     positions: HashMap<WebhookId, i64>,
     /// Webhooks that are being told something.
-    sending: HashMap<WebhookId, OrgId>,
-    /// Whose webhooks are being tried out, once for every try-out.
-    pinging: Vec<OrgId>,
+    sending: HashSet<WebhookId>,
+}
+
+impl Default for Notify {
+    fn default() -> Self {
+        let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(Gate::without_queue(it)));
+        Self { bell: Arc::default(), state: Arc::default(), sends, pings }
+    }
 }
 
 impl Notify {
@@ -68,25 +74,15 @@ impl Notify {
 
     /// A place to send from. `None`: this webhook is being told something, or too many are.
     fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
-        let mut state = self.state();
-        let of_org = state.sending.values().filter(|other| **other == org).count();
-        let is_full = state.sending.len() >= SENDS_AT_ONCE || of_org >= SENDS_PER_ORGANIZATION_AT_ONCE;
-        if is_full || state.sending.contains_key(&webhook) {
-            return None;
-        }
-        state.sending.insert(webhook, org);
-        Some(Place { webhook, bell: self.bell.clone(), state: self.state.clone() })
+        let pass = self.sends.try_enter(org)?;
+        let is_new = self.state().sending.insert(webhook);
+        let (bell, state) = (self.bell.clone(), self.state.clone());
+        is_new.then(|| Place { webhook, bell, state, pass: Some(pass) })
     }
 
     /// A turn to try a webhook out. `None`: too many are under way, in all or of this organization.
-    pub(crate) fn take_ping(&self, org: OrgId) -> Option<PingTurn> {
-        let mut state = self.state();
-        let of_org = state.pinging.iter().filter(|other| **other == org).count();
-        if state.pinging.len() >= PINGS_AT_ONCE || of_org >= PINGS_PER_ORGANIZATION_AT_ONCE {
-            return None;
-        }
-        state.pinging.push(org);
-        Some(PingTurn { org, state: self.state.clone() })
+    pub(crate) fn take_ping(&self, org: OrgId) -> Option<Pass> {
+        self.pings.try_enter(org)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -99,27 +95,14 @@ struct Place {
     webhook: WebhookId,
     bell: Arc<Bell>,
     state: Arc<Mutex<State>>,
+    pass: Option<Pass>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).sending.remove(&self.webhook);
+        drop(self.pass.take());
         self.bell.notify_one();
-    }
-}
-
-/// A try-out that is under way; its end makes room.
-pub(crate) struct PingTurn {
-    org: OrgId,
-    state: Arc<Mutex<State>>,
-}
-
-impl Drop for PingTurn {
-    fn drop(&mut self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = state.pinging.iter().position(|org| *org == self.org) {
-            state.pinging.swap_remove(at);
-        }
     }
 }
 
@@ -152,7 +135,7 @@ mod tests {
         assert!(first.is_some() && notify.take(org(1), webhook(0)).is_none());
         let mut places: Vec<_> =
             (1..100).filter_map(|number| notify.take(org(1), webhook(number * 1_000))).collect();
-        assert_eq!(places.len() + 1, SENDS_PER_ORGANIZATION_AT_ONCE);
+        assert_eq!(places.len() + 1, SENDS_AT_ONCE.share);
         drop(first);
         assert!(notify.take(org(1), webhook(0)).is_some(), "there is room again");
         for byte in 2..50 {
@@ -161,7 +144,7 @@ mod tests {
             });
             places.extend(more);
         }
-        assert_eq!(places.len(), SENDS_AT_ONCE);
+        assert_eq!(places.len(), SENDS_AT_ONCE.total);
     }
 
     #[test]
@@ -169,13 +152,13 @@ mod tests {
         let notify = Notify::default();
         let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);
         let mut turns: Vec<_> = (0..100).filter_map(|_| notify.take_ping(org(1))).collect();
-        assert_eq!(turns.len(), PINGS_PER_ORGANIZATION_AT_ONCE);
+        assert_eq!(turns.len(), PINGS_AT_ONCE.share);
         turns.pop();
         turns.push(notify.take_ping(org(1)).unwrap());
         assert!(notify.take_ping(org(1)).is_none() && notify.take_ping(org(2)).is_some());
         turns.extend(
             (2..100).flat_map(|byte| [notify.take_ping(org(byte)), notify.take_ping(org(byte))]).flatten(),
         );
-        assert_eq!(turns.len(), PINGS_AT_ONCE);
+        assert_eq!(turns.len(), PINGS_AT_ONCE.total);
     }
 }

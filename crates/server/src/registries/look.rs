@@ -57,7 +57,7 @@ async fn fetch(app: &App, org: OrgId, of: &Registry) -> Result<Result<Commit, Gi
     };
     let (mirror, access) = (app.git.registry(org, of.id), app.config.git_access());
     let (url, reference) = (of.url.clone(), of.reference.clone());
-    let fetched = app.git.run(move || {
+    let fetched = app.git.run(org, move || {
         let heads = mirror.sync(&url, credential.as_ref(), &access)?;
         let sha = match &reference {
             None => heads.head().cloned().ok_or_else(|| no_default(&heads))?,

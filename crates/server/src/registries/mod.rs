@@ -10,25 +10,25 @@ mod look;
 pub use builder::{BuildAsked, BuildFailed, Builder, Built};
 pub(crate) use log::BuildLog;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::{OrgId, RegistryId};
 use berth_core::registry::{BuildStatus, RegistryStatus, Seen};
 use berth_store::Context;
-use berth_store::query::registries;
+use berth_store::query::{Batch, registries};
 use berth_store::records::{registry, registry_build};
 use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::error::AppError;
+use crate::gate::Gate;
 use crate::limits::REGISTRY_BUILDS_AT_ONCE;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Looked up at once, more than are built: some are under way already.
-const DUE_MAX: i64 = 64;
+/// Looked up at once: one of each organization, of more organizations than are built for at once.
+const DUE: Batch = Batch { total: 64, share: 1 };
 /// Looks in one turn of the crank.
 const TURN_MAX: usize = 1_000;
 /// Interrupted builds taken up in one go.
@@ -40,7 +40,8 @@ pub(crate) struct Registries {
     /// Where this server builds.
     work: PathBuf,
     builder: Option<Arc<dyn Builder>>,
-    under_way: Mutex<HashMap<RegistryId, OrgId>>,
+    /// One at a time for each organization: a registry that takes its time holds up those of no other one.
+    under_way: Gate,
     asked: Notify,
 }
 
@@ -50,7 +51,7 @@ impl Registries {
             dir: registries_dir(data_dir),
             work: build_dir.join("attempts"),
             builder: None,
-            under_way: Mutex::default(),
+            under_way: Gate::without_queue(REGISTRY_BUILDS_AT_ONCE),
             asked: Notify::default(),
         }
     }
@@ -87,38 +88,15 @@ impl Registries {
             tracing::warn!(%error, %registry, "logs of builds could not be removed");
         }
     }
-
-    /// One at a time for each organization: a registry that takes its time holds up those of nobody else.
-    fn take(&self, org: OrgId, id: RegistryId) -> bool {
-        let mut under_way = self.under_way();
-        let is_free = !under_way.values().any(|other| *other == org);
-        if is_free {
-            under_way.insert(id, org);
-        }
-        is_free
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<RegistryId, OrgId>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
     data_dir.join("registries")
 }
 
-/// A registry nobody else in this process looks at meanwhile.
-struct Turn<'a>(&'a Registries, RegistryId);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.under_way().remove(&self.1);
-    }
-}
-
 /// Lanes beside one another: a long build holds up its own alone.
 pub(crate) async fn looks(app: Arc<App>) {
-    let lanes = (0..REGISTRY_BUILDS_AT_ONCE).map(|_| lane(&app));
+    let lanes = (0..REGISTRY_BUILDS_AT_ONCE.total).map(|_| lane(&app));
     let begun = async {
         while let Err(error) = resume(&app).await {
             tracing::warn!(?error, "interrupted builds could not be taken up; it is tried again in a second");
@@ -160,8 +138,7 @@ pub(crate) async fn all(app: &App) -> Result<(), AppError> {
 async fn resume(app: &App) -> Result<(), AppError> {
     let found =
         app.store.read(None, |db| Ok::<_, AppError>(registries::interrupted(db, INTERRUPTED_MAX)?)).await?;
-    let is_left = |id: &RegistryId| !app.registries.under_way().contains_key(id);
-    for (org, id) in found.into_iter().filter(|(_, id)| is_left(id)) {
+    for (org, id) in found.into_iter().filter(|(org, _)| !app.registries.under_way.has(org)) {
         let done = app.store.transact(Context::system(Some(org)), move |tx| {
             let now = tx.now();
             for mut build in registries::under_way(tx, id, INTERRUPTED_MAX)? {
@@ -178,16 +155,17 @@ async fn resume(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Looks at the registry that has been due for longest. `false`: none is.
+/// Looks at the registry that has been due for longest, of an organization of which none is under way. `false`: there
+/// is none.
 async fn next(app: &App) -> Result<bool, AppError> {
     let Some(builder) = app.registries.builder.clone() else { return Ok(false) };
     let due = app.store.read(None, |db| {
         let now = db.now();
-        Ok::<_, AppError>(registries::due(db, now, DUE_MAX)?)
+        Ok::<_, AppError>(registries::due(db, now, DUE)?)
     });
-    let free = due.await?.into_iter().find(|(org, id)| app.registries.take(*org, *id));
-    let Some((org, id)) = free else { return Ok(false) };
-    let _turn = Turn(&app.registries, id);
+    let mut due = due.await?.into_iter();
+    let free = due.find_map(|(org, id)| Some((app.registries.under_way.try_enter(org)?, org, id)));
+    let Some((_pass, org, id)) = free else { return Ok(false) };
     let found = app.store.read(Some(org), move |db| Ok::<_, AppError>(registry::by_id(db, id)?)).await?;
     match found {
         Some(found) => look::look(app, org, found, builder).await,

@@ -21,6 +21,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use crate::analysis;
 use crate::app::App;
@@ -73,7 +74,18 @@ pub async fn tick(app: &Arc<App>) -> Result<(), AppError> {
     fixes::all(app).await?;
     analysis::all(app).await?;
     stop(app).await?;
-    begin(app).await
+    engine::gates::pass_time(app).await?;
+    wait_for(engine::begin_startable(app).await?).await;
+    wait_for(engine::begin_rollouts(app).await?).await;
+    engine::enter_stages(app).await
+}
+
+async fn wait_for(begun: Vec<JoinHandle<()>>) {
+    for ended in futures_util::future::join_all(begun).await {
+        if let Err(error) = ended {
+            tracing::error!(%error, "a deployment could not be begun");
+        }
+    }
 }
 
 /// A loop that panics harms neither the others nor itself for long.
@@ -90,7 +102,7 @@ where
 }
 
 /// A task that ends when nobody waits for it any more.
-struct EndsWith(tokio::task::JoinHandle<()>);
+struct EndsWith(JoinHandle<()>);
 
 impl Future for EndsWith {
     type Output = Result<(), tokio::task::JoinError>;
@@ -193,10 +205,11 @@ async fn stop(app: &App) -> Result<(), AppError> {
     engine::reap(app).await
 }
 
-async fn begin(app: &App) -> Result<(), AppError> {
+/// Waits for none of what begins: it may wait for git, and other organizations do not wait for that.
+async fn begin(app: &Arc<App>) -> Result<(), AppError> {
     engine::gates::pass_time(app).await?;
     engine::recount(app).await?;
-    engine::begin_startable(app).await?;
-    engine::begin_rollouts(app).await?;
+    drop(engine::begin_startable(app).await?);
+    drop(engine::begin_rollouts(app).await?);
     engine::enter_stages(app).await
 }

@@ -332,7 +332,7 @@ fn damage(case: &Case, offset: u64) {
     // What is in memory knows better.
     let logs = case.world.app.logs();
     let other = |attempt| LogKey { attempt: attempt + 10, ..case.key };
-    for attempt in 0..u32::try_from(berth_server::logs::LOGS_OPEN_MAX).unwrap() {
+    for attempt in 0..u32::try_from(berth_server::logs::LOGS_OPEN_MAX.total).unwrap() {
         logs.append(&other(attempt), 0, b"").unwrap();
     }
 }

@@ -12,6 +12,7 @@ mod described;
 mod engine;
 mod environments;
 mod events;
+mod fairness;
 mod follow;
 mod forge;
 mod git;

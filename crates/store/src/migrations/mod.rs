@@ -44,6 +44,11 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 26, name: "invitations", text: include_str!("0026_invitations.sql") },
     Migration { number: 27, name: "isolation", text: include_str!("0027_isolation.sql") },
     Migration { number: 28, name: "change_authors", text: include_str!("0028_change_authors.sql") },
+    Migration {
+        number: 29,
+        name: "due_of_organizations",
+        text: include_str!("0029_due_of_organizations.sql"),
+    },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -5,7 +5,7 @@ use berth_core::id::{AnalysisId, DeploymentId, OrgId, PipelineId, StepRunId};
 use berth_core::pipeline::grammar::StepId;
 use berth_core::run::StageRun;
 
-use super::{COUNTED_MAX, From, Slice, counted};
+use super::{Batch, COUNTED_MAX, From, Slice, counted};
 use crate::error::StoreError;
 use crate::records::analysis::read;
 use crate::sql::statements;
@@ -27,8 +27,10 @@ statements! {
         FROM analyses
         WHERE org_id = $1 AND fingerprint = $2 AND pipeline_id = $3 AND analyser = $4 AND reused_from IS NULL
         ORDER BY id DESC LIMIT 1";
-    Instance Read QUEUED = "SELECT org_id, id FROM analyses WHERE finished_at IS NULL AND status = 'queued'
-        ORDER BY created_at LIMIT $1";
+    Instance Read QUEUED = "SELECT org_id, id FROM (SELECT org_id, id, created_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY created_at, id) AS place
+          FROM analyses WHERE finished_at IS NULL AND status = 'queued') AS ranked
+        WHERE place <= $1 ORDER BY place, created_at, id LIMIT $2";
     Instance Read RUNNING = "SELECT org_id, id FROM analyses WHERE finished_at IS NULL AND status = 'running'
         ORDER BY created_at LIMIT $1";
     Org Read WAITING = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM analyses
@@ -39,8 +41,10 @@ statements! {
         JOIN step_runs s ON s.org_id = $1 AND s.deployment_id = d.id
         JOIN runs r ON r.org_id = $1 AND r.deployment_id = d.id
         WHERE s.step = $4 AND s.status = 'succeeded' AND s.tries > 0 ORDER BY s.deployment_id DESC";
-    Instance Read OPENING = "SELECT org_id, analysis_id FROM fix_pull_requests WHERE state = 'opening'
-        ORDER BY updated_at LIMIT $1";
+    Instance Read OPENING = "SELECT org_id, analysis_id FROM (SELECT org_id, analysis_id, updated_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY updated_at, analysis_id) AS place
+          FROM fix_pull_requests WHERE state = 'opening') AS ranked
+        WHERE place <= $1 ORDER BY place, updated_at, analysis_id LIMIT $2";
     Instance Read OPEN_AFTER = "SELECT org_id, analysis_id FROM fix_pull_requests
         WHERE state IN ('open', 'pushed') AND analysis_id > $1 ORDER BY analysis_id LIMIT $2";
 }
@@ -76,9 +80,9 @@ pub fn same(
     db.row(&SAME, &[fingerprint.into(), text(pipeline), analyser.into()])?.as_ref().map(read).transpose()
 }
 
-/// Those that wait, of all organizations, oldest first.
-pub fn queued(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
-    db.rows(&QUEUED, &[limit.into()])?.iter().map(pair).collect()
+/// Those that wait, of each organization, oldest first.
+pub fn queued(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    db.rows(&QUEUED, &[batch.share.into(), batch.total.into()])?.iter().map(pair).collect()
 }
 
 /// Those that somebody has begun, of all organizations.
@@ -129,9 +133,9 @@ pub fn open_after(
     db.rows(&OPEN_AFTER, &[after.into(), limit.into()])?.iter().map(pair).collect()
 }
 
-/// Pull requests that were asked for and are not there yet, of all organizations, by their analyses.
-pub fn opening(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
-    db.rows(&OPENING, &[limit.into()])?.iter().map(pair).collect()
+/// Pull requests that were asked for and are not there yet, of each organization, by their analyses.
+pub fn opening(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, AnalysisId)>, StoreError> {
+    db.rows(&OPENING, &[batch.share.into(), batch.total.into()])?.iter().map(pair).collect()
 }
 
 fn pair(row: &Row) -> Result<(OrgId, AnalysisId), StoreError> {

@@ -5,6 +5,7 @@ use berth_core::environment::{Session, Ticket};
 use berth_core::id::{DeploymentId, EnvironmentId, OrgId, SessionId};
 use berth_core::time::Timestamp;
 
+use super::Batch;
 use crate::error::StoreError;
 use crate::records::{deployment, session, ticket};
 use crate::sql::statements;
@@ -20,9 +21,11 @@ statements! {
     Instance Read DUE = "SELECT org_id, id FROM environments WHERE due_at IS NOT NULL AND due_at <= $1
         ORDER BY due_at LIMIT $2";
     Instance Read NEXT_DUE = "SELECT due_at FROM environments WHERE due_at IS NOT NULL ORDER BY due_at LIMIT 1";
-    Instance Read STARTABLE = "SELECT e.org_id, e.id, e.startable_id FROM environments e
-        JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
-        WHERE e.startable_id IS NOT NULL AND p.status = 'active' ORDER BY e.startable_id LIMIT $1";
+    Instance Read STARTABLE = "SELECT org_id, id, startable_id FROM (SELECT e.org_id, e.id, e.startable_id,
+            ROW_NUMBER() OVER (PARTITION BY e.org_id ORDER BY e.startable_id) AS place
+          FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+          WHERE e.startable_id IS NOT NULL AND p.status = 'active') AS ranked
+        WHERE place <= $1 ORDER BY place, startable_id LIMIT $2";
     // Each names the one before it. From the newest on this would be a long way; every 16th is found by its number.
     Org Read HISTORY = "SELECT s.id, s.environment_id, s.number, s.fence, s.holder, s.commit_id, s.context, s.claimed_at,
           s.extended_at, s.extensions, s.ttl_seconds, s.expires_at, s.idle_seconds, s.active_at, s.warned_of,
@@ -59,12 +62,12 @@ pub fn next_due(db: &mut impl Read) -> Result<Option<Timestamp>, StoreError> {
     db.row(&NEXT_DUE, &[])?.map(|row| row.time(0)).transpose()
 }
 
-/// Deployments that may start now.
+/// Deployments that may start now, of each organization, oldest first.
 pub fn startable(
     db: &mut impl Read,
-    limit: i64,
+    batch: Batch,
 ) -> Result<Vec<(OrgId, EnvironmentId, DeploymentId)>, StoreError> {
-    let rows = db.rows(&STARTABLE, &[limit.into()])?;
+    let rows = db.rows(&STARTABLE, &[batch.share.into(), batch.total.into()])?;
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))).collect()
 }
 

@@ -37,6 +37,14 @@ pub struct Slice<T> {
     pub has_more: bool,
 }
 
+/// How many rows a selection of due work has at most, in all and of one organization. The first of every organization
+/// come before the second of any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Batch {
+    pub total: i64,
+    pub share: i64,
+}
+
 /// Where a slice begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum From {

@@ -7,7 +7,7 @@ use berth_core::name::Slug;
 use berth_core::registry::{Build, Offers, Registry, RegistryName, Version, Wanted, resolve};
 use berth_core::time::Timestamp;
 
-use super::{COUNTED_MAX, From, Slice, counted, kept};
+use super::{Batch, COUNTED_MAX, From, Slice, counted, kept};
 use crate::error::StoreError;
 use crate::lists;
 use crate::records::registry::{LIST, read};
@@ -31,8 +31,10 @@ statements! {
     Org Read AFTER_ID = "SELECT id, name, url, ref, credential, status, commit_id, current_commit, failed_commit, synced_at,
         error, failures, due_at, version, created_at, updated_at, deleted_at FROM registries
         WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
-    Instance Read DUE = "SELECT org_id, id FROM registries WHERE due_at IS NOT NULL AND due_at <= $1
-        ORDER BY due_at LIMIT $2";
+    Instance Read DUE = "SELECT org_id, id FROM (SELECT org_id, id, due_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY due_at, id) AS place
+          FROM registries WHERE due_at IS NOT NULL AND due_at <= $1) AS ranked
+        WHERE place <= $2 ORDER BY place, due_at, id LIMIT $3";
     // Hashes are hexadecimal: `g` comes after all of them.
     Org Read BY_PREFIX = "SELECT registry_id, commit_id, number, digest, start, input, steps, built_at
         FROM registry_versions
@@ -62,9 +64,9 @@ pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
     lists::total(db, LIST)
 }
 
-/// Those that are due, of all organizations; who has waited longest comes first.
-pub fn due(db: &mut impl Read, now: Timestamp, limit: i64) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
-    let rows = db.rows(&DUE, &[now.into(), limit.into()])?;
+/// Those that are due, of each organization; those that have waited longest come first.
+pub fn due(db: &mut impl Read, now: Timestamp, batch: Batch) -> Result<Vec<(OrgId, RegistryId)>, StoreError> {
+    let rows = db.rows(&DUE, &[now.into(), batch.share.into(), batch.total.into()])?;
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
 }
 

@@ -6,6 +6,7 @@ use berth_core::run::enter::Contender;
 use berth_core::run::{StageRun, StageStatus};
 use berth_core::time::Timestamp;
 
+use super::Batch;
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::Read;
@@ -33,18 +34,21 @@ statements! {
     Org Read BY_NONCE = "SELECT org_id, deployment_id, step_id, number, runner, nonce, renewal, lost_ms FROM attempts
         WHERE org_id = $1 AND nonce = $2";
     // Told to stop, and not yet known to have stopped.
-    Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM deployments
-        WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL AND status = 'cancelling'
-        ORDER BY granted_at LIMIT $1";
+    Instance Read CANCELLING = "SELECT org_id, id, environment_id FROM (SELECT org_id, id, environment_id, granted_at,
+            ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY granted_at, id) AS place
+          FROM deployments WHERE environment_id IS NOT NULL AND granted_at IS NOT NULL AND finished_at IS NULL
+            AND status = 'cancelling') AS ranked
+        WHERE place <= $1 ORDER BY place, granted_at, id LIMIT $2";
     // Begun by a version that knew no runs.
     Instance Read WITHOUT_RUN = "SELECT d.org_id, d.id, d.environment_id FROM deployments d
         WHERE d.environment_id IS NOT NULL AND d.granted_at IS NOT NULL AND d.finished_at IS NULL
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.org_id = d.org_id AND r.deployment_id = d.id) LIMIT $1";
-    Instance Read TO_PLAN = "SELECT d.org_id, d.id FROM deployments d
-        JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
-        WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
-          AND (p.status = 'active' OR d.bypass IS NOT NULL)
-        ORDER BY d.created_at LIMIT $1";
+    Instance Read TO_PLAN = "SELECT org_id, id FROM (SELECT d.org_id, d.id, d.created_at,
+            ROW_NUMBER() OVER (PARTITION BY d.org_id ORDER BY d.created_at, d.id) AS place
+          FROM deployments d JOIN pipelines p ON p.org_id = d.org_id AND p.id = d.pipeline_id
+          WHERE d.environment_id IS NULL AND d.status = 'queued' AND p.deleted_at IS NULL
+            AND (p.status = 'active' OR d.bypass IS NOT NULL)) AS ranked
+        WHERE place <= $1 ORDER BY place, created_at, id LIMIT $2";
     // Those that wait for a stage are among those that run.
     Instance Read QUEUED = "SELECT r.org_id, r.deployment_id, d.created_at FROM deployments d
         JOIN runs r ON r.org_id = d.org_id AND r.deployment_id = d.id
@@ -156,9 +160,9 @@ fn one_live(row: &Row) -> Result<Live, StoreError> {
 
 type InEnvironment = (OrgId, DeploymentId, EnvironmentId);
 
-/// Deployments in environments that were told to stop.
-pub fn cancelling(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>, StoreError> {
-    db.rows(&CANCELLING, &[limit.into()])?.iter().map(triple).collect()
+/// Deployments in environments that were told to stop, of each organization.
+pub fn cancelling(db: &mut impl Read, batch: Batch) -> Result<Vec<InEnvironment>, StoreError> {
+    db.rows(&CANCELLING, &[batch.share.into(), batch.total.into()])?.iter().map(triple).collect()
 }
 
 /// Deployments in environments that nobody can go on with.
@@ -166,9 +170,9 @@ pub fn without_run(db: &mut impl Read, limit: i64) -> Result<Vec<InEnvironment>,
     db.rows(&WITHOUT_RUN, &[limit.into()])?.iter().map(triple).collect()
 }
 
-/// Rollouts that have not begun, oldest first.
-pub fn to_plan(db: &mut impl Read, limit: i64) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
-    db.rows(&TO_PLAN, &[limit.into()])?.iter().map(pair).collect()
+/// Rollouts that have not begun, of each organization, oldest first.
+pub fn to_plan(db: &mut impl Read, batch: Batch) -> Result<Vec<(OrgId, DeploymentId)>, StoreError> {
+    db.rows(&TO_PLAN, &[batch.share.into(), batch.total.into()])?.iter().map(pair).collect()
 }
 
 /// Rollouts that wait for a stage, and whether they wait for people.

@@ -13,6 +13,7 @@ mod once;
 mod postgres;
 mod registries;
 mod replicas;
+mod shares;
 mod standings;
 mod transactions;
 

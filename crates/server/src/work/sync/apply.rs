@@ -132,7 +132,7 @@ pub(super) async fn heads(
         return Ok(false);
     }
     let reader = mirror.clone();
-    let judged = app.git.run(move || judge(&reader, moved)).await?;
+    let judged = app.git.run(org, move || judge(&reader, moved)).await?;
     for (moved, starts) in judged {
         let done = app.store.transact(Context::system(Some(org)), move |tx| act(tx, moved, starts));
         done.await?;

@@ -7,10 +7,10 @@ mod apply;
 mod find;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_core::event::EventKind;
-use berth_core::id::{OrgId, RepositoryId, SecretId};
+use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::repository::{Repository, Seen, SyncProblem};
 use berth_core::secret::{Scope, Secret};
@@ -24,21 +24,29 @@ use super::LOOK_EVERY;
 use crate::app::{App, about_repository};
 use crate::credential::Redacted;
 use crate::error::AppError;
+use crate::gate::Gate;
 use crate::git::{Credential, GitError, Heads};
 use crate::limits::SYNCS_AT_ONCE;
 
-/// Looked up at once, more than are synced: some are under way already.
+/// Looked up at once: one of each organization, of more organizations than are synced at once.
 const DUE_MAX: i64 = 64;
 /// Syncs in one turn of the crank.
 const TURN_MAX: usize = 1_000;
 
 /// What is known about syncs in this process.
-#[derive(Default)]
 pub(crate) struct Syncs {
-    under_way: Mutex<HashMap<RepositoryId, OrgId>>,
+    /// One at a time for each organization: its repositories that hang hold up those of no other one.
+    under_way: Gate,
     /// Values of credentials by secret and version: every reading is an event, and a poll a minute would bury the others.
     credentials: Mutex<HashMap<SecretId, (i64, Redacted)>>,
     asked: Notify,
+}
+
+impl Default for Syncs {
+    fn default() -> Self {
+        let under_way = Gate::without_queue(SYNCS_AT_ONCE);
+        Self { under_way, credentials: Mutex::default(), asked: Notify::new() }
+    }
 }
 
 impl Syncs {
@@ -46,37 +54,14 @@ impl Syncs {
     pub(crate) fn nudge(&self) {
         self.asked.notify_one();
     }
-
-    /// One at a time for each organization: repositories that hang hold up those of nobody else.
-    fn take(&self, org: OrgId, id: RepositoryId) -> bool {
-        let mut under_way = self.under_way();
-        let is_free = !under_way.values().any(|other| *other == org);
-        if is_free {
-            under_way.insert(id, org);
-        }
-        is_free
-    }
-
-    fn under_way(&self) -> MutexGuard<'_, HashMap<RepositoryId, OrgId>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A repository nobody else in this process syncs meanwhile.
-struct Turn<'a>(&'a Syncs, RepositoryId);
-
-impl Drop for Turn<'_> {
-    fn drop(&mut self) {
-        self.0.under_way().remove(&self.1);
-    }
 }
 
 /// Lanes beside one another: one that hangs holds up its own alone.
 pub(super) async fn syncs(app: Arc<App>) {
-    if let Ok(Err(error)) = app.git.run(crate::git::check).await {
+    if let Ok(Err(error)) = tokio::task::spawn_blocking(crate::git::check).await {
         tracing::warn!(%error, "repositories cannot be read");
     }
-    let lanes = (0..SYNCS_AT_ONCE).map(|_| lane(&app));
+    let lanes = (0..SYNCS_AT_ONCE.total).map(|_| lane(&app));
     let stopping = async {
         app.shutdown.cancelled().await;
         app.git.stop();
@@ -109,15 +94,16 @@ pub(super) async fn all(app: &App) -> Result<(), AppError> {
     Ok(())
 }
 
-/// Syncs the repository that has been due for longest. `false`: none is.
+/// Syncs the repository that has been due for longest, of an organization of which none is under way. `false`: there
+/// is none.
 async fn next(app: &App) -> Result<bool, AppError> {
     let due = app.store.read(None, |db| {
         let now = db.now();
         Ok::<_, AppError>(repositories::due(db, now, DUE_MAX)?)
     });
-    let free = due.await?.into_iter().find(|(org, id)| app.syncs.take(*org, *id));
-    let Some((org, id)) = free else { return Ok(false) };
-    let _turn = Turn(&app.syncs, id);
+    let mut due = due.await?.into_iter();
+    let free = due.find_map(|(org, id)| Some((app.syncs.under_way.try_enter(org)?, org, id)));
+    let Some((_pass, org, id)) = free else { return Ok(false) };
     let found = app.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?)).await?;
     if let Some(found) = found {
         sync(app, org, found).await?;
@@ -160,7 +146,7 @@ async fn fetch(app: &App, org: OrgId, repository: &Repository) -> Result<Result<
     };
     let (mirror, access) = (app.git.mirror(org, repository.id), app.config.git_access());
     let url = repository.url.clone();
-    app.git.run(move || mirror.sync(&url, credential.as_ref(), &access)).await
+    app.git.run(org, move || mirror.sync(&url, credential.as_ref(), &access)).await
 }
 
 /// The value of a secret that a repository is read with. `Ok(Err)` is for people.
@@ -214,7 +200,7 @@ async fn find_and_apply(
         problems.push(find::problem(".", text.to_owned()));
     } else if !is_known {
         let (reader, head) = (mirror.clone(), heads.head().cloned());
-        let found = app.git.run(move || find::definitions(&reader, head.as_ref())).await?;
+        let found = app.git.run(org, move || find::definitions(&reader, head.as_ref())).await?;
         let found = found.map_err(|error| AppError::bug(format!("a mirror cannot be read: {error}")))?;
         let applied = apply::definitions(app, org, repository.id, found).await?;
         (problems, has_changed, broken) = (applied.problems, applied.has_changed, applied.broken);

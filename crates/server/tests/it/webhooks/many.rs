@@ -9,7 +9,7 @@ use berth_core::step::Network;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{Format, Kinds, State, Webhook};
 use berth_server::config::Config;
-use berth_server::limits::{PINGS_PER_ORGANIZATION_AT_ONCE, WEBHOOKS_PER_ORGANIZATION_MAX};
+use berth_server::limits::{PINGS_AT_ONCE, WEBHOOKS_PER_ORGANIZATION_MAX};
 use berth_store::records::organization::{self, Organization};
 use berth_store::records::webhook;
 use berth_store::{Context, StoreError, Tx};
@@ -74,11 +74,11 @@ async fn the_try_outs_of_one_organization_leave_room_for_those_of_another() {
     let quick = Receiver::start(|_| Answer::Status(200)).await;
     harbour.webhook("ops", &slow.url(), &["step_failed"]).await;
     let mut waiting = Vec::new();
-    for _ in 0..PINGS_PER_ORGANIZATION_AT_ONCE {
+    for _ in 0..PINGS_AT_ONCE.share {
         let harbour = harbour.clone();
         waiting.push(tokio::spawn(async move { harbour.post("/ops/ping", &json!({})).await }));
     }
-    slow.heard(PINGS_PER_ORGANIZATION_AT_ONCE).await;
+    slow.heard(PINGS_AT_ONCE.share).await;
     harbour.post("/ops/ping", &json!({})).await.is(503, "unavailable");
 
     let theirs = "/api/v1/organizations/globex/webhooks";

@@ -1,0 +1,257 @@
+//! Due work is selected for each organization: one with much of it does not hide that of another.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+
+use berth_core::analysis::{Analysis, FixPullRequest, NewAnalysis, PullRequestState};
+use berth_core::decision::{Change, Decision, Record};
+use berth_core::environment::declare::{Declare, declare};
+use berth_core::environment::fence::Fence;
+use berth_core::environment::{Agenda, Environment};
+use berth_core::event::{Actor, EventKind, NewEvent, Subject};
+use berth_core::id::{AnalysisId, DeploymentId, EnvironmentId, OrgId, RegistryId, RepositoryId, StepRunId};
+use berth_core::name::{CommitId, EnvName};
+use berth_core::pipeline::grammar::StepId;
+use berth_core::pipeline::model::{Environment as Configuration, OnRelease};
+use berth_core::registry::{Registry, RegistryName};
+use berth_core::repository::{RemoteUrl, Repository, Seen};
+use berth_core::rollout::{self, Rollout, Trigger};
+use berth_core::time::Timestamp;
+use berth_store::query::{Batch, analyses, environments, registries, repositories, runs};
+use berth_store::records::{registry, repository, rollout as rollouts};
+use berth_store::{Context, StoreError, Tx};
+use proptest::prelude::*;
+
+use super::{Ground, create, new_organization};
+
+fn second(number: i64) -> Timestamp {
+    Timestamp::from_micros(number * 1_000_000)
+}
+
+/// Adds work that has waited since a second, for the organization of the transaction.
+type Add<Id> = fn(&mut Tx<'_>, i64) -> Result<Id, StoreError>;
+type Select<Id> = fn(&mut Tx<'_>, Batch) -> Result<Vec<(OrgId, Id)>, StoreError>;
+
+fn check<Id: Debug + PartialEq + Copy + Send + 'static>(add: Add<Id>, select: Select<Id>) {
+    let ground = Ground::new();
+    let other = new_organization(&ground.store, "globex");
+    let greedy = ground.transact(move |tx| (1..=20).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>());
+    let greedy: Vec<_> = greedy.unwrap().into_iter().map(|id| (ground.org, id)).collect();
+    let modest = ground.store.transact_blocking(Context::system(Some(other)), move |tx| {
+        (101..=102).map(|at| add(tx, at)).collect::<Result<Vec<_>, _>>()
+    });
+    let modest: Vec<_> = modest.unwrap().into_iter().map(|id| (other, id)).collect();
+    let selected = |total, share| ground.transact(move |tx| select(tx, Batch { total, share })).unwrap();
+    assert_eq!(selected(100, 1), [greedy[0], modest[0]]);
+    assert_eq!(selected(3, 20), [greedy[0], modest[0], greedy[1]]);
+    assert_eq!(selected(100, 3), [greedy[0], modest[0], greedy[1], modest[1], greedy[2]]);
+    assert_eq!(selected(100, 100).len(), greedy.len() + modest.len());
+}
+
+fn add_repository(tx: &mut Tx<'_>, at: i64) -> Result<RepositoryId, StoreError> {
+    let id = RepositoryId::from_parts(second(at), tx.entropy()?);
+    let made = Repository {
+        id,
+        url: RemoteUrl::parse(&format!("/srv/{id}")).unwrap(),
+        credential: None,
+        poll_seconds: 60,
+        seen: Seen { due_at: Some(second(at)), ..Seen::default() },
+        version: 1,
+        created_at: second(at),
+        updated_at: second(at),
+        deleted_at: None,
+    };
+    repository::put(tx, &made)?;
+    tx.record(NewEvent::new(EventKind::RepositoryCreated, Subject::new("repository", made.id, None)))?;
+    Ok(made.id)
+}
+
+fn add_registry(tx: &mut Tx<'_>, at: i64) -> Result<RegistryId, StoreError> {
+    add_named_registry(tx, &format!("tools-{at}"), at)
+}
+
+fn add_named_registry(tx: &mut Tx<'_>, name: &str, at: i64) -> Result<RegistryId, StoreError> {
+    let made = Registry {
+        id: RegistryId::from_parts(second(at), tx.entropy()?),
+        name: RegistryName::parse(name).unwrap(),
+        url: RemoteUrl::parse("/srv/tools").unwrap(),
+        reference: None,
+        credential: None,
+        seen: berth_core::registry::Seen { due_at: Some(second(at)), ..Default::default() },
+        version: 1,
+        created_at: second(at),
+        updated_at: second(at),
+        deleted_at: None,
+    };
+    registry::put(tx, &made)?;
+    tx.record(NewEvent::new(EventKind::RegistryCreated, Subject::new("registry", made.id, None)))?;
+    Ok(made.id)
+}
+
+fn add_rollout(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
+    let pipeline = create(tx, &format!("p-{at}"), second(at))?;
+    let decision = rollout::start(Rollout {
+        id: DeploymentId::from_parts(second(at), tx.entropy()?),
+        number: rollouts::next_number(tx, pipeline.id)?,
+        pipeline: pipeline.id,
+        definition_hash: pipeline.definition_hash.clone(),
+        commit: CommitId::parse("9fceb02").unwrap(),
+        resolved_commit: None,
+        trigger: Trigger::Api,
+        reason: None,
+        requested_by: Actor::system(),
+        retried_by: BTreeSet::new(),
+        bypass: None,
+        status: rollout::Status::Queued,
+        created_at: second(at),
+        started_at: None,
+        finished_at: None,
+    });
+    Ok(tx.commit(decision)?.id)
+}
+
+fn add_startable(tx: &mut Tx<'_>, at: i64) -> Result<DeploymentId, StoreError> {
+    let pipeline = create(tx, &format!("p-{at}"), second(at))?;
+    let cmd = Declare {
+        id: EnvironmentId::from_parts(second(at), tx.entropy()?),
+        pipeline: pipeline.id,
+        name: EnvName::parse("qa-1").unwrap(),
+        configuration: Configuration {
+            triggers: vec![],
+            release: vec![],
+            on_release: OnRelease::None,
+            ttl: None,
+            labels: vec![],
+            vars: BTreeMap::new(),
+            skip: BTreeSet::new(),
+        },
+        definition_hash: pipeline.definition_hash,
+        last_fence: Fence::default(),
+    };
+    let startable = DeploymentId::from_parts(second(at), tx.entropy()?);
+    let agenda = Agenda { startable: Some(startable), ..Agenda::default() };
+    let made = Environment { agenda, ..declare(cmd, second(at)).answer };
+    put(tx, Record::Environment(Box::new(made)))?;
+    Ok(startable)
+}
+
+fn put(tx: &mut Tx<'_>, record: Record) -> Result<(), StoreError> {
+    tx.commit(Decision { changes: vec![Change::Put(record)], ..Decision::calm(()) })?;
+    tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
+}
+
+fn add_analysis(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
+    let deployment = add_rollout(tx, at)?;
+    let new = NewAnalysis {
+        id: AnalysisId::from_parts(second(at), tx.entropy()?),
+        deployment,
+        pipeline: rollouts::by_id(tx, deployment)?.unwrap().pipeline,
+        stage: "staging".into(),
+        step: StepRunId::from_parts(second(at), tx.entropy()?),
+        step_name: StepId::parse("deploy").unwrap(),
+        attempt: 1,
+        repository: None,
+        commit: None,
+        asked_by: Actor::system(),
+    };
+    Ok(tx.commit(Analysis::request(new, second(at)))?.id)
+}
+
+fn add_fix(tx: &mut Tx<'_>, at: i64) -> Result<AnalysisId, StoreError> {
+    let (analysis, repository) = (add_analysis(tx, at)?, add_repository(tx, at)?);
+    let asked = FixPullRequest {
+        analysis,
+        repository,
+        fingerprint: format!("f-{at}"),
+        state: PullRequestState::Opening,
+        branch: format!("berth/fix-{at}"),
+        commit: None,
+        number: None,
+        url: None,
+        error: None,
+        ended_at: None,
+        asked_by: Actor::system(),
+        created_at: second(at),
+        updated_at: second(at),
+        version: 1,
+    };
+    put(tx, Record::FixPullRequest(Box::new(asked)))?;
+    Ok(analysis)
+}
+
+#[test]
+fn due_registries_are_selected_for_each_organization() {
+    check(add_registry, |tx, batch| registries::due(tx, second(1_000), batch));
+}
+
+#[test]
+fn rollouts_to_plan_are_selected_for_each_organization() {
+    check(add_rollout, |tx, batch| runs::to_plan(tx, batch));
+}
+
+#[test]
+fn startable_deployments_are_selected_for_each_organization() {
+    check(add_startable, |tx, batch| {
+        Ok(environments::startable(tx, batch)?.into_iter().map(|(org, _, id)| (org, id)).collect())
+    });
+}
+
+#[test]
+fn queued_analyses_are_selected_for_each_organization() {
+    check(add_analysis, |tx, batch| analyses::queued(tx, batch));
+}
+
+#[test]
+fn asked_fixes_are_selected_for_each_organization() {
+    check(add_fix, |tx, batch| analyses::opening(tx, batch));
+}
+
+type Added = (i64, RepositoryId, RegistryId);
+
+fn add_both(tx: &mut Tx<'_>, (number, at): (usize, i64)) -> Result<Added, StoreError> {
+    let name = format!("tools-{number}");
+    Ok((at, add_repository(tx, at)?, add_named_registry(tx, &name, at)?))
+}
+
+/// The first of all before the second of any, sorted and counted the simple way.
+fn expected<Id: Ord + Copy>(all: &[(OrgId, i64, Id)], now: i64, batch: Batch) -> Vec<(OrgId, Id)> {
+    let mut by_org: BTreeMap<OrgId, Vec<(i64, Id)>> = BTreeMap::new();
+    for (org, at, id) in all.iter().filter(|(_, at, _)| *at <= now) {
+        by_org.entry(*org).or_default().push((*at, *id));
+    }
+    let mut ranked = Vec::new();
+    for (org, mut own) in by_org {
+        own.sort();
+        ranked.extend((1..=batch.share).zip(own).map(|(place, (at, id))| (place, at, id, org)));
+    }
+    ranked.sort();
+    ranked.into_iter().map(|(_, _, id, org)| (org, id)).take(usize::try_from(batch.total).unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_selection_has_the_oldest_of_each_organization(
+        times in prop::collection::vec(prop::collection::vec(0i64..50, 0..12), 1..4),
+        total in 0i64..30, share in 0i64..14, now in 0i64..60,
+    ) {
+        let ground = Ground::new();
+        let (mut repositories, mut registries) = (Vec::new(), Vec::new());
+        for (number, times) in times.into_iter().enumerate() {
+            let org = new_organization(&ground.store, &format!("org-{number}"));
+            let added = ground.store.transact_blocking(Context::system(Some(org)), move |tx| {
+                times.into_iter().enumerate().map(|it| add_both(tx, it)).collect::<Result<Vec<_>, _>>()
+            });
+            for (at, repository, registry) in added.unwrap() {
+                repositories.push((org, at, repository));
+                registries.push((org, at, registry));
+            }
+        }
+        let batch = Batch { total, share };
+        let found = ground.transact(move |tx| registries::due(tx, second(now), batch)).unwrap();
+        prop_assert_eq!(found, expected(&registries, now, batch));
+        let found = ground.transact(move |tx| repositories::due(tx, second(now), total)).unwrap();
+        prop_assert_eq!(found, expected(&repositories, now, Batch { total, share: 1 }));
+    }
+}
