@@ -82,7 +82,7 @@ pub(crate) async fn read(app: &App, org: OrgId, change: Change) -> Result<bool, 
     let Change { deployment, stage, repository, base, head } = change;
     let (mirror, since) = (app.git.mirror(org, repository), Sha::parse(&base));
     let Some(until) = Sha::parse(&head) else { return Err(AppError::bug("a commit without a whole hash")) };
-    let authors = match app.git.run(move || mirror.authors(since.as_ref(), &until)).await? {
+    let authors = match app.git.run(org, move || mirror.authors(since.as_ref(), &until)).await? {
         Ok(authors) => authors,
         Err(error) => {
             tracing::warn!(%error, %deployment, %repository, "authors of a change could not be read");
