@@ -191,6 +191,36 @@ fn sb03_a_single_file_can_be_hidden_by_bubblewrap() {
     check_hidden_file(Sandbox::Bubblewrap);
 }
 
+/// A file that is covered alone would come to light when another one is renamed over it, as a rotation does.
+#[test]
+fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
+    let dir = server_dir();
+    let keys = dir.path().join("keys");
+    std::fs::create_dir(&keys).expect("directory");
+    let key = keys.join("root.key");
+    std::fs::write(&key, "old key").expect("file");
+    if confinement(Sandbox::Bubblewrap, &[]).is_none() {
+        return;
+    }
+    let chosen = Confinement::choose(Sandbox::Bubblewrap, &[key.clone()], &[dir.path().to_owned()]);
+    let fixture = Fixture::with(|settings| settings.confinement = chosen.expect("it works here"));
+    let go = dir.path().join("go");
+    let run = format!(
+        "echo ready; until [ -e {go} ]; do sleep 0.02; done; cat {keys}/* 2>/dev/null || true; echo looked",
+        go = go.display(),
+        keys = keys.display(),
+    );
+    fixture.link.give(script("a", &run));
+    fixture.link.wait_for_log("a", "ready");
+    for name in ["root.key.next", "other.key"] {
+        std::fs::write(keys.join(name), "new key").expect("file");
+    }
+    std::fs::rename(keys.join("root.key.next"), &key).expect("renamed");
+    std::fs::write(&go, "").expect("file");
+    succeeded(&fixture.link.report_of("a").outcome);
+    assert_eq!(fixture.link.text_of("a"), "ready\nlooked\n");
+}
+
 /// Asks for the address of a listener on this machine, and lists the network interfaces.
 fn reach(listener: &TcpListener) -> String {
     let port = listener.local_addr().expect("an address").port();
