@@ -11,6 +11,8 @@ export default defineConfig({
     include: ["src/**/*.test.{ts,tsx}"],
     // Loading the environment and React once per file takes longer than the tests. Every test restores the timers and
     // unmounts the components it uses.
+    setupFiles: ["./tests/patience.ts"],
+    testTimeout: 30_000,
     pool: "threads",
     isolate: false,
     reporters: junit ? ["default", ["junit", { outputFile: junit }]] : ["default"],

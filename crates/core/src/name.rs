@@ -104,9 +104,11 @@ name!(
     Reason,
     |text| {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
-        match text.chars().count() <= REASON_CHARS_MAX && !text.contains('\0') {
-            true => Ok(text.trim().to_owned()),
-            false => Err("must be at most 4,000 characters, without the character NUL"),
+        let is_text = text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t');
+        if is_text && text.chars().count() <= REASON_CHARS_MAX {
+            Ok(text.trim().to_owned())
+        } else {
+            Err("must be at most 4,000 characters, without control characters but tabs and line ends")
         }
     }
 );
