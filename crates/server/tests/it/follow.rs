@@ -178,7 +178,7 @@ async fn a_last_event_that_cannot_be_is_refused() {
     for bad in ["4", "-1", "+1", "1.0", "x", "", " ", "99999999999999999999", "9223372036854775807"] {
         world.send(ask("").header("last-event-id", bad)).await.is(400, "invalid_parameter");
     }
-    for bad in ["?lastEventId=4", "?lastEventId=", "?lastEventId=1&lastEventId=1", "?lastEventId=x"] {
+    for bad in ["?lastEventId=4", "?lastEventId=1&lastEventId=1", "?lastEventId=x"] {
         world.send(ask(bad)).await.is(400, "invalid_parameter");
     }
     let twice = ask("").header("last-event-id", "1").header("last-event-id", "1");

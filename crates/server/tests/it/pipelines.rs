@@ -98,7 +98,7 @@ async fn stop_and_resume_say_who_and_why() {
         (&resumed.body["data"]["status"], &resumed.body["data"]["stopped"]),
         (&json!("active"), &json!(null))
     );
-    let long = json!({"reason": "x".repeat(1_001)});
+    let long = json!({"reason": "x".repeat(4_001)});
     world.send(post(&format!("{path}/stop")).by(&grace).json(&long)).await.is(400, "invalid_request");
 }
 

@@ -68,7 +68,6 @@ fn a_commit_is_found_by_hash_before_it_is_found_by_name() {
         ("deadbeefdeadbeef", None),
         ("HEAD", None),
         ("refs/heads/main", None),
-        ("main.lock", None),
     ] {
         assert_eq!(it.mirror.resolve(&commit_id(meant)).unwrap().as_ref(), found, "{meant}");
     }

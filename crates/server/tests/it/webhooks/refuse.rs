@@ -52,7 +52,8 @@ async fn bad_webhooks_are_refused_with_what_to_do() {
     }
     let fine = json!({"name": "ops", "url": url, "kinds": ["*"]});
     assert_eq!(world.send(post(WEBHOOKS).by(&world.ada).json(&fine)).await.status, 201);
-    for body in [json!({"url": "https://127.0.0.1/"}), json!({"kinds": ["nope"]}), json!({"name": ""})] {
+    for body in [json!({"url": "https://127.0.0.1/"}), json!({"kinds": ["nope"]}), json!({"name": "a\u{0}"})]
+    {
         world.send(patch("/ops").by(&world.ada).json(&body)).await.is(400, "invalid_request");
     }
 }
