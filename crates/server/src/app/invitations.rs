@@ -98,7 +98,7 @@ impl App {
                 expires_at: created_at.plus_seconds(INVITATION_DAYS * 24 * 60 * 60),
             };
             invitation::replace(tx, &invitation, &hash(link.reveal()))?;
-            tx.record(about(EventKind::MemberInvited, &invitation).with("role", invitation.role.as_str()))?;
+            tx.record(invitation_event(EventKind::MemberInvited, &invitation).with("role", invitation.role.as_str()))?;
             let location = format!("/api/v1/organizations/{org}/invitations/{}", invitation.id);
             let url = Some(format!("{}/invitation#{}", new.base_url, link.reveal()));
             let body = wire::InvitationCreated { invitation: to_response(&invitation), url };
@@ -116,7 +116,7 @@ impl App {
             let found = find(tx, id)?;
             check_reach(standing.role, found.role)?;
             invitation::delete(tx, id)?;
-            tx.record(about(EventKind::InvitationRevoked, &found))?;
+            tx.record(invitation_event(EventKind::InvitationRevoked, &found))?;
             let deleted_at = Some(tx.now().to_string());
             Ok(Answer::ok(wire::Invitation { deleted_at, ..to_response(&found) }))
         })
@@ -275,7 +275,7 @@ fn find(db: &mut impl Read, id: InvitationId) -> Result<Invitation, AppError> {
     invitation::by_id(db, id)?.ok_or_else(|| AppError::not_found("invitation"))
 }
 
-fn about(kind: EventKind, invitation: &Invitation) -> NewEvent {
+fn invitation_event(kind: EventKind, invitation: &Invitation) -> NewEvent {
     NewEvent::new(kind, Subject::new("invitation", invitation.id, Some(invitation.email.as_str())))
 }
 

@@ -36,7 +36,7 @@ async fn invited_person_chooses_the_password_and_the_link_works_once() {
     let weak = world.send(sign_up(&link, "short")).await;
     weak.is(400, "invalid_request");
     assert_eq!(weak.body["errors"][0]["pointer"], "/password");
-    let browser = Browser::of(&world.send(sign_up(&link, PASSWORD)).await);
+    let browser = Browser::from_reply(&world.send(sign_up(&link, PASSWORD)).await);
     let me = world.send(browser.get("/api/v1/me")).await.body["data"].clone();
     assert_eq!(
         (&me["user"]["name"], &me["user"]["passwordIsGenerated"]),
@@ -90,7 +90,7 @@ async fn account_made_by_a_foreign_admin_does_not_get_in() {
     let invite = post("/api/v1/organizations/globex/invitations").by(&world.hank);
     let made = world.send(invite.json(&json!({"email": "cfo@acme.test", "role": "viewer"}))).await;
     let mallory =
-        Browser::of(&world.send(sign_up(&token_of_link(&made.body["data"]["url"]), PASSWORD)).await);
+        Browser::from_reply(&world.send(sign_up(&token_of_link(&made.body["data"]["url"]), PASSWORD)).await);
 
     let link = world.invite("cfo@acme.test", "admin").await;
     let me = world.send(mallory.get("/api/v1/me")).await;

@@ -85,7 +85,7 @@ impl World {
         let password = format!("{} a quiet harbour at dawn", email.len());
         let body = json!({"token": link, "password": password});
         let reply = self.send(post("/api/v1/auth/sign-up").json(&body)).await;
-        let browser = Browser::of(&reply);
+        let browser = Browser::from_reply(&reply);
         let create = browser.post("/api/v1/organizations/acme/api-tokens").json(&json!({"name": "test"}));
         let token = self.send(create).await.body["data"]["token"].as_str().unwrap().to_owned();
         Account { email: email.into(), password, token }
@@ -111,7 +111,7 @@ impl World {
 
     pub(crate) async fn sign_in(&self, email: &str, password: &str) -> Browser {
         let body = json!({"email": email, "password": password});
-        Browser::of(&self.send(post("/api/v1/auth/login").json(&body)).await)
+        Browser::from_reply(&self.send(post("/api/v1/auth/login").json(&body)).await)
     }
 
     /// Creates a pipeline in acme and gives its id.
@@ -279,7 +279,7 @@ pub(crate) struct Browser {
 
 impl Browser {
     /// The browser that got this reply to a log-in.
-    pub(crate) fn of(reply: &Reply) -> Self {
+    pub(crate) fn from_reply(reply: &Reply) -> Self {
         assert_eq!(reply.status, 200, "{}", reply.text);
         let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
         Self { cookie, csrf: reply.body["data"]["csrfToken"].as_str().unwrap().to_owned() }
