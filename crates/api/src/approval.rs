@@ -88,6 +88,6 @@ pub enum VoteChoice {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = ApprovalApprove)]
 pub struct Approve {
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub comment: Option<String>,
 }

@@ -60,7 +60,7 @@ pub struct InvitationNew {
     #[schema(value_type = Role)]
     pub role: String,
     /// Proposed to the person, who can choose another.
-    #[schema(min_length = 1, max_length = 120)]
+    #[schema(max_length = 120)]
     pub name: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub struct SignUp {
     #[schema(format = Password)]
     pub token: String,
     /// Defaults to the name in the invitation, then to the part of the address before the @.
-    #[schema(min_length = 1, max_length = 120)]
+    #[schema(max_length = 120)]
     pub name: Option<String>,
     #[schema(format = Password, min_length = 15, max_length = 256)]
     pub password: String,

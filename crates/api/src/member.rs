@@ -49,7 +49,7 @@ pub struct MemberNew {
     #[schema(value_type = Role)]
     pub role: String,
     /// Defaults to the part of the address before the @.
-    #[schema(min_length = 1, max_length = 120)]
+    #[schema(max_length = 120)]
     pub name: Option<String>,
     /// Must be `service`; a person is invited instead.
     #[schema(value_type = Option<UserKind>)]

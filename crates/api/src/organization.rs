@@ -28,7 +28,7 @@ impl Replay for Organization {}
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct OrganizationPatch {
-    #[schema(min_length = 1, max_length = 120)]
+    #[schema(max_length = 120)]
     pub name: Option<String>,
     /// The network of steps that do not name one, from the next deployment on.
     pub default_network: Option<Network>,

@@ -131,7 +131,7 @@ pub struct PipelineNew {
     #[schema(pattern = "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$", example = "shop")]
     pub slug: String,
     /// Defaults to the definition's name.
-    #[schema(min_length = 1, max_length = 120)]
+    #[schema(max_length = 120)]
     pub name: Option<String>,
     pub definition: DefinitionText,
 }
@@ -188,6 +188,6 @@ pub enum Severity {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct Because {
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub reason: Option<String>,
 }

@@ -161,13 +161,13 @@ pub struct StepRegistryNew {
     #[schema(pattern = "^[a-z0-9][a-z0-9-]{0,62}$", example = "tools")]
     pub name: String,
     /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
-    #[schema(min_length = 1, max_length = 1024, example = "https://git.acme.test/steps.git")]
+    #[schema(max_length = 1024, example = "https://git.acme.test/steps.git")]
     pub repository_url: String,
     /// A branch, a tag or a commit; the default branch where it is absent.
-    #[schema(min_length = 1, max_length = 255)]
+    #[schema(max_length = 255)]
     pub r#ref: Option<String>,
     /// Name of a secret of the organization: a token, `user:password`, or a private key for ssh.
-    #[schema(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+    #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
     pub credential: Option<String>,
 }
 

@@ -55,10 +55,10 @@ pub struct RepositoryPipeline {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RepositoryNew {
     /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
-    #[schema(min_length = 1, max_length = 1024, example = "https://git.acme.test/shop.git")]
+    #[schema(max_length = 1024, example = "https://git.acme.test/shop.git")]
     pub url: String,
     /// Name of a secret of the organization: a token, `user:password`, or a private key for ssh.
-    #[schema(pattern = "^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+    #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]
     pub credential: Option<String>,
     #[schema(minimum = 10, maximum = 86400, default = 60)]
     pub poll_seconds: Option<i64>,
@@ -67,7 +67,7 @@ pub struct RepositoryNew {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct RepositoryPatch {
-    #[schema(min_length = 1, max_length = 1024)]
+    #[schema(max_length = 1024)]
     pub url: Option<String>,
     /// Name of a secret of the organization; an empty text takes it away.
     #[schema(pattern = "^([A-Za-z_][A-Za-z0-9_]{0,127})?$")]

@@ -71,7 +71,7 @@ pub struct SecretNew {
     pub name: String,
     #[schema(min_length = 1, max_length = 65536, format = Password)]
     pub value: String,
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub description: Option<String>,
     /// The whole organization, if absent.
     pub scope: Option<ScopeNew>,
@@ -93,7 +93,7 @@ pub struct ScopeNew {
 pub struct SecretPut {
     #[schema(min_length = 1, max_length = 65536, format = Password)]
     pub value: String,
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub description: Option<String>,
 }
 
@@ -102,6 +102,6 @@ pub struct SecretPut {
 pub struct SecretPatch {
     #[schema(min_length = 1, max_length = 65536, format = Password)]
     pub value: Option<String>,
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub description: Option<String>,
 }

@@ -169,7 +169,7 @@ pub struct SessionNew {
     #[schema(example = "9fceb02", max_length = 255)]
     pub commit_id: Option<String>,
     /// What for: shown to everybody who looks.
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub context: Option<String>,
     /// Ends by itself after so long; without it, as the definition says.
     #[schema(minimum = 60, maximum = 2_592_000)]
@@ -190,7 +190,7 @@ pub struct AnySessionNew {
     pub label: String,
     #[schema(max_length = 255)]
     pub commit_id: Option<String>,
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub context: Option<String>,
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
@@ -206,10 +206,10 @@ pub struct AnySessionNew {
 pub struct ForceClaim {
     #[schema(max_length = 255)]
     pub commit_id: Option<String>,
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub context: Option<String>,
     /// Shown to whoever loses the environment; `context` unless given.
-    #[schema(max_length = 1000)]
+    #[schema(max_length = 4000)]
     pub reason: Option<String>,
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
@@ -254,7 +254,7 @@ pub enum OnConflict {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct OverrideDrain {
-    #[schema(min_length = 1, max_length = 1000)]
+    #[schema(min_length = 1, max_length = 4000)]
     pub reason: String,
 }
 
