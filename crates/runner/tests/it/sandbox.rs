@@ -202,7 +202,8 @@ fn renamed_key_stays_hidden_from_a_step_that_runs_with_bubblewrap() {
     if confinement(Sandbox::Bubblewrap, &[]).is_none() {
         return;
     }
-    let chosen = Confinement::choose(Sandbox::Bubblewrap, &[key.clone()], &[dir.path().to_owned()]);
+    let chosen =
+        Confinement::choose(Sandbox::Bubblewrap, std::slice::from_ref(&key), &[dir.path().to_owned()]);
     let fixture = Fixture::with(|settings| settings.confinement = chosen.expect("it works here"));
     let go = dir.path().join("go");
     let run = format!(

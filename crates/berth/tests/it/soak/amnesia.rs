@@ -17,6 +17,7 @@ const PIECE_BYTES: usize = 64 * 1024;
 pub(super) struct Amnesia {
     dir: tempfile::TempDir,
     is_on: Arc<AtomicBool>,
+    commits: Arc<AtomicU32>,
 }
 
 impl Amnesia {
@@ -25,13 +26,12 @@ impl Amnesia {
         let dir = tempfile::tempdir().expect("a directory");
         let socket = dir.path().join(server.file_name().expect("a name"));
         let listener = UnixListener::bind(socket).expect("a socket");
-        let is_on = Arc::new(AtomicBool::new(false));
-        let (server, forgets) = (PathBuf::from(server), is_on.clone());
+        let (is_on, commits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let (server, forgets, all) = (PathBuf::from(server), is_on.clone(), commits.clone());
         std::thread::spawn(move || {
-            let commits = Arc::new(AtomicU32::new(0));
             for client in listener.incoming().flatten() {
                 let Ok(database) = UnixStream::connect(&server) else { continue };
-                let (forgets, commits) = (forgets.clone(), commits.clone());
+                let (forgets, commits) = (forgets.clone(), all.clone());
                 carry(&client, &database, move |bytes| {
                     if forgets.load(Ordering::Relaxed) {
                         forget(bytes, &commits);
@@ -40,11 +40,16 @@ impl Amnesia {
                 carry(&database, &client, |_| {});
             }
         });
-        Self { dir, is_on }
+        Self { dir, is_on, commits }
     }
 
     pub(super) fn begin(&self) {
         self.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// How many commits it has forgotten.
+    pub(super) fn forgotten(&self) -> u32 {
+        self.commits.load(Ordering::Relaxed) / FORGETS_EVERY
     }
 
     pub(super) fn url(&self) -> String {

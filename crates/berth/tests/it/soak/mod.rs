@@ -53,6 +53,9 @@ const LOST_AT: usize = 3;
 const CALM_MS: std::ops::Range<u64> = 200..900;
 /// Runners that are lost, and what they left.
 const QUIET_MAX: Duration = Duration::from_secs(40);
+/// A busy machine commits less often: so many are forgotten before the answers are checked, whatever time that takes.
+const FORGOTTEN_MIN: u32 = 12;
+const FORGOTTEN_WAIT: Duration = Duration::from_secs(60);
 const ORG: &str = "/api/v1/organizations/acme";
 
 /// An environment that was taken, with a deployment in it.
@@ -146,10 +149,11 @@ fn commit_that_the_database_acknowledges_and_forgets_is_found() {
     let database = Postgres::start(&bin).expect("a PostgreSQL");
     let amnesia = Amnesia::before(&database.socket());
     let mut fleet = Fleet::start_over(database, amnesia.url());
-    let load = Duration::from_secs(4);
-    let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), load, |_, _| {
+    let told = under_load(&mut fleet, &mut Random::from_env("SOAK_SEED"), FORGOTTEN_WAIT, |_, _| {
         amnesia.begin();
-        std::thread::sleep(load);
+        until(FORGOTTEN_WAIT, "commits that are forgotten", || {
+            (amnesia.forgotten() >= FORGOTTEN_MIN).then_some(())
+        });
     });
     // What was begun over a database that forgets need not come to an end.
     let rows = audit::check_acknowledged(&fleet.database(), &acknowledged(&told));
