@@ -33,6 +33,8 @@ pub struct Deployment {
     pub trigger: Trigger,
     /// What a rollback takes back, and what it goes back to; null for any other deployment.
     pub rollback: Option<Rollback>,
+    /// What it is for, as its holder said when they deployed it in an environment.
+    pub context: Option<String>,
     /// Why somebody asked for it.
     pub reason: Option<String>,
     /// Somebody chose to wait for nobody: it passes windows, approvals and pauses.

@@ -79,6 +79,8 @@ codes! {
         "The body must be `application/json`.";
     PipelineInvalid, 422, "pipeline_invalid", "The pipeline definition has errors",
         "`diagnostics` lists every error with line, column, the line itself and what to write instead.";
+    CommitAmbiguous, 422, "commit_ambiguous", "Several commits begin like this",
+        "The repository has several commits whose ids begin with `commitId`, and no branch or tag of that name. `candidates` lists some of them. Send more characters of the id.";
     IdempotencyKeyReused, 422, "idempotency_key_reused", "This Idempotency-Key was used for another request",
         "The key was sent before with a different body. Use a new key for a new request.";
     RateLimited, 429, "rate_limited", "Too many requests",

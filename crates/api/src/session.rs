@@ -46,8 +46,12 @@ pub struct Session {
     pub holds_lock: bool,
     /// The environment, now.
     pub environment: SessionEnvironment,
-    /// Newest first, at most 100.
+    /// Newest first, at most 100; `deploymentsUrl` leads to all of them.
     pub deployment_history: Vec<Deployment>,
+    /// How many there have been, also those that the history leaves out.
+    pub deployment_count: i64,
+    /// The list of all of them.
+    pub deployments_url: String,
     /// The same as `deploymentHistory`.
     pub deployments: Vec<Deployment>,
     /// The deployment this request started.
@@ -235,6 +239,9 @@ pub enum ForceMode {
 pub struct DeployNew {
     #[schema(example = "9fceb02", max_length = 255)]
     pub commit_id: String,
+    /// What for: shown with the deployment.
+    #[schema(max_length = 4000)]
+    pub context: Option<String>,
     pub on_conflict: Option<OnConflict>,
     /// Do not wait for the work of former sessions; needs `drain:override`.
     pub override_drain: Option<OverrideDrain>,

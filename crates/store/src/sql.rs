@@ -72,7 +72,7 @@ pub trait Conn {
 
 /// Declares statements and, beside them, the list of all of them.
 macro_rules! statements {
-    ($($scope:ident $kind:ident $name:ident = $text:literal;)+) => {
+    ($($scope:ident $kind:ident $name:ident = $text:expr;)+) => {
         $(const $name: $crate::sql::Statement = $crate::sql::Statement {
             name: concat!(module_path!(), "::", stringify!($name)),
             scope: $crate::sql::Scope::$scope,

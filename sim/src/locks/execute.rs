@@ -266,6 +266,7 @@ impl<R: Records> View<'_, R> {
                 let cmd = Deploy {
                     by: cast::person(*by),
                     commit: cast::commit(*commit),
+                    context: None,
                     on_conflict: *on_conflict,
                     override_drain: override_drain.then(|| cast::reason("cannot wait")),
                 };

@@ -33,6 +33,14 @@ pub(super) const RULES: &[Rule] = &[
         ..ENGINE
     },
     Rule {
+        id: "commit-ambiguous",
+        category: Git,
+        cause: Some(Cause::CommitAmbiguous),
+        says: "Several commits of the repository begin like the one that was asked for.",
+        advice: "Deploy it again with more characters of its hash.",
+        ..ENGINE
+    },
+    Rule {
         id: "not-runnable",
         category: Configuration,
         cause: Some(Cause::NotRunnable),

@@ -9,6 +9,7 @@ mod demo;
 mod docs;
 mod engine;
 mod gates;
+mod given_interface;
 mod harness;
 mod history;
 mod hostile;

@@ -20,6 +20,7 @@ pub(crate) fn telling(kind: EventKind, environment: &Environment, deployment: &D
         .about(Subject::new("environment", environment.id, Some(environment.name.as_str())))
         .about(Subject::new("pipeline", environment.pipeline, None))
         .with("commitId", deployment.commit.as_str())
+        .with_some("context", deployment.context.as_ref())
         .with("fence", deployment.fence.number());
     match deployment.work {
         Work::Session(session) => event.with("sessionId", session.to_string()),

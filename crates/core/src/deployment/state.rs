@@ -22,6 +22,10 @@ pub struct Deployment {
     pub work: Work,
     pub fence: Fence,
     pub commit: CommitId,
+    /// What it stands for; known once it has begun, where there is a repository to ask.
+    pub resolved_commit: Option<String>,
+    /// What for.
+    pub context: Option<Reason>,
     pub requested_by: Actor,
     /// Somebody with the right to do so chose not to wait for the work of former sessions.
     pub overrides_drain: Option<Reason>,
@@ -141,6 +145,8 @@ pub enum Cause {
     Killed,
     /// Its sources are not to be had.
     CommitNotFound,
+    /// Several commits begin like the abbreviation that was sent.
+    CommitAmbiguous,
     /// Somebody who was asked said no.
     ApprovalRejected,
     /// Nobody who was asked answered in time.
@@ -158,6 +164,7 @@ impl Cause {
             Cause::TimedOut => "timed_out",
             Cause::Killed => "killed",
             Cause::CommitNotFound => "commit_not_found",
+            Cause::CommitAmbiguous => "commit_ambiguous",
             Cause::ApprovalRejected => "approval_rejected",
             Cause::ApprovalExpired => "approval_expired",
             Cause::SoakRejected => "soak_rejected",

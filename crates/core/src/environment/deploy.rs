@@ -3,6 +3,7 @@
 use super::draft::{Draft, Moment};
 use super::limits::DEPLOYMENTS_UNFINISHED_MAX;
 use super::lock::Lock;
+use super::moves::Asked;
 use super::state::{Condition, Holder};
 use super::{Named, telling};
 use crate::decision::{Refusal, Ruling};
@@ -15,6 +16,8 @@ use crate::name::{CommitId, Reason};
 pub struct Deploy {
     pub by: Holder,
     pub commit: CommitId,
+    /// What for.
+    pub context: Option<Reason>,
     pub on_conflict: OnConflict,
     /// Do not wait for the work of former sessions; the caller has the right to say so.
     pub override_drain: Option<Reason>,
@@ -52,7 +55,12 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
             deployment.overrides_drain = Some(reason.clone());
         }
     }
-    let id = draft.deploy(cmd.commit.clone(), cmd.by.actor(), overrides);
+    let id = draft.deploy(Asked {
+        commit: cmd.commit.clone(),
+        by: cmd.by.actor(),
+        context: cmd.context.clone(),
+        overrides_drain: overrides,
+    });
     if cmd.on_conflict == OnConflict::Supersede {
         for older in earlier {
             deployment::cancel::supersede(&mut draft, older, id);

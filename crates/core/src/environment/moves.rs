@@ -23,6 +23,20 @@ pub(crate) struct Ending {
     pub(crate) successor: Option<SessionId>,
 }
 
+/// A deployment that is asked for.
+pub(crate) struct Asked {
+    pub(crate) commit: CommitId,
+    pub(crate) by: Actor,
+    pub(crate) context: Option<Reason>,
+    pub(crate) overrides_drain: Option<Reason>,
+}
+
+impl Asked {
+    pub(crate) fn new(commit: CommitId, by: Actor) -> Self {
+        Self { commit, by, context: None, overrides_drain: None }
+    }
+}
+
 impl Draft<'_> {
     /// A new active session; the caller has made sure that there is none. Tells nobody yet.
     pub(crate) fn open(&mut self, id: SessionId, holder: Holder, wish: &Wish) -> Fence {
@@ -82,39 +96,27 @@ impl Draft<'_> {
             self.record(event);
         }
         match &wish.commit {
-            Some(commit) if wish.deploy => Some(self.deploy(commit.clone(), holder.actor(), None)),
+            Some(commit) if wish.deploy => Some(self.deploy(Asked::new(commit.clone(), holder.actor()))),
             _ => None,
         }
     }
 
     /// The active session asks for a deployment.
-    pub(crate) fn deploy(
-        &mut self,
-        commit: CommitId,
-        by: Actor,
-        overrides_drain: Option<Reason>,
-    ) -> DeploymentId {
+    pub(crate) fn deploy(&mut self, asked: Asked) -> DeploymentId {
         let now = self.now();
         let (work, fence) = match &mut self.lock.session {
             Some(session) => {
                 session.deployments += 1;
-                session.commit = Some(commit.clone());
+                session.commit = Some(asked.commit.clone());
                 (Work::Session(session.id), session.fence)
             }
             None => unreachable!("deploys are asked for in a session"),
         };
         self.lock.prolong(None, now);
-        self.plan(work, fence, commit, by, overrides_drain)
+        self.plan(work, fence, asked)
     }
 
-    fn plan(
-        &mut self,
-        work: Work,
-        fence: Fence,
-        commit: CommitId,
-        requested_by: Actor,
-        overrides_drain: Option<Reason>,
-    ) -> DeploymentId {
+    fn plan(&mut self, work: Work, fence: Fence, asked: Asked) -> DeploymentId {
         let id = DeploymentId::from_parts(self.now(), self.draw());
         self.lock.environment.deployments += 1;
         let deployment = Deployment {
@@ -126,9 +128,11 @@ impl Draft<'_> {
             definition_hash: self.lock.environment.definition_hash.clone(),
             work,
             fence,
-            commit,
-            requested_by,
-            overrides_drain,
+            commit: asked.commit,
+            resolved_commit: None,
+            context: asked.context,
+            requested_by: asked.by,
+            overrides_drain: asked.overrides_drain,
             status: Status::Queued,
             created_at: self.now(),
             started_at: None,
@@ -167,7 +171,7 @@ impl Draft<'_> {
             && !self.lock.is_being_reset();
         if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
             let fence = self.next_fence();
-            self.plan(Work::Reset, fence, commit, Actor::system(), None);
+            self.plan(Work::Reset, fence, Asked::new(commit, Actor::system()));
         }
     }
 

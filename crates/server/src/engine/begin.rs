@@ -12,7 +12,7 @@ use berth_core::run::begin::{Begin, Built, begin};
 use berth_core::run::{PinnedSecret, Plan, StageKind, secrets_used};
 use berth_store::query::{Batch, environments, runs};
 use berth_store::records::plan::{self, Build, BuildKey};
-use berth_store::records::{environment, rollout as rollouts, secret};
+use berth_store::records::{deployment, environment, rollout as rollouts, secret};
 use berth_store::{Context, Read, Tx};
 use tokio::task::JoinHandle;
 
@@ -69,6 +69,9 @@ async fn begin_in(app: &App, org: OrgId, place: EnvironmentId, id: DeploymentId)
             Err(failure) => fail_in(tx, &lock, &granted, &nonce, failure)?,
             Ok(prepared) => {
                 let definition_hash = granted.definition_hash.clone();
+                if let Some(source) = &prepared.plan.source {
+                    deployment::resolve(tx, granted.id, &source.commit)?;
+                }
                 let head = Head::Environment { lock: Box::new(lock), deployment: Box::new(granted) };
                 start(tx, prepared, &definition_hash, built, head)?;
             }

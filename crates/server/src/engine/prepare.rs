@@ -14,10 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::app::App;
 use crate::error::AppError;
-use crate::git::GitError;
-
-/// Shorter ones may as well be the name of a branch.
-const HASH_CHARS_MIN: usize = 7;
+use crate::git::{GitError, Meant, is_whole_hash, several};
 
 /// What a deployment was asked to do.
 pub(super) struct Wanted {
@@ -63,6 +60,9 @@ pub(super) async fn prepare(app: &App, org: OrgId, wanted: Wanted) -> Result<Out
         Found::NoRepository => None,
         Found::Missing(detail) => {
             return Ok(Outlook::Failed(Failure { cause: Cause::CommitNotFound, detail }));
+        }
+        Found::Ambiguous(detail) => {
+            return Ok(Outlook::Failed(Failure { cause: Cause::CommitAmbiguous, detail }));
         }
         Found::Later => return Ok(Outlook::Later),
     };
@@ -128,11 +128,14 @@ enum Found {
     NoRepository,
     /// In words for people.
     Missing(String),
+    /// In words for people.
+    Ambiguous(String),
     Later,
 }
 
-/// A hash is looked up in the copy of the repository, which is read anew when it is not there. A branch or a tag may have
-/// moved: there the copy must be newer than the request.
+/// A whole hash is looked up in the copy of the repository, which is read again when it is not there. A branch or a tag
+/// may have moved, or may have been made with the name of what looks like an abbreviation: there the copy must be newer
+/// than the request.
 async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) -> Result<Found, AppError> {
     let Some(id) = pipeline.origin.as_ref().map(|origin| origin.repository) else {
         return Ok(Found::NoRepository);
@@ -142,7 +145,7 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
         return Ok(Found::Missing("the repository of this pipeline is gone".into()));
     };
     let text = &wanted.commit;
-    let is_hash = text.len() >= HASH_CHARS_MIN && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hash = is_whole_hash(text);
     let is_fresh = repository.seen.synced_at.is_some_and(|at| at >= wanted.asked_at);
     let error = repository.seen.error;
     if is_hash || is_fresh || error.is_some() {
@@ -151,12 +154,17 @@ async fn source_of(app: &App, org: OrgId, pipeline: &Pipeline, wanted: &Wanted) 
         };
         let mirror = app.git.mirror(org, id);
         let looked_up = move || {
-            let Some(sha) = mirror.resolve(&name)? else { return Ok(None) };
-            let committed_at = mirror.committed_at(&sha)?;
-            Ok(Some(Source { repository: id, commit: sha.to_string(), committed_at }))
+            Ok(match mirror.resolve(&name)? {
+                Meant::Commit(sha) => {
+                    let committed_at = mirror.committed_at(&sha)?;
+                    Some(Found::Commit(Source { repository: id, commit: sha.to_string(), committed_at }))
+                }
+                Meant::Several(commits) => Some(Found::Ambiguous(several(&name, &commits))),
+                Meant::Nothing => None,
+            })
         };
         match app.git.run(org, looked_up).await? {
-            Ok(Some(source)) => return Ok(Found::Commit(source)),
+            Ok(Some(found)) => return Ok(found),
             Ok(None) => {}
             // Not the commit's fault: it is looked for again.
             Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {

@@ -17,7 +17,7 @@ use berth_store::{Context, Read};
 use crate::app::App;
 use crate::error::AppError;
 use crate::forge::{Fate, ForgeError};
-use crate::git::{GitError, Mirror, Sha};
+use crate::git::{GitError, Meant, Mirror, Sha};
 use crate::limits::{FIX_ENDS_EVERY, FIXES_AT_ONCE};
 use crate::work::credential;
 
@@ -128,9 +128,9 @@ fn by_branches(
 ) -> Result<Fate, GitError> {
     // A mirror that was made anew does not know a commit that no branch has.
     let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
-    let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?.flatten();
+    let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?;
     let base = known.base.as_ref().and_then(|base| branches.get(base));
-    if let (Some(commit), Some(base)) = (commit, base)
+    if let (Some(Meant::Commit(commit)), Some(base)) = (commit, base)
         && mirror.is_ancestor(&commit, base)?
     {
         return Ok(Fate::Merged(None));

@@ -32,7 +32,7 @@ pub use import::{import, make_bare};
 pub use mirror::{Heads, Mirror};
 pub use process::Live;
 pub use remote::{Access, Credential};
-pub use tree::{Changes, Entry, Kind};
+pub use tree::{Changes, Entry, Kind, Meant, is_abbreviation, is_whole_hash, several};
 
 /// The oldest git that knows every option used here.
 pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];

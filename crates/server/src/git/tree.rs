@@ -7,8 +7,8 @@ use berth_core::time::Timestamp;
 use super::mirror::Mirror;
 use super::{GitError, Sha};
 
-/// A shorter text is not taken for a hash.
-const SHORT_HASH_CHARS_MIN: usize = 7;
+/// A shorter text is not taken for the beginning of a hash; git has the same limit.
+const ABBREVIATION_CHARS_MIN: usize = 4;
 /// Objects that begin alike and are looked at.
 const ALIKE_MAX: usize = 16;
 /// Tags of one commit that are named.
@@ -42,37 +42,74 @@ pub enum Changes {
     Anything,
 }
 
+/// What a text means in a repository.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meant {
+    Commit(Sha),
+    /// The hashes of these commits begin with it, and perhaps those of more.
+    Several(Vec<Sha>),
+    Nothing,
+}
+
+/// Whether this names one commit for ever: SHA-1 or SHA-256, written out.
+pub fn is_whole_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// Whether a hash may begin like this.
+pub fn is_abbreviation(text: &str) -> bool {
+    (ABBREVIATION_CHARS_MIN..64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// What to say when an abbreviation is too short.
+pub fn several(meant: &CommitId, commits: &[Sha]) -> String {
+    let named: Vec<_> = commits.iter().map(Sha::as_str).collect();
+    let named = if named.is_empty() { String::new() } else { format!(": {}", named.join(", ")) };
+    format!("several commits begin with {meant}{named}; send more characters of the hash")
+}
+
 impl Mirror {
-    /// The commit somebody means by a hash, a short hash, a branch or a tag, in this order.
-    pub fn resolve(&self, meant: &CommitId) -> Result<Option<Sha>, GitError> {
+    /// The commit that is meant by a whole hash, the name of a branch or a tag, or the first characters of a hash, in
+    /// this order: a name wins over an abbreviation.
+    pub fn resolve(&self, meant: &CommitId) -> Result<Meant, GitError> {
         let text = meant.as_str();
-        let is_hex = text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_hex && (SHORT_HASH_CHARS_MIN..=64).contains(&text.len()) {
-            let asked = self.git().arg("rev-parse").arg(format!("--disambiguate={}", text.to_lowercase()));
-            let found = asked.run()?.ok()?.text();
-            let mut commits = Vec::new();
-            for sha in found.lines().take(ALIKE_MAX) {
-                let kind = self.git().args(["cat-file", "-t", sha]).run()?.ok()?;
-                commits.extend((kind.text().trim() == "commit").then(|| Sha::parse(sha)).flatten());
-            }
-            match commits.len() {
-                0 => {}
-                1 => return Ok(commits.pop()),
-                _ => return Ok(None),
+        if is_whole_hash(text)
+            && let Some(commit) = self.verify(&text.to_lowercase())?
+        {
+            return Ok(Meant::Commit(commit));
+        }
+        let places: &[&str] = match text.starts_with("refs/heads/") || text.starts_with("refs/tags/") {
+            true => &["refs/heads/", "refs/tags/", ""],
+            false => &["refs/heads/", "refs/tags/"],
+        };
+        for place in places {
+            if let Some(commit) = self.verify(&format!("{place}{text}"))? {
+                return Ok(Meant::Commit(commit));
             }
         }
-        for place in ["refs/heads/", "refs/tags/"] {
-            if !is_branch(text) {
-                break;
-            }
-            let name = format!("{place}{text}^{{commit}}");
-            let ran =
-                self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
-            if ran.status.success() {
-                return Ok(ran.text().lines().last().and_then(Sha::parse));
-            }
+        if !is_abbreviation(text) {
+            return Ok(Meant::Nothing);
         }
-        Ok(None)
+        // Git knows whether there is but one commit among all objects that begin like this.
+        if let Some(commit) = self.verify(&text.to_lowercase())? {
+            return Ok(Meant::Commit(commit));
+        }
+        let asked = self.git().arg("rev-parse").arg(format!("--disambiguate={}", text.to_lowercase()));
+        let found = asked.run()?.ok()?.text();
+        let mut commits = Vec::new();
+        for sha in found.lines().take(ALIKE_MAX) {
+            let kind = self.git().args(["cat-file", "-t", sha]).run()?.ok()?;
+            commits.extend((kind.text().trim() == "commit").then(|| Sha::parse(sha)).flatten());
+        }
+        let is_looked_through = found.lines().count() <= ALIKE_MAX;
+        Ok(if commits.is_empty() && is_looked_through { Meant::Nothing } else { Meant::Several(commits) })
+    }
+
+    /// The commit of a hash or of a ref with its whole name.
+    fn verify(&self, name: &str) -> Result<Option<Sha>, GitError> {
+        let name = format!("{name}^{{commit}}");
+        let ran = self.git().args(["rev-parse", "--verify", "--quiet", "--end-of-options", &name]).run()?;
+        Ok(ran.status.success().then(|| ran.text().lines().last().and_then(Sha::parse)).flatten())
     }
 
     /// Tags that point at a commit.

@@ -70,6 +70,23 @@ impl Params {
         Ok(Some(text.to_owned()))
     }
 
+    /// The id of something, which is named where it is not one.
+    pub(super) fn id<T: FromStr>(&self, name: &str, of: &str) -> Result<Option<T>, AppError> {
+        let Some(text) = self.get(name)? else { return Ok(None) };
+        let wanted = || AppError::invalid_parameter(name, format!("must be the id of {of}"));
+        text.parse().map(Some).map_err(|_| wanted())
+    }
+
+    /// A name of some kind.
+    pub(super) fn name<T, E: std::fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, AppError> {
+        let Some(text) = self.get(name)? else { return Ok(None) };
+        parse(text).map(Some).map_err(|error| AppError::invalid_parameter(name, error.to_string()))
+    }
+
     pub(super) fn parsed<T: FromStr<Err: std::fmt::Display>>(
         &self,
         name: &str,

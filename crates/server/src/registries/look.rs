@@ -13,7 +13,7 @@ use super::build::{self, Commit};
 use super::builder::Builder;
 use crate::app::{App, about_registry};
 use crate::error::AppError;
-use crate::git::{GitError, Heads, Mirror, Sha};
+use crate::git::{GitError, Heads, Meant, Mirror, Sha, several};
 use crate::work::credential;
 
 /// `false`: the server stops.
@@ -61,9 +61,14 @@ async fn fetch(app: &App, org: OrgId, of: &Registry) -> Result<Result<Commit, Gi
         let heads = mirror.sync(&url, credential.as_ref(), &access)?;
         let sha = match &reference {
             None => heads.head().cloned().ok_or_else(|| no_default(&heads))?,
-            Some(meant) => mirror.resolve(meant)?.ok_or_else(|| {
-                GitError::Refused(format!("the repository has no branch, tag or commit \"{meant}\""))
-            })?,
+            Some(meant) => match mirror.resolve(meant)? {
+                Meant::Commit(sha) => sha,
+                Meant::Several(commits) => return Err(GitError::Refused(several(meant, &commits))),
+                Meant::Nothing => {
+                    let text = format!("the repository has no branch, tag or commit \"{meant}\"");
+                    return Err(GitError::Refused(text));
+                }
+            },
         };
         named(&mirror, &heads, reference.map(|it| it.to_string()), sha)
     });

@@ -351,6 +351,7 @@ async fn one_at_a_time_in_a_session_and_the_next_without_a_second_request() {
     let cmd = Deploy {
         by: holder(by.id, "ada"),
         commit: CommitId::parse("77aa001").unwrap(),
+        context: None,
         on_conflict: OnConflict::Queue,
         override_drain: None,
     };

@@ -1,15 +1,16 @@
 //! Lists of deployments, of stages and in environments alike: newest first.
 
 use berth_core::deployment::Deployment;
-use berth_core::id::{DeploymentId, PipelineId};
+use berth_core::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, UserId};
 use berth_core::rollout::Rollout;
+use berth_core::time::Timestamp;
 
 use super::{From, Slice, counted};
 use crate::error::StoreError;
 use crate::records::{deployment, rollout};
-use crate::sql::statements;
+use crate::sql::{Statement, statements};
 use crate::tx::Read;
-use crate::value::{Row, text};
+use crate::value::{Row, Value, text};
 
 /// A deployment of either kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,26 +19,106 @@ pub enum Either {
     Stages(Box<Rollout>),
 }
 
+/// All that is given must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     pub pipeline: Option<PipelineId>,
+    /// Its id, or its name.
+    pub environment: Option<String>,
+    pub session: Option<SessionId>,
+    /// A stage that it goes through, or the environment it is in.
+    pub stage: Option<String>,
+    /// As it was sent, or the beginning of what that stands for.
+    pub commit: Option<String>,
     /// A status word.
     pub status: Option<String>,
+    pub actor: Option<UserId>,
+    /// Created from this time on.
+    pub since: Option<Timestamp>,
+    /// Created before this time.
+    pub until: Option<Timestamp>,
+}
+
+/// Which deployments a filter lets through. An empty text asks for nothing; `lead` is what an index can find.
+macro_rules! filtered {
+    ($before:literal, $lead:literal, $after:literal) => {
+        concat!(
+            $before,
+            " FROM deployments d WHERE d.org_id = $1 AND ",
+            $lead,
+            " AND ($2 = '' OR d.status = $2) AND ($3 = '' OR d.pipeline_id = $3)
+              AND ($4 = '' OR d.environment_id = $4 OR (d.environment_id IS NOT NULL AND d.stage = $4))
+              AND ($5 = '' OR d.session_id = $5)
+              AND ($6 = '' OR d.stage = $6 OR EXISTS (SELECT 1 FROM runs r
+                WHERE r.org_id = $1 AND r.deployment_id = d.id AND r.stages LIKE $7 ESCAPE '\\'))
+              AND ($8 = '' OR d.commit_id = $8 OR substr(d.resolved_commit, 1, length($8)) = $8)
+              AND ($9 = '' OR d.requested_by LIKE $9 ESCAPE '\\')
+              AND d.created_at >= $10 AND d.created_at < $11 ",
+            $after
+        )
+    };
 }
 
 statements! {
-    Org Read ALL = "SELECT id, environment_id FROM deployments
-        WHERE org_id = $1 AND ($2 = '' OR status = $2) AND ($3 = '' OR id < $3) ORDER BY id DESC LIMIT $4 OFFSET $5";
-    Org Read OF_PIPELINE = "SELECT id, environment_id FROM deployments
-        WHERE org_id = $1 AND pipeline_id = $6 AND ($2 = '' OR status = $2) AND ($3 = '' OR id < $3)
-        ORDER BY id DESC LIMIT $4 OFFSET $5";
-    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM deployments
-        WHERE org_id = $1 AND ($2 = '' OR status = $2) LIMIT $3) AS counted";
-    Org Read COUNT_OF_PIPELINE = "SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1 FROM deployments
-        WHERE org_id = $1 AND pipeline_id = $4 AND ($2 = '' OR status = $2) LIMIT $3) AS counted";
+    Org Read ALL = filtered!("SELECT d.id, d.environment_id", "1 = 1",
+        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
+    Org Read OF_PIPELINE = filtered!("SELECT d.id, d.environment_id", "d.pipeline_id = $3",
+        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
+    Org Read OF_ENVIRONMENT = filtered!("SELECT d.id, d.environment_id", "d.environment_id = $4",
+        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
+    Org Read OF_SESSION = filtered!("SELECT d.id, d.environment_id", "d.session_id = $5",
+        "AND ($13 = '' OR d.id < $13) ORDER BY d.id DESC LIMIT $12 OFFSET $14");
+    Org Read COUNT = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1", "1 = 1",
+        "LIMIT $12) AS counted");
+    Org Read COUNT_OF_PIPELINE = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1",
+        "d.pipeline_id = $3", "LIMIT $12) AS counted");
+    Org Read COUNT_OF_ENVIRONMENT = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1",
+        "d.environment_id = $4", "LIMIT $12) AS counted");
+    Org Read COUNT_OF_SESSION = filtered!("SELECT CAST(COUNT(*) AS BIGINT) FROM (SELECT 1",
+        "d.session_id = $5", "LIMIT $12) AS counted");
     Org Read IS_IN_ENVIRONMENT = "SELECT environment_id FROM deployments WHERE org_id = $1 AND id = $2";
     Org Read LATEST = "SELECT id, environment_id FROM deployments
         WHERE org_id = $1 AND pipeline_id = $2 AND environment_id IS NULL ORDER BY id DESC LIMIT 1";
+}
+
+impl Filter {
+    /// What lists them and what counts them, by the rarest thing that is asked for.
+    fn statements(&self) -> [&'static Statement; 2] {
+        let is_id = |it: &String| it.parse::<EnvironmentId>().is_ok();
+        if self.session.is_some() {
+            [&OF_SESSION, &COUNT_OF_SESSION]
+        } else if self.environment.as_ref().is_some_and(is_id) {
+            [&OF_ENVIRONMENT, &COUNT_OF_ENVIRONMENT]
+        } else if self.pipeline.is_some() {
+            [&OF_PIPELINE, &COUNT_OF_PIPELINE]
+        } else {
+            [&ALL, &COUNT]
+        }
+    }
+
+    fn params(&self) -> Vec<Value> {
+        let given = |text: &Option<String>| Value::from(text.as_deref().unwrap_or_default());
+        // Names and ids stand in JSON as they are, and the quotes around them nowhere else.
+        let stage = self.stage.as_deref().map(|name| format!("%\"name\":\"{}\"%", escaped(name)));
+        let actor = self.actor.map(|id| format!("%\"id\":\"{}\"%", escaped(&id.to_string())));
+        vec![
+            given(&self.status),
+            self.pipeline.map_or_else(|| "".into(), text),
+            given(&self.environment),
+            self.session.map_or_else(|| "".into(), text),
+            given(&self.stage),
+            given(&stage),
+            given(&self.commit),
+            given(&actor),
+            self.since.map_or(i64::MIN, Timestamp::as_micros).into(),
+            self.until.map_or(i64::MAX, Timestamp::as_micros).into(),
+        ]
+    }
+}
+
+/// What stands for itself in a pattern.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_")
 }
 
 /// `total` is counted, up to a bound, only where it is asked for.
@@ -52,33 +133,21 @@ pub fn list(
         From::After(id) => (id.as_str(), 0),
         From::Offset(offset) => ("", *offset),
     };
-    let status = filter.status.as_deref().unwrap_or_default();
-    let mut params = vec![status.into(), after.into(), (limit + 1).into(), offset.into()];
-    let rows = match filter.pipeline {
-        None => db.rows(&ALL, &params)?,
-        Some(pipeline) => {
-            params.push(text(pipeline));
-            db.rows(&OF_PIPELINE, &params)?
-        }
-    };
-    let mut items = Vec::with_capacity(rows.len());
-    for row in &rows {
+    let [listed, count] = filter.statements();
+    let mut params = filter.params();
+    params.extend([(limit + 1).into(), after.into(), offset.into()]);
+    let mut items = Vec::new();
+    for row in &db.rows(listed, &params)? {
         items.extend(load(db, row)?);
     }
-    let total = if with_total { total(db, filter, status)? } else { None };
+    let total = if with_total { total(db, filter, count)? } else { None };
     Ok(Slice::cut(items, limit, total))
 }
 
-fn total(db: &mut impl Read, filter: &Filter, status: &str) -> Result<Option<i64>, StoreError> {
-    let mut params = vec![status.into(), (super::COUNTED_MAX + 1).into()];
-    let row = match filter.pipeline {
-        None => db.row(&COUNT, &params)?,
-        Some(pipeline) => {
-            params.push(text(pipeline));
-            db.row(&COUNT_OF_PIPELINE, &params)?
-        }
-    };
-    Ok(row.map(|row| row.int(0)).transpose()?.and_then(counted))
+fn total(db: &mut impl Read, filter: &Filter, count: &'static Statement) -> Result<Option<i64>, StoreError> {
+    let mut params = filter.params();
+    params.push((super::COUNTED_MAX + 1).into());
+    Ok(db.row(count, &params)?.map(|row| row.int(0)).transpose()?.and_then(counted))
 }
 
 pub fn by_id(db: &mut impl Read, id: DeploymentId) -> Result<Option<Either>, StoreError> {

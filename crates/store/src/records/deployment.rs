@@ -12,23 +12,24 @@ use crate::value::{Row, text, to_json};
 statements! {
     Org Read UNFINISHED = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at
+          created_at, started_at, finished_at, resolved_commit, reason
         FROM deployments WHERE org_id = $1 AND environment_id = $2 AND finished_at IS NULL ORDER BY number";
     Org Read BY_ID = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at
+          created_at, started_at, finished_at, resolved_commit, reason
         FROM deployments WHERE org_id = $1 AND id = $2";
     // What has ended stays as it ended.
     Org Write PUT = "INSERT INTO deployments (org_id, id, number, pipeline_id, environment_id, stage, definition_hash,
           session_id, fence, commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel,
-          failure, superseded_by, created_at, started_at, finished_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
+          failure, superseded_by, created_at, started_at, finished_at, reason)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
         ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status,
           overrides_drain = excluded.overrides_drain, runner = excluded.runner,
           nonce = excluded.nonce, granted_at = excluded.granted_at, cancel = excluded.cancel,
           failure = excluded.failure, superseded_by = excluded.superseded_by, started_at = excluded.started_at,
           finished_at = excluded.finished_at
         WHERE deployments.finished_at IS NULL";
+    Org Upkeep RESOLVED = "UPDATE deployments SET resolved_commit = $3 WHERE org_id = $1 AND id = $2";
 }
 
 pub(crate) fn read(row: &Row) -> Result<Deployment, StoreError> {
@@ -46,6 +47,8 @@ pub(crate) fn read(row: &Row) -> Result<Deployment, StoreError> {
         work,
         fence: Fence::from_number(row.int(7)?),
         commit: row.name(8)?,
+        resolved_commit: row.maybe(21, Row::text)?.map(str::to_owned),
+        context: row.maybe(22, Row::name)?,
         requested_by: row.json(9)?,
         overrides_drain: row.maybe(10, Row::name)?,
         status: status(row)?,
@@ -121,6 +124,12 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Deployment) -> Result<(), StoreError> {
         it.created_at.into(),
         it.started_at.into(),
         it.finished_at.into(),
+        it.context.as_ref().map(text).into(),
     ];
     tx.execute_one(&PUT, &params)
+}
+
+/// The commit that its plan is made of.
+pub fn resolve(tx: &mut Tx<'_>, id: DeploymentId, commit: &str) -> Result<(), StoreError> {
+    tx.execute_one(&RESOLVED, &[text(id), commit.into()])
 }

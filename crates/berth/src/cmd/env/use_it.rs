@@ -18,6 +18,9 @@ pub(super) struct Deploy {
     named: Named,
     /// A commit, branch or tag; HEAD is that of the repository you are in
     commit: String,
+    /// What for: shown with the deployment
+    #[arg(long, short = 'm')]
+    why: Option<String>,
     /// What to do with deployments here that have not ended
     #[arg(long, value_enum, default_value = "queue")]
     on_conflict: Conflict,
@@ -43,6 +46,7 @@ pub(super) fn deploy(client: &Client, out: &Output, args: &Deploy) -> anyhow::Re
     let place = args.named.find(client)?;
     let body = DeployNew {
         commit_id: commit_id(&args.commit)?,
+        context: args.why.clone(),
         on_conflict: Some(match args.on_conflict {
             Conflict::Queue => OnConflict::Queue,
             Conflict::Supersede => OnConflict::Supersede,

@@ -24,19 +24,41 @@ use crate::access::Authorized;
 use crate::engine::Plans;
 use crate::error::AppError;
 
+/// The pipeline of a list, by its id or slug.
+pub enum OfPipeline {
+    Path(String),
+    Parameter(String),
+}
+
+impl OfPipeline {
+    fn key(&self) -> &str {
+        let (OfPipeline::Path(key) | OfPipeline::Parameter(key)) = self;
+        key
+    }
+
+    fn missing(&self) -> AppError {
+        match self {
+            OfPipeline::Path(_) => AppError::not_found("pipeline"),
+            OfPipeline::Parameter(_) => {
+                AppError::invalid_parameter("pipeline", "must be the id or the slug of a pipeline")
+            }
+        }
+    }
+}
+
 impl App {
     pub async fn list_deployments(
         &self,
         who: &Authorized<permit::DeploymentsRead>,
-        pipeline: Option<String>,
+        pipeline: Option<OfPipeline>,
         mut filter: DeploymentFilter,
         from: From,
         limit: i64,
         with_total: bool,
     ) -> Result<Page<wire::Deployment>, AppError> {
         let slice = self.read(who, move |db| {
-            if let Some(key) = pipeline {
-                let found = pipeline::find(db, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+            if let Some(named) = pipeline {
+                let found = pipeline::find(db, named.key())?.ok_or_else(|| named.missing())?;
                 filter.pipeline = Some(found.id);
             }
             let found = deployments::list(db, &filter, &from, limit, with_total)?;

@@ -30,6 +30,8 @@ pub(super) const SINCE_MAX: i64 = 200;
 pub struct NewDeployment {
     /// `None`: the head of the tracked branch.
     pub commit: Option<CommitId>,
+    /// The member that named the commit.
+    pub pointer: &'static str,
     pub reason: Option<Reason>,
     /// Why it waits for nobody.
     pub bypass: Option<Reason>,
@@ -52,11 +54,13 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let doubt = self.ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
         let done = self.change(who, once, move |tx, standing| {
             if new.bypass.is_some() && !standing.role.may(Action::GatesBypass) {
                 return Err(AppError::forbidden(Action::GatesBypass));
             }
             let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+            doubt.map_or(Ok(()), Err)?;
             let head = found.head.as_deref().and_then(|head| CommitId::parse(head).ok());
             let Some(commit) = new.commit.or(head) else {
                 let text = "is needed: this pipeline has no repository whose tracked branch could tell it";

@@ -137,10 +137,11 @@ pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Depl
         session_id: session.map(|id| id.to_string()),
         fence: Some(it.fence.number()),
         commit_id: it.commit.to_string(),
-        resolved_commit_id: None,
+        resolved_commit_id: it.resolved_commit.clone(),
         definition_hash: it.definition_hash.clone(),
         trigger,
         rollback: None,
+        context: it.context.as_ref().map(ToString::to_string),
         reason: None,
         bypass: None,
         actor: actor(&it.requested_by),
@@ -195,6 +196,7 @@ pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
             }
             Trigger::Push { .. } | Trigger::Api => None,
         },
+        context: None,
         reason: it.reason.as_ref().map(ToString::to_string),
         bypass: it
             .bypass

@@ -44,8 +44,10 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let (org, cmd) = (who.org(), command(who, asked));
+        let doubt = self.ambiguity(org, &place.pipeline, cmd.wish.commit.as_ref(), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, _| {
             let lock = declared(place.find_any(tx)?)?;
+            doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
             Ok(ruled(claimed, org, &after, tx.now()))
@@ -69,8 +71,10 @@ impl App {
             mode: asked.mode,
             expected: asked.expected,
         };
+        let doubt = self.ambiguity(org, &place.pipeline, cmd.wish.commit.as_ref(), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, _| {
             let lock = declared(place.find_any(tx)?)?;
+            doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| force::force(lock, &cmd, moment))?;
             Ok(ruled(claimed, org, &after, tx.now()))
@@ -88,8 +92,10 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<Wire>, AppError> {
         let (org, cmd) = (who.org(), command(who, asked));
+        let doubt = self.ambiguity(org, &key, cmd.wish.commit.as_ref(), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, _| {
             let found = pipeline::find(tx, &key)?.ok_or_else(|| AppError::not_found("pipeline"))?;
+            doubt.map_or(Ok(()), Err)?;
             let mut locks = environment::of_pipeline(tx, found.id)?;
             locks.retain(|lock| {
                 let labels = &lock.environment.configuration.labels;
@@ -144,7 +150,7 @@ fn answered(claimed: Claimed, org: OrgId, after: &Lock, now: Timestamp) -> Answe
     let answer = match claimed {
         Claimed::Session(Opened { session, deployment }) => {
             let deployments = deployments::of_lock(after, session.id);
-            let mut body = shown::session(&session, after, deployments);
+            let mut body = shown::session(&session, org, after, deployments);
             body.deployment_id = deployment.map(|id| id.to_string());
             Answer::created(format!("{base}/sessions/{}", session.id), Wire::Session(Box::new(body)))
         }

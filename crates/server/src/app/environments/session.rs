@@ -24,6 +24,7 @@ use crate::error::AppError;
 
 pub struct DeployAsked {
     pub commit: CommitId,
+    pub context: Option<Reason>,
     pub on_conflict: OnConflict,
     pub override_drain: Option<Reason>,
 }
@@ -35,11 +36,12 @@ impl App {
         place: Place,
         id: String,
     ) -> Result<Answer<wire::Session>, AppError> {
+        let org = who.org();
         self.read(who, move |db| {
             let lock = place.find_any(db)?;
             let found = find(db, &lock, &id)?;
             let deployments = history(db, &found, &lock)?;
-            Ok(answer(shown::session(&found, &lock, deployments), &found, &lock))
+            Ok(answer(shown::session(&found, org, &lock, deployments), &found, &lock))
         })
         .await
     }
@@ -54,15 +56,17 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<WireDeployment>, AppError> {
         let (org, by) = (who.org(), holder(who.principal()));
+        let doubt = self.ambiguity(org, &place.pipeline, Some(&asked.commit), "/commitId").await?;
         self.rule_in(who, once, move |change, tx, standing| {
             if asked.override_drain.is_some() && !standing.role.may(Action::DrainOverride) {
                 return Err(AppError::forbidden(Action::DrainOverride));
             }
             let lock = place.find_any(tx)?;
             let found = find(tx, &lock, &id)?;
+            doubt.map_or(Ok(()), Err)?;
             let named = Named { session: &found, expected };
-            let DeployAsked { commit, on_conflict, override_drain } = asked;
-            let cmd = Deploy { by, commit, on_conflict, override_drain };
+            let DeployAsked { commit, context, on_conflict, override_drain } = asked;
+            let cmd = Deploy { by, commit, context, on_conflict, override_drain };
             let (after, deployed) =
                 change.decide(tx, &lock, |lock, moment| deploy::deploy(lock, &named, &cmd, moment))?;
             Ok(match deployed {
@@ -178,7 +182,7 @@ fn history(db: &mut impl Read, session: &Session, lock: &Lock) -> Result<Vec<Wir
 
 fn full(tx: &mut Tx<'_>, session: &Session, lock: &Lock) -> Result<Answer<wire::Session>, AppError> {
     let deployments = history(tx, session, lock)?;
-    Ok(answer(shown::session(session, lock, deployments), session, lock))
+    Ok(answer(shown::session(session, tx.org()?, lock, deployments), session, lock))
 }
 
 /// A session's tag begins with its own fence, which is what a holder compares.

@@ -128,7 +128,12 @@ pub(super) fn end_reason(it: EndReason) -> wire_session::EndReason {
 }
 
 /// `lock` is the environment's, now; `deployments` those of the session, newest first.
-pub(super) fn session(it: &Session, lock: &Lock, deployments: Vec<WireDeployment>) -> wire_session::Session {
+pub(super) fn session(
+    it: &Session,
+    org: OrgId,
+    lock: &Lock,
+    deployments: Vec<WireDeployment>,
+) -> wire_session::Session {
     let is_active = lock.session.as_ref().is_some_and(|active| active.id == it.id);
     let override_end = it.end.as_ref().filter(|end| end.reason == EndReason::Overridden);
     // Of an ended session: what it would have been.
@@ -164,6 +169,8 @@ pub(super) fn session(it: &Session, lock: &Lock, deployments: Vec<WireDeployment
         lock_status: if is_active { wire::LockStatus::Locked } else { wire::LockStatus::Unlocked },
         holds_lock: is_active,
         environment: wire_session::SessionEnvironment { lock_status: lock_status(lock), lock: held(lock) },
+        deployment_count: it.deployments,
+        deployments_url: format!("/api/v1/organizations/{org}/deployments?session={}", it.id),
         deployment_history: deployments.clone(),
         deployments,
         deployment_id: None,

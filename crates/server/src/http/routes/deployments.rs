@@ -9,17 +9,20 @@ use berth_api::deployment::{Deployment, DeploymentStatus, New, Resolve, Retry, R
 use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
-use berth_core::id::DeploymentId;
-use berth_core::name::{CommitId, Reason};
+use berth_core::id::{DeploymentId, EnvironmentId};
+use berth_core::name::{CommitId, EnvName, Reason};
 use berth_core::run::Resolution;
 use berth_core::run::retry::From;
 use http::HeaderMap;
 
-use super::events::{follow, last_event_id, wants_stream};
+use super::events::{follow, last_event_id, time, wants_stream};
 use super::sessions::{is_news, said};
 use crate::access::Authorized;
-use crate::app::{App, DeploymentFilter, EventFilter, NewDeployment, NewRollback, Outcome, SoakEnd};
+use crate::app::{
+    App, DeploymentFilter, EventFilter, NewDeployment, NewRollback, OfPipeline, Outcome, SoakEnd,
+};
 use crate::error::AppError;
+use crate::git::is_abbreviation;
 use crate::http::body::Posted;
 use crate::http::check::Check;
 use crate::http::guard::Allowed;
@@ -166,7 +169,15 @@ pub(crate) async fn reject_soak(
 
 /// List deployments, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments", tag = "deployments",
-    params(("status" = Option<String>, Query, description = "only those of this status"),
+    params(("pipeline" = Option<String>, Query, description = "only those of this pipeline: its id or slug"),
+           ("environment" = Option<String>, Query, description = "only those in this environment: its name or id"),
+           ("session" = Option<String>, Query, description = "only those of this session"),
+           ("stage" = Option<String>, Query, description = "only those that have this stage, or are in the environment of this name"),
+           ("commit" = Option<String>, Query, description = "only those of this commit: as it was sent, or the beginning of its id"),
+           ("status" = Option<String>, Query, description = "only those of this status"),
+           ("actor" = Option<String>, Query, description = "only those that this user asked for: their id"),
+           ("from" = Option<String>, Query, description = "only those asked for at this time or later", example = "2026-10-01T00:00:00Z"),
+           ("to" = Option<String>, Query, description = "only those asked for before this time"),
            ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_deployments(
@@ -174,12 +185,20 @@ pub(crate) async fn list_deployments(
     Allowed(who): Allowed<permit::DeploymentsRead>,
     paging: Paging,
 ) -> Result<Listed<Deployment>, AppError> {
-    listed(&app, &who, None, paging).await
+    let pipeline = paging.params.text("pipeline")?;
+    listed(&app, &who, pipeline.map(OfPipeline::Parameter), paging).await
 }
 
 /// List the deployments of a pipeline, through its stages and in its environments, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", tag = "deployments",
-    params(("status" = Option<String>, Query, description = "only those of this status"),
+    params(("environment" = Option<String>, Query, description = "only those in this environment: its name or id"),
+           ("session" = Option<String>, Query, description = "only those of this session"),
+           ("stage" = Option<String>, Query, description = "only those that have this stage, or are in the environment of this name"),
+           ("commit" = Option<String>, Query, description = "only those of this commit: as it was sent, or the beginning of its id"),
+           ("status" = Option<String>, Query, description = "only those of this status"),
+           ("actor" = Option<String>, Query, description = "only those that this user asked for: their id"),
+           ("from" = Option<String>, Query, description = "only those asked for at this time or later", example = "2026-10-01T00:00:00Z"),
+           ("to" = Option<String>, Query, description = "only those asked for before this time"),
            ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_pipeline_deployments(
@@ -188,7 +207,7 @@ pub(crate) async fn list_pipeline_deployments(
     Path((_, pipeline)): Path<(String, String)>,
     paging: Paging,
 ) -> Result<Listed<Deployment>, AppError> {
-    listed(&app, &who, Some(pipeline), paging).await
+    listed(&app, &who, Some(OfPipeline::Path(pipeline)), paging).await
 }
 
 const STATUSES: &[&str] =
@@ -197,15 +216,36 @@ const STATUSES: &[&str] =
 async fn listed(
     app: &App,
     who: &Authorized<permit::DeploymentsRead>,
-    pipeline: Option<String>,
+    pipeline: Option<OfPipeline>,
     paging: Paging,
 ) -> Result<Listed<Deployment>, AppError> {
-    let status = paging.params.one_of("status", STATUSES)?;
-    let with_total = paging.params.one_of("total", &["true", "false"])?.as_deref() == Some("true");
-    let filter = DeploymentFilter { status, ..DeploymentFilter::default() };
+    let params = &paging.params;
+    let with_total = params.one_of("total", &["true", "false"])?.as_deref() == Some("true");
+    let commit = params.name("commit", CommitId::parse)?.map(|commit| commit.to_string());
+    let filter = DeploymentFilter {
+        pipeline: None,
+        environment: environment(params)?,
+        session: params.id("session", "a session, like `ses_…`")?,
+        stage: params.text("stage")?,
+        // Ids of commits are written in small letters.
+        commit: commit.map(|text| if is_abbreviation(&text) { text.to_lowercase() } else { text }),
+        status: params.one_of("status", STATUSES)?,
+        actor: params.id("actor", "a user, like `usr_…`")?,
+        since: time(params, "from")?,
+        until: time(params, "to")?,
+    };
     let start = paging.start::<DeploymentId>()?;
     let page = app.list_deployments(who, pipeline, filter, start, paging.limit, with_total).await?;
     Ok(paging.list(page))
+}
+
+/// An environment's name, or its id.
+fn environment(params: &Params) -> Result<Option<String>, AppError> {
+    let Some(text) = params.get("environment")? else { return Ok(None) };
+    if text.parse::<EnvironmentId>().is_ok() || EnvName::parse(text).is_ok() {
+        return Ok(Some(text.to_owned()));
+    }
+    Err(AppError::invalid_parameter("environment", "must be the name or the id of an environment"))
 }
 
 /// Deploy a commit through the stages of a pipeline.
@@ -225,10 +265,11 @@ pub(crate) async fn start_deployment(
     if commit.is_some() && reference.is_some() {
         return Err(AppError::invalid_member("/ref", "and commitId cannot both be given"));
     }
+    let pointer = if reference.is_some() { "/ref" } else { "/commitId" };
     let commit = commit.or(reference);
     let bypass = body.bypass.as_ref().map(|given| given.reason.as_str());
     let bypass = bypass.and_then(|text| check.required("/bypass/reason", said(text)));
-    let new = check.done(Some(NewDeployment { commit, reason, bypass }))?;
+    let new = check.done(Some(NewDeployment { commit, pointer, reason, bypass }))?;
     app.start_deployment(&who, pipeline, new, posted.once).await
 }
 

@@ -160,6 +160,7 @@ pub(crate) async fn deploy_commit(
     let (wait, body) = (params.wait()?, posted.body);
     let mut check = Check::default();
     let commit = check.required("/commitId", CommitId::parse(&body.commit_id));
+    let context = check.optional("/context", body.context.as_deref(), Reason::parse);
     let overrides = body.override_drain.as_ref().map(|given| given.reason.as_str());
     let override_drain = overrides.and_then(|text| check.required("/overrideDrain/reason", said(text)));
     let on_conflict = match body.on_conflict {
@@ -168,7 +169,7 @@ pub(crate) async fn deploy_commit(
         Some(OnConflict::Reject) => deploy::OnConflict::Reject,
     };
     let commit = check.done(commit)?;
-    let asked = DeployAsked { commit, on_conflict, override_drain };
+    let asked = DeployAsked { commit, context, on_conflict, override_drain };
     let place = Place { pipeline, env_name };
     let expected = expected.map(Fence::from_number);
     let mut waiting = app.wait(&who, wait)?;

@@ -167,3 +167,52 @@ async fn what_is_where_and_how_far_it_is_behind() {
     assert_eq!(measured["leadTime"]["fromCommit"], 1, "{measured}");
     harbour.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ambiguous_abbreviation_is_refused_wherever_a_commit_is_named_and_changes_nothing() {
+    let harbour = Harbour::open().await;
+    let origin = origin(&harbour.file("ledger"), "");
+    let both = origin.alike();
+    harbour.register(&origin).await;
+    let first = harbour.newest(1).await;
+    harbour.end_of(first["id"].as_str().unwrap()).await;
+    let (session, deployment) = harbour.claim(both[0].as_str()).await;
+    harbour.end_of(&deployment).await;
+
+    let environment = "/pipelines/shop/ephemeral-environments/qa-1";
+    let short = &both[0].as_str()[..4];
+    for (path, member) in [
+        (format!("{environment}/sessions"), "commitId"),
+        (format!("{environment}/force-claim"), "commitId"),
+        (format!("{environment}/sessions/{session}/deploy"), "commitId"),
+        ("/pipelines/shop/deployments".into(), "commitId"),
+        ("/pipelines/shop/deployments".into(), "ref"),
+    ] {
+        let refused = harbour.post(&path, &json!({member: short})).await;
+        refused.is(422, "commit_ambiguous");
+        assert_eq!(refused.body["errors"][0]["pointer"], format!("/{member}"));
+        let candidates = refused.body["candidates"].as_array().unwrap();
+        assert!(both.iter().all(|sha| candidates.contains(&json!(sha.as_str()))), "{candidates:?}");
+    }
+    let seen = harbour.see(&format!("{environment}/sessions/{session}")).await;
+    assert_eq!((&seen["status"], &seen["deploymentCount"]), (&json!("active"), &json!(1)));
+
+    // A branch of that name is what is meant.
+    origin.git(&["branch", short, both[1].as_str()]);
+    let deploy = format!("{environment}/sessions/{session}/deploy");
+    let deployed = harbour.post(&deploy, &json!({"commitId": format!("refs/heads/{short}")})).await;
+    let ended = harbour.end_of(data(&deployed, 202)["id"].as_str().unwrap()).await;
+    assert_eq!(ended["resolvedCommitId"], both[1].as_str());
+    let deployed = harbour.post(&deploy, &json!({"commitId": short})).await;
+    let ended = harbour.end_of(data(&deployed, 202)["id"].as_str().unwrap()).await;
+    assert_eq!(ended["resolvedCommitId"], both[1].as_str());
+
+    // What a deployment stands for finds it again, also by its beginning.
+    for commit in [both[1].as_str(), &both[1].as_str()[..12], &both[1].as_str()[..12].to_uppercase()] {
+        let found = harbour.see(&format!("/deployments?session={session}&commit={commit}")).await;
+        let found = found.as_array().unwrap();
+        assert_eq!(found.len(), 2, "{commit}");
+        assert!(found.iter().all(|it| it["resolvedCommitId"] == both[1].as_str()));
+    }
+    harbour.close().await;
+}

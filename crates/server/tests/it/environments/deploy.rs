@@ -21,6 +21,28 @@ async fn a_deployment_is_accepted_and_its_location_shows_it() {
 }
 
 #[tokio::test]
+async fn what_a_deployment_is_for_is_kept_with_it_and_in_the_history() {
+    let shop = Shop::open().await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "one", "context": "Sprint 7"})).await;
+    let asked = json!({"commitId": "two", "context": "Fix\r\nthe cart"});
+    let deployed = data(shop.act(&shop.grace, &session, "deploy", &asked).await, 202);
+    assert_eq!(deployed["context"], "Fix\nthe cart");
+    let history = shop.status(&session).await["deploymentHistory"].clone();
+    assert_eq!((&history[0]["context"], &history[1]["context"]), (&json!("Fix\nthe cart"), &json!(null)));
+    let events =
+        shop.send(get("/api/v1/organizations/acme/events?kind=deployment_queued").by(&shop.ada)).await;
+    assert_eq!(events.body["data"][0]["data"]["context"], "Fix\nthe cart");
+
+    let before = shop.dump().await;
+    let asked = json!({"commitId": "two", "context": "x".repeat(4_001)});
+    let refused = shop.act(&shop.grace, &session, "deploy", &asked).await;
+    refused.is(400, "invalid_request");
+    assert_eq!(refused.body["errors"][0]["pointer"], "/context");
+    assert!(refused.text.contains("4,000") || refused.text.contains("4000"), "{}", refused.text);
+    assert_eq!(shop.dump().await, before);
+}
+
+#[tokio::test]
 async fn nobody_but_the_holder_deploys_not_even_an_owner() {
     let shop = Shop::open().await;
     let session = shop.claimed(&shop.grace, &json!({})).await;

@@ -6,6 +6,7 @@ mod claim;
 mod declared;
 mod deploy;
 mod expiry;
+mod filters;
 mod force;
 mod given;
 mod history;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use berth_core::name::CommitId;
-use berth_server::git::{Changes, GitError, Kind};
+use berth_server::git::{Changes, GitError, Kind, Meant};
 
 use super::{Origin, anything, mirrored};
 
@@ -28,15 +28,15 @@ fn a_mirror_follows_branches_and_tags_and_forgets_those_that_are_gone() {
     origin.git(&["branch", "-D", "feature/x"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     assert_eq!((heads.branches.len(), heads.head()), (1, Some(&second)));
-    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Some(second.clone()));
+    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Meant::Commit(second.clone()));
 
     // A force push takes a commit off its branch; who deploys it still finds it.
     origin.git(&["reset", "--quiet", "--hard", first.as_str()]);
     origin.git(&["tag", "-d", "v1"]);
     let heads = it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     assert_eq!(heads.head(), Some(&first));
-    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), None);
-    assert_eq!(it.mirror.resolve(&commit_id(second.as_str())).unwrap(), Some(second));
+    assert_eq!(it.mirror.resolve(&commit_id("v1")).unwrap(), Meant::Nothing);
+    assert_eq!(it.mirror.resolve(&commit_id(second.as_str())).unwrap(), Meant::Commit(second));
 }
 
 #[test]
@@ -51,26 +51,51 @@ fn an_empty_repository_has_no_head_and_a_missing_one_is_an_error_without_our_pat
 }
 
 #[test]
-fn a_commit_is_found_by_hash_before_it_is_found_by_name() {
+fn a_name_wins_over_an_abbreviation_and_a_whole_hash_over_a_name() {
     let (origin, it) = (Origin::new(), mirrored());
     let first = origin.commit("first");
-    let short = &first.as_str()[..8];
+    let (short, shorter) = (&first.as_str()[..8], &first.as_str()[..7]);
     let second = origin.commit("second");
     origin.git(&["branch", short]);
+    origin.git(&["update-ref", &format!("refs/heads/{first}"), second.as_str()]);
     origin.git(&["branch", "release/1.0"]);
+    origin.git(&["branch", "füße#1"]);
+    origin.git(&["tag", "-a", "v1", "-m", "one", first.as_str()]);
     it.mirror.sync(&origin.url(), None, &anything()).unwrap();
     for (meant, found) in [
         (first.as_str(), Some(&first)),
-        (short, Some(&first)),
+        (first.as_str().to_uppercase().as_str(), Some(&first)),
+        (short, Some(&second)),
+        (shorter, Some(&first)),
+        (shorter.to_uppercase().as_str(), Some(&first)),
         ("main", Some(&second)),
         ("release/1.0", Some(&second)),
+        ("füße#1", Some(&second)),
+        ("v1", Some(&first)),
+        ("refs/heads/main", Some(&second)),
+        ("refs/tags/v1", Some(&first)),
         ("nowhere", None),
         ("deadbeefdeadbeef", None),
         ("HEAD", None),
-        ("refs/heads/main", None),
+        ("refs/remotes/main", None),
     ] {
-        assert_eq!(it.mirror.resolve(&commit_id(meant)).unwrap().as_ref(), found, "{meant}");
+        let found = found.map_or(Meant::Nothing, |sha| Meant::Commit(sha.clone()));
+        assert_eq!(it.mirror.resolve(&commit_id(meant)).unwrap(), found, "{meant}");
     }
+}
+
+#[test]
+fn an_abbreviation_of_several_commits_means_none_of_them() {
+    let (origin, it) = (Origin::new(), mirrored());
+    origin.commit("first");
+    let both = origin.alike();
+    it.mirror.sync(&origin.url(), None, &anything()).unwrap();
+    let Meant::Several(found) = it.mirror.resolve(&commit_id(&both[0].as_str()[..4])).unwrap() else {
+        panic!("one was chosen");
+    };
+    assert!(both.iter().all(|sha| found.contains(sha)), "{found:?}");
+    let longer = commit_id(&both[0].as_str()[..20]);
+    assert_eq!(it.mirror.resolve(&longer).unwrap(), Meant::Commit(both[0].clone()));
 }
 
 #[test]

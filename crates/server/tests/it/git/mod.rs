@@ -65,6 +65,22 @@ impl Origin {
         self.git(&["commit", "--quiet", "--allow-empty", "-m", message]);
         Sha::parse(&self.git(&["rev-parse", "HEAD"])).unwrap()
     }
+
+    /// Commits until two of them begin with the same four characters, and gives both.
+    pub(crate) fn alike(&self) -> [Sha; 2] {
+        let tree = self.git(&["rev-parse", "HEAD^{tree}"]);
+        let mut parent = self.git(&["rev-parse", "HEAD"]);
+        let mut seen = std::collections::HashMap::new();
+        for number in 0.. {
+            let message = format!("commit {number}");
+            parent = self.git(&["commit-tree", &tree, "-p", &parent, "-m", &message]);
+            if let Some(other) = seen.insert(parent[..4].to_owned(), parent.clone()) {
+                self.git(&["update-ref", "HEAD", &parent]);
+                return [other, parent].map(|sha| Sha::parse(&sha).unwrap());
+            }
+        }
+        unreachable!("there are only so many beginnings")
+    }
 }
 
 struct Mirrored {

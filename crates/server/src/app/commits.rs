@@ -1,0 +1,36 @@
+//! Commits as requests name them: an abbreviation that several commits begin with is refused before anything changes.
+
+use berth_api::problem::{Code, InputError, Problem};
+use berth_core::id::OrgId;
+use berth_core::name::CommitId;
+use berth_store::records::pipeline;
+
+use super::App;
+use crate::error::AppError;
+use crate::git::{Meant, is_abbreviation, is_whole_hash, several};
+
+impl App {
+    /// What is wrong with this commit, as far as the copy of the pipeline's repository can tell. The deployment looks
+    /// again when it begins: the repository may have changed by then.
+    pub(super) async fn ambiguity(
+        &self,
+        org: OrgId,
+        pipeline: &str,
+        commit: Option<&CommitId>,
+        pointer: &'static str,
+    ) -> Result<Option<AppError>, AppError> {
+        let is_short = |it: &&CommitId| is_abbreviation(it.as_str()) && !is_whole_hash(it.as_str());
+        let Some(commit) = commit.filter(is_short).cloned() else { return Ok(None) };
+        let key = pipeline.to_owned();
+        let read = self.store.read(Some(org), move |db| Ok::<_, AppError>(pipeline::find(db, &key)?));
+        let Some(origin) = read.await?.and_then(|found| found.origin) else { return Ok(None) };
+        let (mirror, meant) = (self.git.mirror(org, origin.repository), commit.clone());
+        let found = self.git.run(org, move || mirror.resolve(&meant)).await?;
+        let Ok(Meant::Several(commits)) = found else { return Ok(None) };
+        let detail = several(&commit, &commits);
+        let error = InputError { pointer: pointer.to_owned(), code: "ambiguous", detail: detail.clone() };
+        let candidates: Vec<_> = commits.iter().map(ToString::to_string).collect();
+        let problem = Problem::new(Code::CommitAmbiguous, detail).with_errors(vec![error]);
+        Ok(Some(problem.with("candidates", candidates).into()))
+    }
+}

@@ -1,0 +1,98 @@
+//! Lists of deployments, by everything they can be asked for.
+
+use serde_json::{Value, json};
+
+use super::{Shop, data, pipeline, text};
+use crate::world::{get, post};
+
+const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
+
+impl Shop {
+    /// The commits of the deployments that a query finds, newest first.
+    async fn found(&self, query: &str) -> Vec<String> {
+        let list = self.send(get(&format!("{DEPLOYMENTS}?{query}&total=true")).by(&self.ada)).await;
+        assert_eq!(list.status, 200, "{}", list.text);
+        let found = list.body["data"].as_array().unwrap();
+        let commits: Vec<_> = found.iter().map(|it| text(&it["commitId"])).collect();
+        assert_eq!(list.body["pagination"]["total"], commits.len(), "{query}");
+        commits
+    }
+
+    async fn start(&self, pipeline: &str, commit: &str) -> Value {
+        let path = format!("/api/v1/organizations/acme/pipelines/{pipeline}/deployments");
+        data(self.send(post(&path).by(&self.ada).json(&json!({"commitId": commit}))).await, 202)
+    }
+}
+
+#[tokio::test]
+async fn deployments_are_found_by_everything_they_have() {
+    let shop = Shop::open().await;
+    pipeline(&shop.world, "site").await;
+    let session = shop.claimed(&shop.grace, &json!({"commitId": "in-qa-1"})).await;
+    shop.act(&shop.grace, &session, "deploy", &json!({"commitId": "in-qa-1-too"})).await;
+    let other =
+        shop.send(post(&super::at("qa-2/sessions")).by(&shop.ada).json(&json!({"commitId": "in-qa-2"})));
+    let other = data(other.await, 201);
+    let staged = shop.start("shop", "staged").await;
+    shop.start("site", "elsewhere").await;
+    let grace = shop.me(&shop.grace).await;
+    let (ses, env) = (text(&session["sessionId"]), text(&session["environmentId"]));
+    let middle = text(&staged["createdAt"]);
+
+    let everything = ["elsewhere", "staged", "in-qa-2", "in-qa-1-too", "in-qa-1"];
+    for (query, commits) in [
+        ("".to_owned(), everything.as_slice()),
+        ("session=&environment=&pipeline=&stage=&commit=&status=&actor=&from=&to=".into(), &everything),
+        (format!("session={ses}"), &["in-qa-1-too", "in-qa-1"]),
+        (format!("environment={env}"), &["in-qa-1-too", "in-qa-1"]),
+        ("environment=qa-2".into(), &["in-qa-2"]),
+        ("environment=staging".into(), &[]),
+        ("pipeline=site".into(), &["elsewhere"]),
+        (format!("pipeline={}", shop.pipeline), &["staged", "in-qa-2", "in-qa-1-too", "in-qa-1"]),
+        ("pipeline=site&environment=qa-1".into(), &[]),
+        ("stage=qa-1".into(), &["in-qa-1-too", "in-qa-1"]),
+        ("commit=in-qa-1".into(), &["in-qa-1"]),
+        ("status=queued".into(), &everything),
+        ("status=failed".into(), &[]),
+        (format!("actor={grace}"), &["in-qa-1-too", "in-qa-1"]),
+        (format!("actor={grace}&commit=in-qa-1"), &["in-qa-1"]),
+        (format!("from={middle}"), &["elsewhere", "staged"]),
+        (format!("to={middle}"), &["in-qa-2", "in-qa-1-too", "in-qa-1"]),
+        (format!("from={middle}&to={middle}"), &[]),
+    ] {
+        assert_eq!(shop.found(&query).await, commits, "{query}");
+    }
+
+    // Links to further pages keep what was asked for.
+    let page = shop.send(get(&format!("{DEPLOYMENTS}?session={ses}&limit=1")).by(&shop.ada)).await;
+    let next = page.header("link").split(", ").find(|it| it.ends_with("rel=\"next\"")).unwrap().to_owned();
+    let next = next.trim_start_matches('<').split('>').next().unwrap().to_owned();
+    let rest = data(shop.send(get(&next).by(&shop.ada)).await, 200);
+    assert_eq!(rest.as_array().unwrap().len(), 1, "{next}");
+
+    // The session says how many it has, and where all of them are.
+    let seen = shop.status(&session).await;
+    assert_eq!((&seen["deploymentCount"], &other["deploymentCount"]), (&json!(2), &json!(1)));
+    let all = data(shop.send(get(&text(&seen["deploymentsUrl"])).by(&shop.ada)).await, 200);
+    assert_eq!(all.as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn filters_that_cannot_be_meant_are_refused_by_name() {
+    let shop = Shop::open().await;
+    for (query, parameter) in [
+        ("session=qa-1", "session"),
+        ("environment=Not%20one", "environment"),
+        ("pipeline=nowhere", "pipeline"),
+        ("commit=-x", "commit"),
+        ("status=done", "status"),
+        ("actor=grace", "actor"),
+        ("from=yesterday", "from"),
+        ("to=tomorrow", "to"),
+        ("session=ses_01k9x8s6q0e3v8n5j2m4t7w9yb&session=ses_01k9x8s6q0e3v8n5j2m4t7w9yb", "session"),
+    ] {
+        let refused = shop.send(get(&format!("{DEPLOYMENTS}?{query}")).by(&shop.ada)).await;
+        refused.is(400, "invalid_parameter");
+        assert_eq!(refused.body["errors"][0]["pointer"], parameter, "{query}");
+    }
+}
