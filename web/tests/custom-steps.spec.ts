@@ -95,7 +95,7 @@ test("a build that fails says why and changes nothing, and who uses it is named 
   test.setTimeout(120_000);
   const repository = registry(world, "more-steps", [STEP], CALL);
   const api = withToken(world);
-  await api("POST", "/ORG/step-registries", { name: "more", repositoryUrl: repository.path });
+  await api("POST", "/ORG/step-registries", { name: "more", url: repository.path });
   const status = async () => (await api("GET", "/ORG/step-registries/more")).status;
   await expect.poll(status, { timeout: 30_000 }).toBe("ready");
   const definition = `version: 1

@@ -100,7 +100,7 @@ test("nobody knows how a step ended, somebody looks, says so, and it goes on", a
   // It is called, and ends without an answer.
   const onCall = `echo "the rope is cut"; exit 1`;
   const made = registry(world, "silent-steps", [{ stepType: "CUSTOM:CUT" }], onCall);
-  await api("POST", "/ORG/step-registries", { name: "silent", repositoryUrl: made.path });
+  await api("POST", "/ORG/step-registries", { name: "silent", url: made.path });
   const status = async () => (await api("GET", "/ORG/step-registries/silent")).status;
   await expect.poll(status, { timeout: 30_000 }).toBe("ready");
   await makePipeline(

@@ -171,10 +171,7 @@ impl Doomed {
             token: id("/api-tokens", json!({"name": "doomed"}))?,
             secret: id("/secrets", json!({"name": "DOOMED", "value": "doomed-value"}))?,
             repository: id("/repositories", json!({"url": "/srv/git/doomed.git"}))?,
-            registry: id(
-                "/step-registries",
-                json!({"name": "doomed", "repositoryUrl": "/srv/git/doomed.git"}),
-            )?,
+            registry: id("/step-registries", json!({"name": "doomed", "url": "/srv/git/doomed.git"}))?,
             webhook: id(
                 "/webhooks",
                 json!({"name": "doomed", "url": "https://hooks.invalid/doomed", "kinds": ["*"]}),

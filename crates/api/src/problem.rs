@@ -39,6 +39,8 @@ codes! {
         "The body could not be read as JSON. `detail` says where it breaks.";
     InvalidParameter, 400, "invalid_parameter", "A parameter is not valid",
         "A query or path parameter is out of its range. `errors` names the parameter and the range.";
+    UnknownMember, 400, "unknown_member", "The request has an unknown member",
+        "The body has a member that this request does not have; nothing was changed. `errors` points at each, and names the one that was probably meant.";
     Unauthenticated, 401, "unauthenticated", "Please authenticate",
         "There is no token or sign-in, or it is wrong, expired or revoked, or its user has left the organization. Send `Authorization: Bearer <token>`.";
     Forbidden, 403, "forbidden", "You may not do this",
@@ -127,9 +129,19 @@ pub struct InputError {
     /// A JSON pointer into the body, or the name of a parameter.
     #[schema(example = "/slug")]
     pub pointer: String,
-    #[schema(example = "invalid")]
-    pub code: &'static str,
+    pub code: InputErrorCode,
     pub detail: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InputErrorCode {
+    /// The value is not one that is accepted.
+    Invalid,
+    /// It is missing.
+    Required,
+    /// The request has no such member.
+    UnknownMember,
 }
 
 impl Problem {

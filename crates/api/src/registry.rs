@@ -15,7 +15,7 @@ pub struct StepRegistry {
     #[schema(example = "tools")]
     pub name: String,
     #[schema(example = "https://git.acme.test/steps.git")]
-    pub repository_url: String,
+    pub url: String,
     /// A branch, a tag or a commit; null for the default branch.
     #[schema(example = "v2")]
     pub r#ref: Option<String>,
@@ -162,7 +162,7 @@ pub struct StepRegistryNew {
     pub name: String,
     /// `https://host/path`, `ssh://git@host/path`, `git@host:path`, or an absolute path where the server allows it.
     #[schema(max_length = 1024, example = "https://git.acme.test/steps.git")]
-    pub repository_url: String,
+    pub url: String,
     /// A branch, a tag or a commit; the default branch where it is absent.
     #[schema(max_length = 255)]
     pub r#ref: Option<String>,

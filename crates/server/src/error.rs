@@ -1,6 +1,6 @@
 //! Why a use case did not happen. Refusals are answers; faults are logged here, once, with what clients never see.
 
-use berth_api::problem::{Code, InputError, Problem};
+use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
 use berth_core::access::Action;
 use berth_core::decision::Refusal;
 use berth_store::StoreError;
@@ -28,7 +28,9 @@ impl AppError {
             [one] => format!("{} {}", one.pointer, one.detail),
             many => format!("{} members are not valid", many.len()),
         };
-        Problem::new(Code::InvalidRequest, detail).with_errors(errors).into()
+        let has_unknown = errors.iter().any(|error| error.code == InputErrorCode::UnknownMember);
+        let code = if has_unknown { Code::UnknownMember } else { Code::InvalidRequest };
+        Problem::new(code, detail).with_errors(errors).into()
     }
 
     pub fn invalid_member(pointer: &str, detail: impl Into<String>) -> Self {
@@ -36,7 +38,8 @@ impl AppError {
     }
 
     pub fn invalid_parameter(name: &str, detail: impl Into<String>) -> Self {
-        let error = InputError { pointer: name.to_owned(), code: "invalid", detail: detail.into() };
+        let error =
+            InputError { pointer: name.to_owned(), code: InputErrorCode::Invalid, detail: detail.into() };
         let text = format!("parameter {name} {}", error.detail);
         Problem::new(Code::InvalidParameter, text).with_errors(vec![error]).into()
     }
@@ -121,7 +124,7 @@ pub enum Denied {
 }
 
 pub fn input_error(pointer: &str, detail: impl Into<String>) -> InputError {
-    InputError { pointer: pointer.to_owned(), code: "invalid", detail: detail.into() }
+    InputError { pointer: pointer.to_owned(), code: InputErrorCode::Invalid, detail: detail.into() }
 }
 
 impl From<Problem> for AppError {

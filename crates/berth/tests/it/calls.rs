@@ -59,9 +59,8 @@ fn a_trigger_runs_once_and_polls_go_on_from_the_stored_state_whatever_is_killed(
     let ledger = outside.path().join("ledger");
     let url = repository(outside.path());
     let mut server = start(&home, outside.path());
-    let added = server
-        .api
-        .post(&format!("{ORGANIZATION}/step-registries"), &json!({"name": "tools", "repositoryUrl": url}));
+    let added =
+        server.api.post(&format!("{ORGANIZATION}/step-registries"), &json!({"name": "tools", "url": url}));
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));
     until(PATIENCE, "built registry", || {

@@ -202,7 +202,7 @@ fn check_build(sandbox: &'static str, place: &str, named: Named, number: usize) 
     std::fs::write(source.join("berth-registry.yaml"), manifest).expect("written");
     std::fs::write(source.join("steps.sh"), "exit 1\n").expect("written");
     commit(&source);
-    let body = json!({"name": "tools", "repositoryUrl": source.display().to_string()});
+    let body = json!({"name": "tools", "url": source.display().to_string()});
     let added = api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));

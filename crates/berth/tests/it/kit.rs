@@ -36,7 +36,7 @@ fn start(home: &Home, outside: &Path) -> Server {
 
 /// Registers it and waits until it is built; answers its path.
 fn register(server: &Server, name: &str, url: &str) -> String {
-    let body = json!({"name": name, "repositoryUrl": url});
+    let body = json!({"name": name, "url": url});
     let added = server.api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));

@@ -52,7 +52,7 @@ fn check(sandbox: &str) {
     std::fs::write(source.join("berth-registry.yaml"), manifest).expect("written");
     std::fs::write(source.join("steps.sh"), "echo asked as $(id -u); cat built; exit 1\n").expect("written");
     commit(&source);
-    let body = json!({"name": "tools", "repositoryUrl": source.display().to_string()});
+    let body = json!({"name": "tools", "url": source.display().to_string()});
     let added = api.post(&format!("{ORGANIZATION}/step-registries"), &body);
     assert_eq!(added.status, 201, "{}", added.text());
     let path = format!("{ORGANIZATION}/step-registries/{}", text(&added.json()["data"]["id"]));

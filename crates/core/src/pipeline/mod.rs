@@ -29,4 +29,5 @@ pub use diagnostic::{Diagnostic, Severity};
 pub use model::Definition;
 pub use parse::{Parsed, diagnostics_at, parse, parse_with};
 pub use schema::schema;
+pub use wording::nearest;
 pub use write::write;

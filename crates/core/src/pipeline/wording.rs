@@ -15,9 +15,10 @@ pub(crate) fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> 
     }
 }
 
-/// Few letters away, or the beginning of one another: `tuesday` for `tue`, `smoke` for `smoke-test`.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    const PREFIX_CHARS_MIN: usize = 3;
+/// The word that was probably meant: few letters away, or the beginning or end of one another: `tuesday` for `tue`,
+/// `smoke` for `smoke-test`, `repositoryUrl` for `url`.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    const AFFIX_CHARS_MIN: usize = 3;
     let length = word.chars().count();
     if length > SUGGESTED_CHARS_MAX {
         return None;
@@ -27,7 +28,8 @@ fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let distance = |candidate: &str| {
         let candidate = candidate.to_ascii_lowercase();
         let shorter = candidate.len().min(lower.len());
-        if shorter >= PREFIX_CHARS_MIN && (candidate.starts_with(&lower) || lower.starts_with(&candidate)) {
+        let is_affix = |whole: &str, part: &str| whole.starts_with(part) || whole.ends_with(part);
+        if shorter >= AFFIX_CHARS_MIN && (is_affix(&candidate, &lower) || is_affix(&lower, &candidate)) {
             return Some(allowed);
         }
         let comparable = candidate.chars().count().abs_diff(length) <= allowed;

@@ -113,7 +113,7 @@ impl App {
     ) -> Result<Outcome<wire::StepRegistry>, AppError> {
         let (access, url) = (self.config.git_access(), new.url.clone());
         let allowed = self.git.run(who.org(), move || access.allows(&url)).await?;
-        allowed.map_err(|why| AppError::invalid_member("/repositoryUrl", why))?;
+        allowed.map_err(|why| AppError::invalid_member("/url", why))?;
         let org = who.org();
         let created = self.change(who, once, move |tx, _| {
             if let Some(taken) = registry::by_name(tx, &new.name)? {
@@ -310,7 +310,7 @@ fn shown(db: &mut impl Read, registry: &Registry) -> Result<wire::StepRegistry, 
     Ok(wire::StepRegistry {
         id: registry.id.to_string(),
         name: registry.name.to_string(),
-        repository_url: registry.url.to_string(),
+        url: registry.url.to_string(),
         r#ref: registry.reference.as_ref().map(ToString::to_string),
         credential: registry.credential.as_ref().map(ToString::to_string),
         status,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use berth_api::problem::{Code, InputError};
+use berth_api::problem::{Code, InputError, InputErrorCode};
+use berth_core::pipeline::nearest;
 use berth_store::idempotency::OnceKey;
 use http::header;
 use http_body_util::BodyExt;
@@ -190,13 +191,13 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
     // The place is in the pointer; line and column would repeat it.
     let text = text.split(" at line ").next().unwrap_or_default();
     if text.starts_with("unknown field") {
-        return InputError {
-            code: "unknown_member",
-            ..input_error(pointer, "is not a member of this request")
-        };
+        return unknown_member(pointer, text);
     }
     if let Some(name) = text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-        return InputError { code: "required", ..input_error(&format!("{pointer}/{name}"), "is required") };
+        return InputError {
+            code: InputErrorCode::Required,
+            ..input_error(&format!("{pointer}/{name}"), "is required")
+        };
     }
     // "invalid type: string \"…\", expected i64": what was sent may be a secret in the wrong place.
     match text.rsplit_once(", expected ") {
@@ -205,6 +206,16 @@ fn data_error(pointer: &str, error: &serde_json::Error) -> InputError {
         Some((_, expected)) => input_error(pointer, format!("must be {expected}")),
         None => input_error(pointer, text),
     }
+}
+
+/// serde lists the members there are: "unknown field `…`, expected one of `url`, `name`".
+fn unknown_member(pointer: &str, text: &str) -> InputError {
+    let known = text.rsplit_once(", expected ").map_or("", |(_, known)| known);
+    let known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+    let sent = pointer.rsplit('/').next().unwrap_or_default();
+    let hint = nearest(sent, &known).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let detail = format!("is not a member of this request{hint}");
+    InputError { code: InputErrorCode::UnknownMember, ..input_error(pointer, detail) }
 }
 
 fn invalid_json(detail: &str) -> AppError {
@@ -245,11 +256,14 @@ fn depth(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use InputErrorCode::{Invalid, Required, UnknownMember};
     use berth_api::pipeline::{Because, PipelineNew};
+    use berth_api::registry::StepRegistryNew;
+    use berth_api::secret::SecretNew;
 
     use super::*;
 
-    fn errors<T: DeserializeOwned>(text: &str) -> Vec<(String, &'static str)> {
+    fn errors<T: DeserializeOwned>(text: &str) -> Vec<(String, InputErrorCode)> {
         let problem = parse::<T>(text.as_bytes()).err().expect("an error").into_problem();
         problem.errors.into_iter().map(|error| (error.pointer, error.code)).collect()
     }
@@ -264,13 +278,29 @@ mod tests {
     #[test]
     fn every_unknown_member_is_named() {
         let found = errors::<Because>(r#"{"reason": "x", "a": 1, "b/c": {"d": 2}}"#);
-        assert_eq!(found, [("/a".into(), "unknown_member"), ("/b~1c".into(), "unknown_member")]);
+        assert_eq!(found, [("/a".into(), UnknownMember), ("/b~1c".into(), UnknownMember)]);
+    }
+
+    #[test]
+    fn an_unknown_member_is_told_the_near_one() {
+        for (sent, detail) in [
+            (r#"{"repositoryUrl": "x"}"#, "is not a member of this request; did you mean `url`?"),
+            (r#"{"nmae": "x"}"#, "is not a member of this request; did you mean `name`?"),
+            (r#"{"poll": "x"}"#, "is not a member of this request"),
+            (r#"{"x`, expected `s3cret": "x"}"#, "is not a member of this request"),
+        ] {
+            let problem = parse::<StepRegistryNew>(sent.as_bytes()).expect_err("refused").into_problem();
+            assert_eq!((&*problem.code, &*problem.errors[0].detail), ("unknown_member", detail));
+        }
+        let nested =
+            errors::<SecretNew>(r#"{"name": "X", "value": "x", "scope": {"type": "stage", "stag": 1}}"#);
+        assert_eq!(nested, [("/scope/stag".into(), UnknownMember)]);
     }
 
     #[test]
     fn wrong_types_and_missing_members_are_named() {
-        assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), "invalid")]);
-        assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), "required")]);
+        assert_eq!(errors::<Because>(r#"{"reason": ["x"]}"#), [("/reason".into(), Invalid)]);
+        assert_eq!(errors::<PipelineNew>(r#"{"slug": "x"}"#), [("/definition".into(), Required)]);
         assert_eq!(errors::<Because>(r#"{"reason": "a", "reason": "b"}"#).len(), 1);
     }
 

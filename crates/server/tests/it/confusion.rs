@@ -293,7 +293,7 @@ fn friendly(path: &str) -> Vec<String> {
 async fn registry(world: &World) -> String {
     let origin = super::git::Origin::new();
     origin.commit("nothing to build");
-    let place = json!({"name": "tools", "repositoryUrl": origin.url().as_str()});
+    let place = json!({"name": "tools", "url": origin.url().as_str()});
     let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
     let id = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
     berth_server::work::tick(&world.app).await.unwrap();

@@ -171,7 +171,7 @@ async fn ids_of_another_organization_are_not_found_in_the_own_one() {
     let of = |list: &str| get(&format!("/api/v1/organizations/acme/{list}")).by(&world.ada);
     let first =
         async |list: &str| world.send(of(list)).await.body["data"][0]["id"].as_str().unwrap().to_owned();
-    let place = json!({"name": "tools", "repositoryUrl": "/srv/git/tools.git"});
+    let place = json!({"name": "tools", "url": "/srv/git/tools.git"});
     let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
     let registry = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
     let (event, member, token) = (first("events").await, first("members").await, first("api-tokens").await);

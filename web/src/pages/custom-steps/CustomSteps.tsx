@@ -78,7 +78,7 @@ function Row({ registry }: { registry: StepRegistry }) {
             {name}
           </Link>
           <Text size="sm" c="dimmed" className="wrap">
-            {registry.repositoryUrl}
+            {registry.url}
             {registry.ref && <> at {registry.ref}</>}
             {lastGood && (
               <>

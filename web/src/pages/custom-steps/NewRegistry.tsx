@@ -15,13 +15,13 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
   const register = useRegister(org);
   const secrets = useQuery(secretsQuery(org)).data?.data ?? [];
   const form = useForm({
-    initialValues: { name: "", repositoryUrl: "", ref: "", credential: "" },
+    initialValues: { name: "", url: "", ref: "", credential: "" },
     validateInputOnBlur: true,
     validate: {
       name: name => (name === "" || NAME.test(name) ? null : "Lower-case letters, digits and hyphens"),
     },
   });
-  const { name, repositoryUrl, ref, credential } = form.values;
+  const { name, url, ref, credential } = form.values;
   return (
     <Confirm
       opened
@@ -30,12 +30,12 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
       action="Add"
       pending={register.isPending}
       error={register.error}
-      disabled={!NAME.test(name) || repositoryUrl.trim() === ""}
+      disabled={!NAME.test(name) || url.trim() === ""}
       onConfirm={() =>
         register.mutate(
           {
             name,
-            repositoryUrl: repositoryUrl.trim(),
+            url: url.trim(),
             ref: ref.trim() || undefined,
             credential: credential || undefined,
           },
@@ -67,7 +67,7 @@ export function NewRegistry({ onClose }: { onClose: () => void }) {
         placeholder="https://git.acme.test/steps.git"
         required
         maxLength={1024}
-        {...form.getInputProps("repositoryUrl")}
+        {...form.getInputProps("url")}
       />
       <TextInput
         label="Branch, tag or commit"

@@ -24,7 +24,7 @@ export function RegistryPage() {
       {found => (
         <Page
           title={found.name}
-          lead={<span className="wrap">{found.repositoryUrl}</span>}
+          lead={<span className="wrap">{found.url}</span>}
           actions={
             <div role="status">
               <Status look={REGISTRY_LOOK[found.status]} size="lg" />

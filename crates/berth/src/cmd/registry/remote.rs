@@ -16,7 +16,7 @@ pub(super) fn list(client: &Client, out: &Output) -> anyhow::Result<()> {
             word(it.status),
             or_dash(commit),
             or_dash(Some(&steps.join(", "))),
-            it.repository_url.clone(),
+            it.url.clone(),
             or_dash(it.error.as_deref().map(harmless).as_deref()),
         ]
     };
@@ -34,12 +34,7 @@ pub(super) fn add(
     reference: Option<String>,
     credential: Option<String>,
 ) -> anyhow::Result<()> {
-    let body = StepRegistryNew {
-        name: name.to_owned(),
-        repository_url: url.to_owned(),
-        r#ref: reference,
-        credential,
-    };
+    let body = StepRegistryNew { name: name.to_owned(), url: url.to_owned(), r#ref: reference, credential };
     told(client, out, &client.post("/step-registries", &body)?)
 }
 

@@ -48,7 +48,7 @@ pub(crate) async fn create_registry(
     let body = posted.body;
     let mut check = Check::default();
     let name = check.required("/name", RegistryName::parse(&body.name));
-    let url = check.required("/repositoryUrl", RemoteUrl::parse(&body.repository_url));
+    let url = check.required("/url", RemoteUrl::parse(&body.url));
     let reference = check.optional("/ref", body.r#ref.as_deref(), CommitId::parse);
     let credential = check.optional("/credential", body.credential.as_deref(), SecretName::parse);
     let (name, url) = check.done(name.zip(url))?;

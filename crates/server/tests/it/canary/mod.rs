@@ -344,7 +344,7 @@ async fn real_things(world: &World) -> BTreeMap<&'static str, String> {
     let body = json!({"url": "/srv/git/shop.git"});
     let made = world.send(post("/api/v1/organizations/acme/repositories").by(&world.ada).json(&body)).await;
     let repository = id(&made.body["data"]["id"]);
-    let body = json!({"name": "tools", "repositoryUrl": "/srv/git/tools.git"});
+    let body = json!({"name": "tools", "url": "/srv/git/tools.git"});
     let made =
         world.send(post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&body)).await;
     let registry = id(&made.body["data"]["id"]);

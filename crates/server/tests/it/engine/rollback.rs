@@ -269,7 +269,7 @@ async fn what_cannot_be_rolled_back_says_why() {
         (&second, json!({"to": failed}), 409, "invalid_state"),
         (&second, json!({"to": elsewhere}), 409, "invalid_state"),
         (&second, json!({"reason": "x".repeat(4_001)}), 400, "invalid_request"),
-        (&second, json!({"bypass": true}), 400, "invalid_request"),
+        (&second, json!({"bypass": true}), 400, "unknown_member"),
         // It failed before it came there.
         (&failed, json!({}), 409, "invalid_state"),
         (&first, json!({}), 409, "invalid_state"),

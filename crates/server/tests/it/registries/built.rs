@@ -175,7 +175,7 @@ async fn sc05_a_build_sees_neither_secrets_nor_the_servers_environment() {
     let origin = origin(&["deploy"]);
     origin.write("build.sh", "env | cut -d= -f1 | sort | tr '\\n' ' '\n");
     origin.commit("looks around");
-    let body = json!({"name": "tools", "repositoryUrl": origin.url().as_str(), "credential": "TOKEN"});
+    let body = json!({"name": "tools", "url": origin.url().as_str(), "credential": "TOKEN"});
     assert_eq!(world.send(post(REGISTRIES).by(&world.ada).json(&body)).await.status, 201);
     work::tick(&world.app).await.unwrap();
     let log = log(&world, "tools", 1).await;

@@ -48,7 +48,7 @@ pub(super) fn origin(steps: &[&str]) -> Origin {
 }
 
 pub(super) async fn add(world: &World, name: &str, origin: &Origin) -> String {
-    let body = json!({"name": name, "repositoryUrl": origin.url().as_str()});
+    let body = json!({"name": name, "url": origin.url().as_str()});
     let made = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     made.body["data"]["id"].as_str().unwrap().to_owned()

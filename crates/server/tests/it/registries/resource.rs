@@ -11,7 +11,7 @@ async fn a_registry_is_built_and_shows_its_steps_builds_and_log() {
     let world = World::new().await;
     let origin = origin(&["CUSTOM:DEPLOY", "Announce"]);
     let head = origin.git(&["rev-parse", "HEAD"]);
-    let body = json!({"name": "tools", "repositoryUrl": origin.url().as_str()});
+    let body = json!({"name": "tools", "url": origin.url().as_str()});
     let made = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
     let id = made.body["data"]["id"].as_str().unwrap().to_owned();
@@ -99,19 +99,24 @@ async fn what_cannot_be_a_registry_is_refused_by_name() {
     add(&world, "tools", &origin).await;
     let url = origin.url().to_string();
     for (body, pointer) in [
-        (json!({"name": "Tools", "repositoryUrl": url}), "/name"),
-        (json!({"name": "-", "repositoryUrl": url}), "/name"),
-        (json!({"name": "x", "repositoryUrl": "ext::sh -c x"}), "/repositoryUrl"),
-        (json!({"name": "x", "repositoryUrl": "https://user:pw@host/x"}), "/repositoryUrl"),
-        (json!({"name": "x", "repositoryUrl": url, "ref": "--upload-pack=x"}), "/ref"),
-        (json!({"name": "x", "repositoryUrl": url, "credential": "NONE"}), "/credential"),
+        (json!({"name": "Tools", "url": url}), "/name"),
+        (json!({"name": "-", "url": url}), "/name"),
+        (json!({"name": "x", "url": "ext::sh -c x"}), "/url"),
+        (json!({"name": "x", "url": "https://user:pw@host/x"}), "/url"),
+        (json!({"name": "x", "url": url, "ref": "--upload-pack=x"}), "/ref"),
+        (json!({"name": "x", "url": url, "credential": "NONE"}), "/credential"),
     ] {
         let reply = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
         reply.is(400, "invalid_request");
         assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{body}");
     }
-    let again = json!({"name": "tools", "repositoryUrl": url});
+    let again = json!({"name": "tools", "url": url});
     world.send(post(REGISTRIES).by(&world.ada).json(&again)).await.is(409, "already_exists");
+    let reply =
+        world.send(post(REGISTRIES).by(&world.ada).json(&json!({"name": "x", "repositoryUrl": url}))).await;
+    reply.is(400, "unknown_member");
+    assert_eq!(reply.body["errors"][0]["pointer"], "/repositoryUrl");
+    assert_eq!(reply.body["errors"][0]["detail"], "is not a member of this request; did you mean `url`?");
     let put = json!({"ref": "-x"});
     world.send(patch("tools").by(&world.ada).json(&put)).await.is(400, "invalid_request");
 }
@@ -120,7 +125,7 @@ async fn what_cannot_be_a_registry_is_refused_by_name() {
 async fn a_change_has_a_version_and_a_creation_happens_once() {
     let world = World::new().await;
     let origin = origin(&["deploy"]);
-    let body = json!({"name": "tools", "repositoryUrl": origin.url().as_str()});
+    let body = json!({"name": "tools", "url": origin.url().as_str()});
     let create = || post(REGISTRIES).by(&world.ada).header("idempotency-key", "k").json(&body);
     let (first, second) = (world.send(create()).await, world.send(create()).await);
     assert_eq!((first.status, &first.body), (second.status, &second.body));
@@ -187,7 +192,7 @@ async fn there_is_a_limit_to_registries() {
     for number in 0..berth_store::query::registries::REGISTRIES_MAX {
         add(&world, &format!("r-{number}"), &origin).await;
     }
-    let body = json!({"name": "more", "repositoryUrl": origin.url().as_str()});
+    let body = json!({"name": "more", "url": origin.url().as_str()});
     let refused = world.send(post(REGISTRIES).by(&world.ada).json(&body)).await;
     refused.is(409, "invalid_state");
     assert!(refused.text.contains("at most 50 registries"), "{}", refused.text);
