@@ -3,6 +3,7 @@
 //! One thread waits on everything at once: output, the end of the main process (its pidfd), being told to stop, and
 //! what is looked at beside. It is over when its main process is; what that left in the background is ended then.
 
+mod cgroup;
 mod held;
 mod host;
 pub(crate) mod proc;
@@ -87,7 +88,7 @@ impl Started {
     fn new(cage: &Cage<'_>, mut command: Command, memory_bytes_max: Option<u64>) -> std::io::Result<Self> {
         let (reader, writer) = std::io::pipe()?;
         command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        let (tree, child) = Tree::start(cage.mark(), || cage.spawn(&mut command))?;
+        let (tree, child) = Tree::start(cage.mark(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
         // The command keeps our ends of the pipe open; without them its end can be seen.
         drop(command);
         if let Some(bytes) = memory_bytes_max {

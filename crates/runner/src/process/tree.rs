@@ -1,7 +1,7 @@
 //! All processes of one attempt, also those that left its process group.
 //!
-//! A process belongs to an attempt if it is in its group, if its environment carries the attempt's mark, or if it
-//! descends from such a one. This process is made a subreaper, so what loses its parent comes to us: an orphan of a
+//! A process belongs to an attempt if it is in its cgroup, where it has one, or in its group, if its environment carries the
+//! attempt's mark, or if it descends from such a one. This process is made a subreaper, so what loses its parent comes to us: an orphan of a
 //! group of its own that carries no mark belongs to the attempt that was running alone when it was born.
 
 use std::cell::Cell;
@@ -16,6 +16,7 @@ use rustix::process::{
     set_child_subreaper, waitid, waitpid,
 };
 
+use super::cgroup::Cgroup;
 use super::proc::{Seen, adopted_children, all, own_children};
 
 /// Main processes of all attempts of this process. Which children are adopted is a fact about the whole process, so
@@ -41,6 +42,7 @@ pub(crate) struct Tree {
     main: Main,
     /// `BERTH_ATTEMPT_ID=…`
     mark: Vec<u8>,
+    cgroup: Option<Cgroup>,
     /// Nothing is left: found out, not assumed.
     is_over: Cell<bool>,
 }
@@ -58,9 +60,11 @@ pub(crate) fn mark(attempt: &str) -> Vec<u8> {
 }
 
 impl Tree {
-    /// Starts the main process and takes note of it before anybody can mistake it for an orphan.
+    /// Starts the main process and takes note of it before anybody can mistake it for an orphan. One that keeps its
+    /// descendants together by itself needs no cgroup.
     pub(crate) fn start(
         mark: Vec<u8>,
+        keeps_together: bool,
         spawn: impl FnOnce() -> std::io::Result<std::process::Child>,
     ) -> std::io::Result<(Self, std::process::Child)> {
         let mut mains = mains();
@@ -69,7 +73,8 @@ impl Tree {
         let start = Seen::look(pid).map_or(0, |seen| seen.start);
         let main = Main { pid, start };
         mains.push(main);
-        Ok((Self { main, mark, is_over: Cell::new(false) }, child))
+        let cgroup = if keeps_together { None } else { Cgroup::around(pid) };
+        Ok((Self { main, mark, cgroup, is_over: Cell::new(false) }, child))
     }
 
     pub(crate) fn pid(&self) -> Pid {
@@ -104,8 +109,10 @@ impl Tree {
             .into_iter()
             .filter(|seen| !seen.is_dead && seen.pid.as_raw_nonzero().get() != own)
             .collect();
+        let within: HashSet<i32> = self.cgroup.iter().flat_map(Cgroup::members).collect();
         let belongs = |seen: &Seen| {
-            seen.group == group
+            within.contains(&seen.pid.as_raw_nonzero().get())
+                || seen.group == group
                 || seen.pid == self.main.pid
                 || (!(is_main(seen) && seen.pid != self.main.pid) && seen.has_environment(&self.mark))
                 || (is_orphan(seen) && is_nobody_elses(seen))
@@ -126,7 +133,8 @@ impl Tree {
     /// After the main process has ended and was waited for: is there surely nothing left? Quick, because it runs at
     /// the end of every step: a survivor has become our child, or descends from one.
     fn is_surely_gone(&self) -> bool {
-        if !IS_SUBREAPER.load(Ordering::Relaxed) {
+        let has_members = self.cgroup.as_ref().is_some_and(|cgroup| !cgroup.members().is_empty());
+        if has_members || !IS_SUBREAPER.load(Ordering::Relaxed) {
             return false;
         }
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
@@ -233,7 +241,7 @@ mod tests {
         // Once it has said so, it stands still with its mark.
         command.args(["-c", "setsid sh -c 'echo ready; kill -STOP $$' &"]).stdout(Stdio::piped());
         command.env("BERTH_ATTEMPT_ID", format!("test-{}", std::process::id()));
-        let (tree, mut child) = Tree::start(mark.clone(), || command.spawn()).expect("started");
+        let (tree, mut child) = Tree::start(mark.clone(), false, || command.spawn()).expect("started");
         child.wait().expect("ended");
         let mut said = [0; 6];
         child.stdout.take().expect("output").read_exact(&mut said).expect("ready");

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{FailureCause, Order, Outcome, SecretText};
+use berth_testkit::outcome;
 
 use crate::fixture::{Fixture, eventually, failed, script, sleepers, succeeded, unique_sleep};
 
@@ -119,6 +120,25 @@ fn daemons_of_one_step_end_while_another_runs_on() {
     fixture.link.give(script("long", &format!("setsid sleep {other} & echo ready; sleep {other}")));
     fixture.link.wait_for_log("long", "ready");
     succeeded(&fixture.run(script("short", &format!("setsid sleep {one} >/dev/null 2>&1 & sleep 0.1"))));
+    assert_eq!(sleepers(&one), Vec::<String>::new());
+    assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
+    fixture.link.order("long", Order::Cancel, None);
+    fixture.link.report_of("long");
+    assert_eq!(sleepers(&other), Vec::<String>::new());
+}
+
+#[test]
+fn a_daemon_that_cleared_everything_ends_with_its_step_while_an_older_step_runs_on() {
+    if !std::fs::read_to_string("/proc/self/mountinfo").is_ok_and(|mounts| mounts.contains(" - cgroup2 ")) {
+        outcome::impossible("cgroup v2", "this machine has none mounted");
+        return;
+    }
+    let fixture = Fixture::new();
+    let (one, other) = (unique_sleep(), unique_sleep());
+    fixture.link.give(script("long", &format!("setsid env -i sleep {other} & echo ready; sleep {other}")));
+    fixture.link.wait_for_log("long", "ready");
+    let daemon = format!("(env -i setsid sh -c 'sleep {one} >/dev/null 2>&1 &' &); sleep 0.2");
+    succeeded(&fixture.run(script("short", &daemon)));
     assert_eq!(sleepers(&one), Vec::<String>::new());
     assert_eq!(sleepers(&other).len(), 2, "the other step is left alone");
     fixture.link.order("long", Order::Cancel, None);

@@ -1,12 +1,12 @@
 //! Commits as requests name them: an abbreviation that several commits begin with is refused before anything changes.
 
-use berth_api::problem::{Code, InputError, Problem};
+use berth_api::problem::{Code, Problem};
 use berth_core::id::OrgId;
 use berth_core::name::CommitId;
 use berth_store::records::pipeline;
 
 use super::App;
-use crate::error::AppError;
+use crate::error::{AppError, input_error};
 use crate::git::{Meant, is_abbreviation, is_whole_hash, several};
 
 impl App {
@@ -28,8 +28,8 @@ impl App {
         let found = self.git.run(org, move || mirror.resolve(&meant)).await?;
         let Ok(Meant::Several(commits)) = found else { return Ok(None) };
         let detail = several(&commit, &commits);
-        let error = InputError { pointer: pointer.to_owned(), code: "ambiguous", detail: detail.clone() };
         let candidates: Vec<_> = commits.iter().map(ToString::to_string).collect();
+        let error = input_error(pointer, detail.clone());
         let problem = Problem::new(Code::CommitAmbiguous, detail).with_errors(vec![error]);
         Ok(Some(problem.with("candidates", candidates).into()))
     }

@@ -269,20 +269,25 @@ fn wrapped(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped,
 }
 
 fn stored_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
-    store.transact_blocking(Context::system(None), |tx| Ok(key::of_instance(tx)?))
+    store.read_blocking(None, |db| Ok(key::of_instance(db)?))
 }
 
-/// The installation's own key: made with the database, and the proof that a root key belongs to it.
+/// The installation's own key: made with the database, and the proof that a root key belongs to it. Only the first start
+/// writes it: a later one does not wait until nobody else writes.
 fn instance_key(store: &Store, roots: &Roots, path: &Path) -> Result<KeyBytes, KeyError> {
-    let fresh = root::random()?;
-    let candidate = wrapped(roots.wrapping(), &fresh, INSTANCE_KEY)?;
-    let found = store.transact_blocking(Context::system(None), move |tx| {
-        if let Some(found) = key::of_instance(tx)? {
-            return Ok(found);
+    let found = match stored_instance_key(store)? {
+        Some(found) => found,
+        None => {
+            let candidate = wrapped(roots.wrapping(), &root::random()?, INSTANCE_KEY)?;
+            store.transact_blocking(Context::system(None), move |tx| {
+                if let Some(found) = key::of_instance(tx)? {
+                    return Ok(found);
+                }
+                key::put_of_instance(tx, &candidate)?;
+                Ok::<_, StoreError>(candidate)
+            })?
         }
-        key::put_of_instance(tx, &candidate)?;
-        Ok::<_, StoreError>(candidate)
-    })?;
+    };
     roots.unwrap(&found, INSTANCE_KEY).map_err(|_| KeyError::WrongKey {
         path: path.to_owned(),
         found: roots.current.id.clone(),

@@ -87,19 +87,26 @@ pub(super) fn check_acknowledged(url: &str, acknowledged: &HashMap<String, u64>)
 
 /// Attempts that nobody spoke of any more until they were called lost.
 pub(super) fn silent(url: &str) -> Result<i64, String> {
-    attempts(url, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
+    silent_in(&mut connect(url)?)
+}
+
+pub(super) fn silent_in(client: &mut Client) -> Result<i64, String> {
+    attempts(client, "outcome::json->>'type' = 'lost' AND ended_at - granted_at >= lost_ms * 1000")
 }
 
 /// Attempts that have begun just now, and will not end by themselves for some time.
-pub(super) fn begun(url: &str) -> Result<i64, String> {
+pub(super) fn begun_in(client: &mut Client) -> Result<i64, String> {
     attempts(
-        url,
+        client,
         "ended_at IS NULL AND granted_at > extract(epoch FROM clock_timestamp()) * 1000000 - 300000",
     )
 }
 
-fn attempts(url: &str, which: &str) -> Result<i64, String> {
-    let mut client = Client::connect(url, NoTls).map_err(|error| error.to_string())?;
+pub(super) fn connect(url: &str) -> Result<Client, String> {
+    Client::connect(url, NoTls).map_err(|error| error.to_string())
+}
+
+fn attempts(client: &mut Client, which: &str) -> Result<i64, String> {
     let count = format!("SELECT COUNT(*) FROM attempts WHERE {which}");
     client.query_one(&count, &[]).map(|row| row.get(0)).map_err(|error| error.to_string())
 }

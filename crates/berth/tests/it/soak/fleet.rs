@@ -139,17 +139,19 @@ impl Fleet {
             // Meanwhile others suffer, too.
             Fault::RunnerCutOff => self.fronts[runner].cut_off(random.within(CUT_OFF_MS)),
             Fault::RunnerLost => {
-                let (url, before) = (self.database(), audit::silent(&self.database()).expect("a count"));
+                // One connection for all looks: on a busy machine each new one takes longer than a step is young.
+                let mut client = audit::connect(&self.database()).expect("a connection");
+                let before = audit::silent_in(&mut client).expect("a count");
                 let is_at_least = |count: Result<i64, String>, least| count.is_ok_and(|count| count >= least);
                 // Those that are cut off have to be back.
                 self.fronts.iter().for_each(|it| drop(it.shut()));
                 until(LOST_WITHIN, "step that has begun", || {
-                    is_at_least(audit::begun(&url), 1).then_some(())
+                    is_at_least(audit::begun_in(&mut client), 1).then_some(())
                 });
                 // All of them: whoever has work just now is among them.
                 let _shut: Vec<_> = self.fronts.iter().map(Front::shut).collect();
                 until(LOST_WITHIN, "lost step", || {
-                    is_at_least(audit::silent(&url), before + 1).then_some(())
+                    is_at_least(audit::silent_in(&mut client), before + 1).then_some(())
                 });
             }
             Fault::DatabaseKilled => {

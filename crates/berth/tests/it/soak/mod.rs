@@ -196,8 +196,8 @@ fn under_load(
                 }
             });
         }
+        let _end = End(&over);
         meanwhile(fleet, random);
-        over.store(true, Ordering::Relaxed);
     });
     let Shared { board, taken, wrong, .. } = shared;
     let (taken, wrong) = (taken.into_inner().expect("unpoisoned"), wrong.into_inner().expect("unpoisoned"));

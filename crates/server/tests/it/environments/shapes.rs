@@ -168,6 +168,8 @@ async fn a_session_that_was_overridden() {
                 }
               },
               "deploymentHistory": "1 deployment",
+              "deploymentCount": 1,
+              "deploymentsUrl": "/api/v1/organizations/org_…/deployments?session=ses_01m7n6heq5ff1bpddz7zh5ekcv",
               "deployments": "the same as deploymentHistory"
             }
         "#]],

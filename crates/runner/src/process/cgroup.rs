@@ -1,0 +1,124 @@
+//! A cgroup for each attempt, where this process may make one: what descends from a process is in its cgroup, whatever it
+//! clears or leaves. Without bubblewrap, this finds daemons that nothing else does.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::process::{Pid, getpid, test_kill_process};
+
+/// Where the cgroups of this process's attempts are; `None` where it may not make any.
+static OWN: OnceLock<Option<PathBuf>> = OnceLock::new();
+static NUMBER: AtomicU64 = AtomicU64::new(0);
+/// What the directory of a runner begins with; the number of its process follows.
+const PREFIX: &str = "berth-";
+
+pub(super) struct Cgroup {
+    dir: PathBuf,
+}
+
+impl Cgroup {
+    /// Puts a process into a cgroup of its own.
+    pub(super) fn around(pid: Pid) -> Option<Self> {
+        let own = OWN.get_or_init(|| match make_own() {
+            Ok(dir) => Some(dir),
+            Err(error) => {
+                tracing::debug!("steps have no cgroup of their own: {error}");
+                None
+            }
+        });
+        let dir = own.as_ref()?.join(NUMBER.fetch_add(1, Ordering::Relaxed).to_string());
+        fs::create_dir(&dir).ok()?;
+        let made = Self { dir };
+        let joined = fs::write(made.dir.join("cgroup.procs"), pid.as_raw_nonzero().to_string());
+        if let Err(error) = joined {
+            tracing::warn!("a step could not be put into a cgroup: {error}");
+            return None;
+        }
+        Some(made)
+    }
+
+    /// The numbers of those that live in it.
+    pub(super) fn members(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // It goes once it is empty.
+        let _ = fs::remove_dir(&self.dir);
+    }
+}
+
+/// Removes the cgroups of runners that are gone, as far as nothing lives in them any more.
+fn remove_left_over(base: &Path) {
+    for runner in directories(base).filter(|dir| is_of_dead_runner(dir)) {
+        directories(&runner).chain([runner.clone()]).for_each(|dir| drop(fs::remove_dir(dir)));
+    }
+}
+
+fn is_of_dead_runner(dir: &Path) -> bool {
+    let name = dir.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let number = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
+    number.and_then(Pid::from_raw).is_some_and(|pid| pid != getpid() && test_kill_process(pid).is_err())
+}
+
+fn directories(dir: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
+}
+
+fn make_own() -> io::Result<PathBuf> {
+    let base = base().ok_or_else(|| io::Error::other("there is no cgroup of version 2"))?;
+    remove_left_over(&base);
+    let dir = base.join(format!("{PREFIX}{}", getpid().as_raw_nonzero()));
+    match fs::create_dir(&dir) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(dir),
+        other => other.map(|()| dir),
+    }
+}
+
+/// The directory of this process's own cgroup of version 2.
+fn base() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    locate(&mounts, &own).filter(|dir| dir.join("cgroup.procs").exists())
+}
+
+/// From what `/proc` says about mounts and about the process's cgroups.
+fn locate(mounts: &str, own: &str) -> Option<PathBuf> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    // Optional fields of any number end with a dash.
+    let mounted = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
+    let mut fields = mounted.split(' ').skip(3);
+    let (root, point) = (fields.next()?, fields.next()?);
+    let below = Path::new(path).strip_prefix(root).ok()?;
+    Some(Path::new(point).join(below))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_cgroup_is_found_below_what_is_mounted() {
+        let unified = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate";
+        let hybrid = "33 24 0:28 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n40 24 0:35 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw";
+        let inside = "30 24 0:26 /box/1 /sys/fs/cgroup ro - cgroup2 cgroup rw";
+        for (mounts, own, found) in [
+            (unified, "0::/user.slice/app.scope\n", Some("/sys/fs/cgroup/user.slice/app.scope")),
+            (unified, "0::/\n", Some("/sys/fs/cgroup/")),
+            (hybrid, "9:cpu:/x\n0::/\n", Some("/sys/fs/cgroup/unified/")),
+            (inside, "0::/box/1/berth\n", Some("/sys/fs/cgroup/berth")),
+            (inside, "0::/other\n", None),
+            ("", "0::/\n", None),
+            (unified, "9:cpu:/x\n", None),
+        ] {
+            assert_eq!(locate(mounts, own), found.map(PathBuf::from), "{mounts} {own}");
+        }
+    }
+}
