@@ -166,7 +166,7 @@ pub(crate) async fn reject_soak(
 
 /// List deployments, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments", tag = "deployments",
-    params(("status" = Option<String>, Query, description = "only those of this status"),
+    params(("status" = Option<DeploymentStatus>, Query, description = "only those of this status"),
            ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_deployments(
@@ -179,7 +179,7 @@ pub(crate) async fn list_deployments(
 
 /// List the deployments of a pipeline, through its stages and in its environments, newest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", tag = "deployments",
-    params(("status" = Option<String>, Query, description = "only those of this status"),
+    params(("status" = Option<DeploymentStatus>, Query, description = "only those of this status"),
            ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_pipeline_deployments(
