@@ -104,7 +104,7 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     let waits = own.iter().any(|parameter| parameter["name"] == "wait");
     all.extend(own.into_iter().map(without_null));
     if is_list(operation) {
-        all.extend(paging());
+        all.extend(paging().map(without_null));
     }
     if waits {
         let text = "`wait=N`, in place of the parameter `wait`. It is never an error (RFC 7240).";
@@ -179,8 +179,11 @@ fn header(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "description": description, "required": false, "schema": schema})
 }
 
-/// A parameter that may be absent is never `null`.
+/// A parameter that may be absent is never `null`; with an empty value it is not given.
 fn without_null(mut parameter: Value) -> Value {
     remove_null(&mut parameter["schema"]);
+    if parameter["in"] == "query" && parameter["required"] != true {
+        parameter["allowEmptyValue"] = json!(true);
+    }
     parameter
 }
