@@ -29,7 +29,7 @@ Tasks of this project:
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
   cargo xtask tidy            the house rules only: file sizes, crate edges, links, licences
-  cargo xtask openapi         write openapi.json again from the handlers
+  cargo xtask openapi         write openapi.json and openapi-runner.json again from the handlers
   cargo xtask sim locks       clients, runners and servers that fail, from a seed: --seed N [--runs N] [--trace]
   cargo xtask sim sequences   random commands against the lock, with the same options
   cargo xtask sim runs        random plans, outcomes, commands and crashes of a run, with the same options
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
 
 /// The test that compares openapi.json with the handlers also writes it.
 fn openapi() -> Done {
-    println!("writing openapi.json from the handlers");
+    println!("writing openapi.json and openapi-runner.json from the handlers");
     run(cargo(["test", "-p", "berth-server", "--test", "it", "openapi"]).env("UPDATE_EXPECT", "1"))
 }
 

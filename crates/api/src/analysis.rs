@@ -57,8 +57,11 @@ pub struct Analysis {
     pub requests: Vec<AnalysisRequest>,
     /// Why the analysis itself failed.
     pub error: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub started_at: Option<String>,
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
 }
 
@@ -122,6 +125,7 @@ pub struct AnalysisRequest {
     pub status: Option<i64>,
     pub error: Option<String>,
     pub usage: AnalysisUsage,
+    #[schema(format = DateTime)]
     pub sent_at: String,
 }
 
@@ -193,6 +197,7 @@ pub struct AnalysisSettings {
     /// Suggested fixes may change pipeline definitions, below `.berth/`.
     pub permit_definition: bool,
     /// Null: nobody has changed them yet.
+    #[schema(format = DateTime)]
     pub updated_at: Option<String>,
 }
 

@@ -35,10 +35,14 @@ pub struct Approval {
     pub unreachable: Option<String>,
     /// Oldest first.
     pub votes: Vec<ApprovalVote>,
+    #[schema(format = DateTime)]
     pub requested_at: String,
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
+    #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     /// Why it lapsed: `changed`, what it was for is another thing now; `over`, nothing waits for it any more.
+    #[schema(value_type = Option<LapseReason>)]
     pub lapsed_because: Option<String>,
 }
 
@@ -52,6 +56,25 @@ pub enum ApprovalStatus {
     Rejected,
     Expired,
     Lapsed,
+}
+
+/// Statuses to list approvals by.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum ApprovalStatusFilter {
+    Pending,
+    Approved,
+    Rejected,
+    Expired,
+    Lapsed,
+    All,
+}
+
+#[derive(ToSchema)]
+#[schema(as = ApprovalLapseReason, rename_all = "snake_case")]
+pub enum LapseReason {
+    Changed,
+    Over,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
@@ -74,6 +97,7 @@ pub struct ApprovalVote {
     /// False: a yes of a person who has left, has another role, or has become an author since.
     pub counts: bool,
     pub comment: Option<String>,
+    #[schema(format = DateTime)]
     pub at: String,
 }
 

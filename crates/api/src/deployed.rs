@@ -32,8 +32,10 @@ pub struct DeployedEnvironment {
     pub current: Option<Current>,
     /// Who holds it; null while nobody does.
     pub holder: Option<Holder>,
+    #[schema(format = DateTime)]
     pub held_since: Option<String>,
     /// When the hold ends by itself; null: not.
+    #[schema(format = DateTime)]
     pub held_until: Option<String>,
     /// What the holder said it is for.
     pub context: Option<String>,

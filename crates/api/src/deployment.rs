@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::Replay;
 use crate::event::Actor;
+use crate::runner::{Isolation, Network};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -46,8 +47,11 @@ pub struct Deployment {
     pub detail: Option<String>,
     pub cancelled_by: Option<Actor>,
     pub superseded_by: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub started_at: Option<String>,
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
     /// What it waits for.
     pub blocked_by: Vec<BlockedBy>,
@@ -114,7 +118,9 @@ pub struct Stage {
     pub status: StageStatus,
     /// How often it was begun: more than once after a retry.
     pub tries: u32,
+    #[schema(format = DateTime)]
     pub started_at: Option<String>,
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
     pub cause: Option<String>,
     pub detail: Option<String>,
@@ -123,6 +129,7 @@ pub struct Stage {
     pub reused_from: Option<String>,
     /// Only where one deployment is viewed; empty until it has begun.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub steps: Option<Vec<Step>>,
 }
 
@@ -166,9 +173,12 @@ pub struct Step {
     pub status: StepStatus,
     /// Ids, in the definition, of the steps it waits for.
     pub needs: Vec<String>,
+    #[schema(format = DateTime)]
     pub started_at: Option<String>,
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
     /// A retry waits until then, a soak lasts until then, and a custom step is asked again then.
+    #[schema(format = DateTime)]
     pub not_before: Option<String>,
     pub cause: Option<String>,
     pub detail: Option<String>,
@@ -212,14 +222,18 @@ pub struct Attempt {
     pub status: AttemptStatus,
     /// More than one for a custom step, which is called until it is done.
     pub calls: u32,
+    #[schema(format = DateTime)]
     pub started_at: String,
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
     pub exit_code: Option<i32>,
     pub cause: Option<String>,
     pub detail: Option<String>,
     /// How far it was kept apart from the rest of the machine: `bubblewrap`, `landlock`, `process`, `none`.
+    #[schema(value_type = Option<Isolation>)]
     pub isolation: Option<String>,
     /// What its processes could reach of the network: `host` or `none`; null where none was started.
+    #[schema(value_type = Option<Network>)]
     pub network: Option<String>,
     /// Paths of the machine that the operator of its runner exposed to it.
     pub exposed: Vec<String>,
@@ -249,6 +263,7 @@ pub struct BlockedBy {
     /// What will clear it, where that can be named.
     pub cleared_by: Option<String>,
     /// When it clears at the latest.
+    #[schema(format = DateTime)]
     pub clears_at: Option<String>,
 }
 
@@ -276,11 +291,13 @@ pub enum BlockedKind {
 #[schema(as = DeploymentNew)]
 pub struct New {
     /// A commit. Left out: the head of the tracked branch.
+    #[schema(max_length = 255, example = "9fceb02")]
     pub commit_id: Option<String>,
     /// A branch or tag, in place of a commit.
+    #[schema(max_length = 255)]
     #[serde(rename = "ref")]
     pub reference: Option<String>,
-    /// At most 1,000 characters.
+    #[schema(max_length = 4000, example = "release 42")]
     pub reason: Option<String>,
     /// Passes windows, approvals and pauses. Needs `gates:bypass`.
     pub bypass: Option<BypassNew>,
@@ -291,6 +308,7 @@ pub struct New {
 #[schema(as = DeploymentBypassNew)]
 pub struct BypassNew {
     /// Why nobody can be waited for. Everybody sees it.
+    #[schema(min_length = 1, max_length = 4000)]
     pub reason: String,
 }
 
@@ -299,7 +317,16 @@ pub struct BypassNew {
 #[schema(as = StageRetry)]
 pub struct Retry {
     /// `failed` (default): steps that did not succeed; `start`: all of them.
+    #[schema(value_type = Option<RetryFrom>, example = "failed")]
     pub from: Option<String>,
+}
+
+/// Which steps a retry runs again.
+#[derive(ToSchema)]
+#[schema(as = StageRetryFrom, rename_all = "snake_case")]
+pub enum RetryFrom {
+    Failed,
+    Start,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
@@ -308,7 +335,7 @@ pub struct Retry {
 pub struct RollbackNew {
     /// A deployment that succeeded in this stage. Left out: the last good one.
     pub to: Option<String>,
-    /// At most 1,000 characters.
+    #[schema(max_length = 4000, example = "the last one breaks the checkout")]
     pub reason: Option<String>,
 }
 
@@ -317,5 +344,15 @@ pub struct RollbackNew {
 #[schema(as = StepResolution)]
 pub struct Resolve {
     /// `ran`: it took effect, go on; `retry`: run it again; `fail`.
+    #[schema(value_type = StepOutcome)]
     pub outcome: String,
+}
+
+/// What became of a step whose outcome was unknown.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum StepOutcome {
+    Ran,
+    Retry,
+    Fail,
 }

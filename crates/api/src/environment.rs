@@ -54,6 +54,7 @@ pub struct Trigger {
     #[schema(example = "api")]
     pub on: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub target_branches: Option<Vec<String>>,
 }
 
@@ -63,6 +64,7 @@ pub struct ReleaseRule {
     #[schema(example = "api")]
     pub on: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub after_idle_seconds: Option<u64>,
 }
 
@@ -103,8 +105,10 @@ pub struct Lock {
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
+    #[schema(format = DateTime)]
     pub claimed_at: String,
     /// When it ends by itself; null: not as things stand.
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
     pub fence: i64,
 }
@@ -135,8 +139,10 @@ pub struct HistoryEntry {
     pub context: Option<String>,
     pub commit_id: Option<String>,
     pub status: SessionStatus,
+    #[schema(format = DateTime)]
     pub claimed_at: String,
     /// Null while it is active.
+    #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
     pub ended_by: Option<Actor>,
@@ -151,7 +157,9 @@ pub struct HistoryEntry {
 #[serde(rename_all = "camelCase")]
 pub struct Insights {
     pub env_name: String,
+    #[schema(format = DateTime)]
     pub from: String,
+    #[schema(format = DateTime)]
     pub to: String,
     pub sessions: usize,
     /// The part of the time in which somebody held it, from 0 to 1.

@@ -1,7 +1,9 @@
 //! Events: the audit history.
 
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -10,8 +12,9 @@ pub struct Event {
     pub id: String,
     /// Position in the organization's history, from 1, without gaps.
     pub sequence: i64,
-    #[schema(example = "pipeline_stopped")]
+    #[schema(value_type = EventKind, example = "pipeline_stopped")]
     pub kind: String,
+    #[schema(format = DateTime)]
     pub occurred_at: String,
     pub actor: Actor,
     pub request_id: Option<String>,
@@ -25,6 +28,32 @@ pub struct Event {
     pub previous_hash: String,
     /// SHA-256 over this event's canonical JSON without this member.
     pub hash: String,
+}
+
+/// Names a schema of words that the core lists and the server writes into the document.
+macro_rules! words {
+    ($($(#[$doc:meta])* $name:ident,)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy)]
+        pub enum $name {}
+
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                ObjectBuilder::new().schema_type(Type::String).into()
+            }
+        }
+
+        impl ToSchema for $name {}
+    )+};
+}
+
+words! {
+    /// What happened.
+    EventKind,
+    /// What happened, or `*` for everything.
+    EventKindOrAll,
+    /// What a role allows.
+    Permission,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -27,10 +27,13 @@ pub struct FixPullRequest {
     pub url: Option<String>,
     pub error: Option<String>,
     /// When it was merged or closed.
+    #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     /// Counts as the author of the commit.
     pub asked_by: Actor,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub updated_at: String,
 }
 

@@ -8,8 +8,10 @@ use utoipa::ToSchema;
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryInsights)]
 pub struct Insights {
+    #[schema(format = DateTime)]
     pub from: String,
     /// Not part of it any more.
+    #[schema(format = DateTime)]
     pub to: String,
     /// Null: all pipelines of the organization.
     pub pipeline_id: Option<String>,
@@ -75,7 +77,7 @@ pub struct Restore {
 #[serde(rename_all = "camelCase")]
 #[schema(as = DeliveryDay)]
 pub struct Day {
-    #[schema(example = "2026-11-15")]
+    #[schema(format = Date, example = "2026-11-15")]
     pub date: String,
     pub deployments: usize,
     pub failed: usize,

@@ -17,9 +17,12 @@ pub struct Invitation {
     pub name: Option<String>,
     pub role: Role,
     pub invited_by: Inviter,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub expires_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -82,6 +85,7 @@ pub struct InvitationOffer {
     pub role: Role,
     /// Name of the member who invites.
     pub invited_by: String,
+    #[schema(format = DateTime)]
     pub expires_at: String,
     /// The address has an account on this server: its holder logs in to accept.
     pub has_account: bool,

@@ -23,12 +23,15 @@ pub struct Log {
     pub entries: Vec<LogEntry>,
     /// There are more lines: the first of them, for `fromLine`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_line: Option<u64>,
     /// There is more to search: where to go on, for `offset`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_offset: Option<u64>,
     /// Something is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub gap: Option<LogGap>,
 }
 
@@ -41,6 +44,7 @@ pub struct LogEntry {
     #[schema(example = "--- Build")]
     pub text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub group: Option<LogGroup>,
     /// Present and true: the line is longer than what is shown here. All of it is in the raw log.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -68,6 +72,15 @@ pub enum LogGroupState {
     Quiet,
     /// `::endgroup::`
     End,
+}
+
+/// Which output of a step.
+#[derive(ToSchema)]
+#[schema(rename_all = "snake_case")]
+pub enum LogStreamName {
+    Step,
+    /// After its environment was taken over.
+    AfterFence,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -17,8 +17,10 @@ pub struct Member {
     pub role: Role,
     /// Of a service account: the user who answers for it.
     pub owner_id: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -52,7 +54,7 @@ pub struct MemberNew {
     #[schema(max_length = 120)]
     pub name: Option<String>,
     /// Must be `service`; a person is invited instead.
-    #[schema(value_type = Option<UserKind>)]
+    #[schema(value_type = UserKind, required = true)]
     pub kind: Option<String>,
 }
 

@@ -20,6 +20,7 @@ pub struct Organization {
     pub role: Role,
     /// The network of steps that do not name one.
     pub default_network: Network,
+    #[schema(format = DateTime)]
     pub created_at: String,
 }
 

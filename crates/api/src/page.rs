@@ -17,7 +17,7 @@ pub struct List<T> {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pagination {
-    /// The limit in force: what was asked for, at most 200.
+    /// The limit in force: what was asked for, at most 1,000.
     #[schema(example = 50)]
     pub limit: i64,
     #[schema(example = 0)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Replay;
-use crate::event::Actor;
+use crate::event::{Actor, EventKindOrAll};
 
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -31,10 +31,14 @@ pub struct Pipeline {
     /// Where its definition comes from; null where it was sent.
     pub repository: Option<PipelineOrigin>,
     /// Since when its definition is gone from the repository: nothing new starts.
+    #[schema(format = DateTime)]
     pub retired_at: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -48,6 +52,7 @@ pub struct PipelineNotification {
     pub webhook: String,
     /// Null while there is no webhook of this name.
     pub webhook_id: Option<String>,
+    #[schema(value_type = Vec<EventKindOrAll>)]
     pub events: Vec<String>,
 }
 
@@ -70,6 +75,7 @@ pub enum PipelineStatus {
 #[serde(rename_all = "camelCase")]
 pub struct Stopped {
     pub by: Actor,
+    #[schema(format = DateTime)]
     pub at: String,
     pub reason: Option<String>,
 }
@@ -101,6 +107,7 @@ pub struct Current {
     pub commit_id: String,
     pub deployment_id: String,
     /// Since when.
+    #[schema(format = DateTime)]
     pub at: String,
     pub by: Actor,
     /// How many commits the tracked branch has that this has not; null where that is not known.
@@ -111,6 +118,7 @@ pub struct Current {
 #[serde(rename_all = "camelCase")]
 pub struct PromotionPaused {
     pub by: Actor,
+    #[schema(format = DateTime)]
     pub at: String,
     pub reason: Option<String>,
     /// The rollback that it comes from.

@@ -1,7 +1,15 @@
 //! Problems, as RFC 9457 has them, and the codes that are part of the contract.
 
 use serde::Serialize;
-use utoipa::ToSchema;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::environment::Holder;
+use crate::event::{Actor, Permission};
+use crate::pipeline::Diagnostic;
+use crate::repository::RepositoryPipeline;
+use crate::session::SessionStatus;
 
 macro_rules! codes {
     ($($name:ident, $status:literal, $text:literal, $title:literal, $doc:literal;)+) => {
@@ -112,16 +120,122 @@ pub struct Problem {
     /// The path of the request.
     pub instance: String,
     /// Stable, for programs.
-    #[schema(example = "not_found")]
+    #[schema(value_type = Code)]
     pub code: String,
+    /// Leads to the log line of the request.
     pub request_id: String,
-    /// What is wrong with which part of the input.
+    /// With `invalid_request`, `invalid_parameter` and `unknown_member`: what is wrong with which part of the input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<InputError>,
     /// Further members that belong to the code.
     #[serde(flatten)]
-    #[schema(value_type = Object, additional_properties)]
+    #[schema(value_type = ProblemMembers)]
     pub more: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Members that problems of some codes have. It is the description of what [`Problem::with`] adds.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub struct ProblemMembers {
+    /// With `forbidden`: what the caller's role lacks, where it is a matter of roles.
+    #[schema(nullable = false)]
+    pub required_permission: Option<Permission>,
+    /// With `rate_limited`, and with `environment_locked` where the session ends by itself: the same as `Retry-After`.
+    #[schema(nullable = false, minimum = 0)]
+    pub retry_after_seconds: Option<i64>,
+    /// With `environment_locked` and `not_session_holder`.
+    #[schema(nullable = false)]
+    pub holder: Option<Holder>,
+    /// With `environment_locked`: when it was claimed.
+    #[schema(nullable = false, format = DateTime)]
+    pub since: Option<String>,
+    /// With `environment_locked`: what the holder said it is for.
+    pub context: Option<String>,
+    /// With `environment_locked`: the commit of the claim.
+    pub commit_id: Option<String>,
+    /// With `environment_locked`: when the session ends by itself; null: not as things stand.
+    #[schema(format = DateTime)]
+    pub expires_at: Option<String>,
+    /// With `environment_locked`: the session that holds it.
+    #[schema(nullable = false)]
+    pub session_id: Option<String>,
+    /// With `environment_locked`: the fence of that session.
+    #[schema(nullable = false)]
+    pub fence: Option<i64>,
+    /// With `environment_locked`: how many wait.
+    #[schema(nullable = false, minimum = 0)]
+    pub queue_length: Option<i64>,
+    /// With `environment_locked`: the caller holds it.
+    #[schema(nullable = false, rename = "self")]
+    pub is_self: Option<bool>,
+    /// With `environment_locked`: where to wait, and where to take over.
+    #[schema(nullable = false)]
+    pub links: Option<ProblemLinks>,
+    /// With `environment_locked` of a claim by label: all that have the label.
+    #[schema(nullable = false)]
+    pub environments: Option<Vec<HeldEnvironment>>,
+    /// With `session_not_active`: how it ended.
+    #[schema(nullable = false)]
+    pub session_status: Option<SessionStatus>,
+    /// With `session_not_active`: who took the environment over.
+    pub overridden_by: Option<Actor>,
+    /// With `session_not_active`.
+    #[schema(format = DateTime)]
+    pub overridden_at: Option<String>,
+    /// With `session_not_active`.
+    pub override_reason: Option<String>,
+    /// With `session_not_active`, and with `precondition_failed` in an environment: the environment's fence.
+    pub current_fence: Option<i64>,
+    /// With `pipeline_invalid`.
+    #[schema(nullable = false)]
+    pub diagnostics: Option<Vec<Diagnostic>>,
+    /// With `invalid_state` of a repository that is to be deleted: pipelines that come from it.
+    #[schema(nullable = false)]
+    pub pipelines: Option<Vec<RepositoryPipeline>>,
+    /// With `invalid_state` of a secret or step registry that is to be deleted: pipelines that use it.
+    #[schema(nullable = false)]
+    pub used_by: Option<Vec<ProblemUser>>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub struct ProblemLinks {
+    pub queue: String,
+    pub force_claim: String,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub struct HeldEnvironment {
+    pub env_name: String,
+    pub holder: Holder,
+    #[schema(format = DateTime)]
+    pub since: String,
+    pub queue_length: i64,
+}
+
+/// A pipeline that uses something: with `id` for a step registry, with `pipelineId` for a secret.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+pub struct ProblemUser {
+    #[schema(nullable = false)]
+    pub id: Option<String>,
+    #[schema(nullable = false)]
+    pub pipeline_id: Option<String>,
+    pub slug: String,
+}
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        let codes = Code::ALL.iter().map(|code| code.as_str());
+        ObjectBuilder::new().schema_type(Type::String).enum_values(Some(codes)).into()
+    }
+}
+
+impl ToSchema for Code {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "ProblemCode".into()
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]

@@ -29,14 +29,18 @@ pub struct StepRegistry {
     /// Why it could not be read or built.
     pub error: Option<String>,
     /// When it could last be read.
+    #[schema(format = DateTime)]
     pub last_synced_at: Option<String>,
     /// Of the last good version.
     pub steps: Vec<StepRegistryStepName>,
     /// Pipelines whose definitions name a step of it.
     pub used_by: Vec<StepUser>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -66,6 +70,7 @@ pub struct StepRegistryVersion {
     pub digest: String,
     /// Number of the build it came from.
     pub build: i64,
+    #[schema(format = DateTime)]
     pub built_at: String,
 }
 
@@ -120,7 +125,9 @@ pub struct StepRegistryBuild {
     pub number: i64,
     pub status: StepRegistryBuildStatus,
     pub commit: String,
+    #[schema(format = DateTime)]
     pub started_at: String,
+    #[schema(format = DateTime)]
     pub finished_at: Option<String>,
     pub error: Option<String>,
 }
@@ -149,6 +156,7 @@ pub struct StepRegistryBuildLog {
     pub entries: Vec<LogEntry>,
     /// There are more lines: the first of them, for `fromLine`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub next_line: Option<u64>,
 }
 

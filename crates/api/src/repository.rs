@@ -20,15 +20,19 @@ pub struct Repository {
     /// The commit at the head of the default branch.
     pub head: Option<String>,
     /// When it could last be read.
+    #[schema(format = DateTime)]
     pub last_synced_at: Option<String>,
     /// Why it cannot be read.
     pub error: Option<String>,
     /// Files that could not be used at the last sync.
     pub problems: Vec<RepositoryProblem>,
     pub pipelines: Vec<RepositoryPipeline>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 

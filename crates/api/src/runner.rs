@@ -184,6 +184,7 @@ pub struct HolderFence {
     pub fence: i64,
     /// `ses_…`: a fence that was given twice has had two of them. A reset has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub session_id: Option<String>,
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::runner::Isolation;
 use crate::{Data, Replay};
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -21,7 +22,7 @@ pub struct Runner {
     /// What it may say that it can do, besides its system and architecture; fixed when it was created.
     pub allowed_labels: Vec<String>,
     /// How far it keeps steps apart from its machine; null for one that has not come yet.
-    #[schema(example = "bubblewrap")]
+    #[schema(value_type = Option<Isolation>)]
     pub isolation: Option<String>,
     /// Paths of its machine that its operator exposes to every step.
     pub exposed: Vec<String>,
@@ -29,15 +30,20 @@ pub struct Runner {
     pub slots: Option<i64>,
     /// Of the program it runs.
     pub version: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: Option<String>,
+    #[schema(format = DateTime)]
     pub registered_at: Option<String>,
     /// Null for the runner inside the server, and for one that has not come yet.
+    #[schema(format = DateTime)]
     pub last_seen_at: Option<String>,
     /// Until when its registration token can be used; null once it was.
+    #[schema(format = DateTime)]
     pub token_expires_at: Option<String>,
     /// What it runs of this organization.
     pub running: Vec<RunnerStep>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -61,6 +67,7 @@ pub struct RunnerStep {
     pub step_id: String,
     /// Its id in the definition.
     pub step: String,
+    #[schema(format = DateTime)]
     pub since: String,
 }
 

@@ -20,9 +20,12 @@ pub struct Secret {
     pub used_by: Vec<SecretUser>,
     /// What is not as good as it could be about the value just sent.
     pub warnings: Vec<SecretWarning>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -35,8 +38,10 @@ pub struct SecretScope {
     #[serde(rename = "type")]
     pub kind: ScopeKind,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub pipeline_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub stage: Option<String>,
 }
 

@@ -23,15 +23,20 @@ pub struct Session {
     /// Somebody took the environment over.
     pub overridden: bool,
     pub overridden_by: Option<Actor>,
+    #[schema(format = DateTime)]
     pub overridden_at: Option<String>,
     pub override_reason: Option<String>,
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
     pub fence: i64,
+    #[schema(format = DateTime)]
     pub claimed_at: String,
+    #[schema(format = DateTime)]
     pub extended_at: Option<String>,
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
+    #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     pub end_reason: Option<EndReason>,
     pub ended_by: Option<Actor>,
@@ -56,9 +61,11 @@ pub struct Session {
     pub deployments: Vec<Deployment>,
     /// The deployment this request started.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub deployment_id: Option<String>,
     /// In the answer to a release: whether it was this one that ended the session.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
     pub released: Option<bool>,
 }
 
@@ -100,6 +107,7 @@ pub enum EndReason {
 pub struct Takeover {
     pub by: Holder,
     /// Null: when the running deployment has ended.
+    #[schema(format = DateTime)]
     pub at: Option<String>,
     pub reason: Option<String>,
 }
@@ -112,7 +120,9 @@ pub struct Drain {
     /// Work outside Berth that cannot be stopped.
     pub possibly_running: Vec<String>,
     /// By then they count as stopped.
+    #[schema(format = DateTime)]
     pub deadline: String,
+    #[schema(format = DateTime)]
     pub completed_at: Option<String>,
 }
 
@@ -133,8 +143,11 @@ pub struct Ticket {
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub expires_at: String,
+    #[schema(format = DateTime)]
     pub ended_at: Option<String>,
     /// Why it was cancelled.
     pub cause: Option<String>,
@@ -142,6 +155,7 @@ pub struct Ticket {
     pub session_id: Option<String>,
     pub deployment_id: Option<String>,
     /// When it takes the environment over, if it is a takeover with a time.
+    #[schema(format = DateTime)]
     pub takeover_at: Option<String>,
 }
 
@@ -173,7 +187,7 @@ pub struct SessionNew {
     #[schema(example = "9fceb02", max_length = 255)]
     pub commit_id: Option<String>,
     /// What for: shown to everybody who looks.
-    #[schema(max_length = 4000)]
+    #[schema(max_length = 4000, example = "checkout tests")]
     pub context: Option<String>,
     /// Ends by itself after so long; without it, as the definition says.
     #[schema(minimum = 60, maximum = 2_592_000)]

@@ -16,10 +16,14 @@ pub struct ApiToken {
     pub prefix: String,
     /// The user it speaks for.
     pub owner_id: String,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub expires_at: Option<String>,
+    #[schema(format = DateTime)]
     pub last_used_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub revoked_at: Option<String>,
 }
 

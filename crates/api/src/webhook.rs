@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::event::{EventKind, EventKindOrAll};
 use crate::{Data, Replay};
 
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -17,6 +18,7 @@ pub struct Webhook {
     #[schema(example = "https://hooks.acme.test/berth")]
     pub url: String,
     /// Kinds of events, or `*` for all.
+    #[schema(value_type = Vec<EventKindOrAll>, example = json!(["deployment_failed"]))]
     pub kinds: Vec<String>,
     pub format: WebhookFormat,
     pub is_active: bool,
@@ -29,10 +31,14 @@ pub struct Webhook {
     /// Failed tries in a row; 0 when the last one was taken.
     pub failures: i64,
     /// Until when the signing secret before the present one is used as well.
+    #[schema(format = DateTime)]
     pub old_secret_until: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub updated_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = DateTime, nullable = false)]
     pub deleted_at: Option<String>,
 }
 
@@ -41,6 +47,7 @@ impl Replay for Webhook {}
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookDeactivated {
+    #[schema(format = DateTime)]
     pub at: String,
     /// Null where somebody switched it off.
     pub reason: Option<String>,
@@ -86,7 +93,7 @@ pub struct WebhookNew {
     #[schema(max_length = 2048, example = "https://hooks.acme.test/berth")]
     pub url: String,
     /// Kinds of events, or `*` for all.
-    #[schema(min_items = 1, max_items = 100, example = json!(["deployment_failed"]))]
+    #[schema(value_type = Vec<EventKindOrAll>, min_items = 1, max_items = 100, example = json!(["deployment_failed"]))]
     pub kinds: Vec<String>,
     /// `standard` if absent.
     pub format: Option<WebhookFormat>,
@@ -101,7 +108,7 @@ pub struct WebhookPatch {
     pub name: Option<String>,
     #[schema(max_length = 2048)]
     pub url: Option<String>,
-    #[schema(min_items = 1, max_items = 100)]
+    #[schema(value_type = Option<Vec<EventKindOrAll>>, min_items = 1, max_items = 100)]
     pub kinds: Option<Vec<String>>,
     pub format: Option<WebhookFormat>,
     /// Switched on again it is told of what happens from then on.
@@ -135,13 +142,16 @@ pub struct Delivery {
     pub event_id: String,
     /// The event's place in the history.
     pub sequence: i64,
-    #[schema(example = "deployment_failed")]
+    #[schema(value_type = EventKind, example = "deployment_failed")]
     pub kind: String,
     pub status: DeliveryStatus,
     /// Oldest first; the last 30 are kept.
     pub attempts: Vec<DeliveryAttempt>,
+    #[schema(format = DateTime)]
     pub next_try_at: Option<String>,
+    #[schema(format = DateTime)]
     pub created_at: String,
+    #[schema(format = DateTime)]
     pub ended_at: Option<String>,
 }
 
@@ -160,6 +170,7 @@ pub enum DeliveryStatus {
 #[serde(rename_all = "camelCase")]
 pub struct DeliveryAttempt {
     pub number: i64,
+    #[schema(format = DateTime)]
     pub at: String,
     pub duration_ms: i64,
     /// Null where nothing came back.

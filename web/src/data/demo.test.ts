@@ -11,15 +11,15 @@ function succeeded(
   by: typeof ADA,
   more: Partial<Told["succeeded"][number]> = {},
 ): Told["succeeded"] {
-  return [{ id, actor: { type: "user", ...by }, trigger: "session", ...more }];
+  return [{ id, envName: null, actor: { type: "user", tokenId: null, ...by }, trigger: "session", ...more }];
 }
 
 function about(type: string, id: string) {
   return [
     {
       subjects: [
-        { type: "pipeline", id: "pl_1" },
-        { type, id },
+        { type: "pipeline", id: "pl_1", name: null },
+        { type, id, name: null },
       ],
     },
   ];

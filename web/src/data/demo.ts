@@ -1,6 +1,7 @@
 /** What a newcomer has brought about in a demo, as the server tells it. */
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
+import type { EventKind } from "@/api/kinds.gen";
 import type { Deployment, Event, Me } from "@/api/types";
 import { key } from "./keys";
 import { useMe } from "./me";
@@ -47,7 +48,7 @@ function subjects(events: Pick<Event, "subjects">[], type: string): Set<string> 
 export function useDone(org: string): boolean[] {
   const me = useMe().user;
   const path = { orgId: org };
-  const events = async (kind: string, actor?: string) => {
+  const events = async (kind: EventKind, actor?: string) => {
     const query = { kind, actor, limit: EVENTS_MAX };
     return (await body(api.GET("/api/v1/organizations/{orgId}/events", { params: { path, query } }))).data;
   };

@@ -1,6 +1,7 @@
 /** The history. */
 import { infiniteQueryOptions, useMutation } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
+import type { EventKind } from "@/api/kinds.gen";
 import { key } from "./keys";
 
 const PAGE = 50;
@@ -18,12 +19,14 @@ export type EventFilter = {
 export function eventPages(org: string, filter: EventFilter) {
   return infiniteQueryOptions({
     queryKey: key(org, "events", filter),
-    queryFn: ({ pageParam }) =>
-      body(
-        api.GET("/api/v1/organizations/{orgId}/events", {
-          params: { path: { orgId: org }, query: { ...filter, limit: PAGE, cursor: pageParam } },
-        }),
-      ),
+    queryFn: ({ pageParam }) => {
+      // An address may name a kind that there is not: the server says so.
+      const kind = filter.kind as EventKind | undefined;
+      const query = { ...filter, kind, limit: PAGE, cursor: pageParam };
+      return body(
+        api.GET("/api/v1/organizations/{orgId}/events", { params: { path: { orgId: org }, query } }),
+      );
+    },
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,
   });

@@ -12,7 +12,8 @@ function server(lines: number, isComplete = true) {
     const entries: LogEntry[] = [];
     for (let line = from; line <= Math.min(to, log.lines); line++)
       entries.push({ line, text: `line ${line}` });
-    return { stepId: "stp_1", complete: log.isComplete, bytes: log.lines * 10, lines: log.lines, entries };
+    const { isComplete: complete, lines } = log;
+    return { stepId: "stp_1", attempt: 1, complete, bytes: lines * 10, lines, entries };
   };
   const reader: LogReader = {
     tail: async (_, count) => answer(Math.max(1, log.lines - count + 1), log.lines),

@@ -7,11 +7,17 @@ import {
   useQueryClient,
 } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
+import type { Pipeline } from "@/api/types";
 import { key } from "./keys";
 
 export const PIPELINES_PAGE = 100;
 
 export type PipelineFilter = { search?: string; status?: string };
+
+/** An address may name a status that there is not: the server says so. */
+function asked({ search, status }: PipelineFilter) {
+  return { search, status: status as Pipeline["status"] | undefined };
+}
 
 /** One page of the list, by its number from 0. */
 export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number = 0) {
@@ -22,7 +28,7 @@ export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number 
         api.GET("/api/v1/organizations/{orgId}/pipelines", {
           params: {
             path: { orgId: org },
-            query: { ...filter, limit: PIPELINES_PAGE, offset: number * PIPELINES_PAGE },
+            query: { ...asked(filter), limit: PIPELINES_PAGE, offset: number * PIPELINES_PAGE },
           },
         }),
       ),
@@ -50,7 +56,7 @@ export function pipelinePages(org: string, filter: PipelineFilter = {}) {
         api.GET("/api/v1/organizations/{orgId}/pipelines", {
           params: {
             path: { orgId: org },
-            query: { ...filter, limit: PIPELINES_PAGE, ...(pageParam ? { cursor: pageParam } : {}) },
+            query: { ...asked(filter), limit: PIPELINES_PAGE, ...(pageParam ? { cursor: pageParam } : {}) },
           },
         }),
       ),

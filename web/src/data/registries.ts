@@ -74,7 +74,7 @@ export function buildLogQuery(org: string, registryId: string, buildNumber: numb
       data(
         api.GET(`${ONE}/builds/{buildNumber}/logs`, {
           params: {
-            path: { orgId: org, registryId, buildNumber: String(buildNumber) },
+            path: { orgId: org, registryId, buildNumber },
             query: { tail: BUILD_LINES_SHOWN_MAX },
           },
         }),

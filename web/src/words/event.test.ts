@@ -1,17 +1,18 @@
 import { expect, test } from "vitest";
-import { EVENT_KINDS } from "@/api/kinds.gen";
+import { EVENT_KINDS, type EventKind } from "@/api/kinds.gen";
 import type { Event } from "@/api/types";
 import { sentence } from "./event";
 
 const NAMES = new Map([["pl_1", "Checkout"]]);
 
-function event(kind: string, subjects: Event["subjects"], data: Record<string, unknown> = {}): Event {
-  const actor = { type: "user" as const, id: "usr_1", name: "ada" };
-  const rest = { id: "evt_1", sequence: 1, occurredAt: "", organizationId: "", hash: "", previousHash: "" };
+function event(kind: EventKind, subjects: Event["subjects"], data: Record<string, unknown> = {}): Event {
+  const actor = { type: "user" as const, id: "usr_1", name: "ada", tokenId: null };
+  const hashes = { hash: "", previousHash: "" };
+  const rest = { id: "evt_1", sequence: 1, occurredAt: "", requestId: null, organizationId: "", ...hashes };
   return { ...rest, kind, actor, subjects, data: data as Event["data"] };
 }
 
-const PIPELINE = { type: "pipeline", id: "pl_1" };
+const PIPELINE = { type: "pipeline", id: "pl_1", name: null };
 const QA = { type: "environment", id: "env_1", name: "qa-1" };
 
 test.each([
@@ -34,7 +35,7 @@ test.each([
   ],
   [event("token_created", [{ type: "token", id: "tok_1", name: "laptop" }]), "ada created the token laptop"],
   [
-    event("events_removed", [{ type: "organization", id: "org_1" }], { from: 1, through: 129 }),
+    event("events_removed", [{ type: "organization", id: "org_1", name: null }], { from: 1, through: 129 }),
     "Events up to no. 129 were removed, because they were old",
   ],
   [event("login_succeeded", [{ type: "user", id: "usr_1", name: "ada" }]), "ada logged in"],

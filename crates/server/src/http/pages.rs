@@ -11,8 +11,9 @@ use super::{dashboard, docs};
 use crate::app::App;
 use crate::error::AppError;
 
-/// The front page.
-#[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String)))]
+/// Get the front page.
+#[utoipa::path(get, operation_id = "getFrontPage", path = "/", tag = "pages", responses((status = 200, content_type = "text/html", body = String),
+        (status = 307, description = "The dashboard has another address")))]
 pub(super) async fn index(State(app): State<Arc<App>>, request: Request) -> Response {
     dashboard::front(&app, &request)
 }
@@ -29,8 +30,8 @@ pub(super) fn without_dashboard() -> Html<String> {
     )
 }
 
-/// Every problem code.
-#[utoipa::path(get, path = "/docs/errors", tag = "pages",
+/// List every problem code.
+#[utoipa::path(get, operation_id = "listErrorPages", path = "/docs/errors", tag = "pages",
     responses((status = 200, content_type = "text/html", body = String)))]
 pub(super) async fn error_list() -> Html<String> {
     let mut rows = String::new();
@@ -44,8 +45,8 @@ pub(super) async fn error_list() -> Html<String> {
     page("Errors", &format!("<table>{rows}</table>"))
 }
 
-/// What one problem code means.
-#[utoipa::path(get, path = "/docs/errors/{code}", tag = "pages",
+/// Get what one problem code means.
+#[utoipa::path(get, operation_id = "getErrorPage", path = "/docs/errors/{code}", tag = "pages",
     responses((status = 200, content_type = "text/html", body = String)))]
 pub(super) async fn error_page(Path(code): Path<String>) -> Result<Html<String>, AppError> {
     let code = Code::ALL.iter().find(|known| known.as_str() == code);

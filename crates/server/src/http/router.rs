@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use axum::{Extension, Router};
 use berth_core::access::Action;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
@@ -16,6 +15,7 @@ pub const OPEN_ROUTES: &[(&str, &str)] = &[
     ("GET", "/healthz"),
     ("GET", "/readyz"),
     ("GET", "/api/v1/openapi.json"),
+    ("GET", "/api/v1/openapi-runner.json"),
     ("POST", "/api/v1/auth/login"),
     ("POST", "/api/v1/auth/invitation"),
     ("POST", "/api/v1/auth/sign-up"),
@@ -95,7 +95,7 @@ impl Routes {
     }
 }
 
-pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
+pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Documents) {
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, invitations,
@@ -103,13 +103,15 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         sessions, tokens, webhooks,
     };
 
-    let served = openapi::Document::default();
-    let (schemas, paths, methods) = routes!(openapi::openapi_json);
-    let openapi_json = (schemas, paths, methods.layer(Extension(served.clone())));
+    let served = openapi::Served::default();
+    let documents = |(schemas, paths, methods): UtoipaMethodRouter<Arc<App>>| {
+        (schemas, paths, methods.layer(Extension(served.clone())))
+    };
     let routes = Routes { router: OpenApiRouter::new(), table: Vec::new() }
         .open(routes!(health::healthz))
         .open(routes!(health::readyz))
-        .open(openapi_json)
+        .open(documents(routes!(openapi::openapi_json)))
+        .open(documents(routes!(openapi::openapi_runner_json)))
         .open(routes!(pages::index))
         .open(routes!(pages::error_list))
         .open(routes!(pages::error_page))
@@ -238,8 +240,8 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, OpenApi) {
         .route(EventsRead, routes!(events::view_event));
 
     let (router, document) = routes.router.split_for_parts();
-    let document = openapi::finished(document, &routes.table);
-    served.is(&document);
+    let documents = openapi::finish(document, &routes.table);
+    served.set(&documents);
     let router = router.fallback(dashboard::fallback).with_state(app.clone());
-    (router, routes.table, document)
+    (router, routes.table, documents)
 }

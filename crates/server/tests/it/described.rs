@@ -83,7 +83,9 @@ pub(crate) async fn operations(world: &World) -> Vec<Operation> {
         found.push(Operation {
             method: route.method.clone(),
             path: route.path.clone(),
-            query: query.map(|parameter| (text(&parameter["name"]), kind(&parameter["schema"]))).collect(),
+            query: query
+                .map(|parameter| (text(&parameter["name"]), kind(&parameter["schema"], &document)))
+                .collect(),
             members: described["requestBody"].is_object().then(|| {
                 let members = schema["properties"].as_object().cloned();
                 members.unwrap_or_else(|| panic!("the body of {} has no members", route.path))
@@ -95,7 +97,9 @@ pub(crate) async fn operations(world: &World) -> Vec<Operation> {
 }
 
 /// The first type that is not null.
-fn kind(schema: &Value) -> String {
+fn kind(schema: &Value, document: &Value) -> String {
+    let referred = schema["$ref"].as_str().and_then(|reference| document.pointer(&reference[1..]));
+    let schema = referred.unwrap_or(schema);
     let kinds = schema["type"].as_array().cloned().unwrap_or_else(|| vec![schema["type"].clone()]);
     kinds.iter().map(text).find(|kind| kind != "null").unwrap()
 }

@@ -107,7 +107,7 @@ async fn a_head_kept_elsewhere_tells_of_a_history_that_was_cut_or_is_another() {
         json!({"heads": {}}),
     ] {
         let refused = world.send(post(&format!("{EVENTS}/verify")).by(&world.ada).json(&bad)).await;
-        refused.is(400, "invalid_request");
+        refused.is_invalid_input();
     }
     let foreign = post("/api/v1/organizations/globex/events/verify").by(&world.ada);
     world.send(foreign).await.is(404, "not_found");

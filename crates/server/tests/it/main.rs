@@ -7,6 +7,7 @@ mod at_work;
 mod builder;
 mod canary;
 mod confusion;
+mod contract;
 mod dashboard_host;
 mod described;
 mod engine;

@@ -1,40 +1,190 @@
-//! The committed OpenAPI document and the generated tables of the docs are what the code says.
+//! The committed OpenAPI documents and the generated tables of the docs are what the code says.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use berth_api::problem::Code;
 use berth_core::access::{Action, Role};
+use berth_server::http::Access;
 use expect_test::expect_file;
+use serde_json::{Value, json};
 
-use super::world::{World, get};
+use super::world::{DEFINITION, World, call, get};
+
+const DOCUMENTS: [&str; 2] = ["/api/v1/openapi.json", "/api/v1/openapi-runner.json"];
+
+/// Operations of a document: method, path, and what is said about it.
+fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+    let items = document["paths"].as_object().unwrap().iter();
+    let operations =
+        items.flat_map(|(path, item)| item.as_object().unwrap().iter().map(move |it| (path, it)));
+    operations.map(|(path, (method, operation))| (method.to_uppercase(), path.clone(), operation)).collect()
+}
+
+/// All objects in a document, with the names of the members they are.
+fn each_object<'a>(name: &'a str, value: &'a Value, work: &mut impl FnMut(&'a str, &'a Value)) {
+    match value {
+        Value::Object(members) => {
+            work(name, value);
+            members.iter().for_each(|(name, member)| each_object(name, member, work));
+        }
+        Value::Array(items) => items.iter().for_each(|item| each_object(name, item, work)),
+        _ => {}
+    }
+}
 
 #[tokio::test]
 async fn openapi_json_is_generated_from_the_handlers() {
     let world = World::new().await;
-    expect_file!["../../../../openapi.json"].assert_eq(&berth_server::http::openapi::pretty(&world.app));
-    let served = world.send(get("/api/v1/openapi.json")).await;
-    assert_eq!(served.body["openapi"], "3.1.0");
+    let documents = berth_server::http::openapi::documents(&world.app);
+    let pretty = |document: &Value| serde_json::to_string_pretty(document).unwrap() + "\n";
+    expect_file!["../../../../openapi.json"].assert_eq(&pretty(&documents.api));
+    expect_file!["../../../../openapi-runner.json"].assert_eq(&pretty(&documents.runner));
     let mut described = BTreeSet::new();
-    for (path, item) in served.body["paths"].as_object().unwrap() {
-        for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {
-            described.insert((method.to_uppercase(), path.clone()));
-        }
+    for (path, document) in DOCUMENTS.into_iter().zip([&documents.api, &documents.runner]) {
+        assert_eq!(world.send(get(path)).await.body, *document, "{path}");
+        assert_eq!(document["openapi"], "3.1.0");
+        described.extend(operations(document).into_iter().map(|(method, path, _)| (method, path)));
     }
     let routed = world.edge.routes().iter().map(|route| (route.method.clone(), route.path.clone()));
     assert_eq!(described, routed.collect());
+    let is_of_runners = |path: &str| path.starts_with("/api/v1/runner/");
+    assert!(operations(&documents.api).iter().all(|(_, path, _)| !is_of_runners(path)));
+    assert!(operations(&documents.runner).iter().all(|(_, path, _)| is_of_runners(path)));
 }
 
 #[tokio::test]
-async fn openapi_operation_ids_are_unique() {
+async fn openapi_operations_have_unique_ids_summaries_and_descriptions() {
     let world = World::new().await;
-    let document = world.send(get("/api/v1/openapi.json")).await.body;
-    let items = document["paths"].as_object().unwrap().values();
-    let ids: Vec<_> = items
-        .flat_map(|item| item.as_object().unwrap().values())
-        .map(|operation| operation["operationId"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len());
+    for path in DOCUMENTS {
+        let document = world.send(get(path)).await.body;
+        let tags: BTreeSet<_> =
+            document["tags"].as_array().unwrap().iter().map(|tag| tag["name"].clone().to_string()).collect();
+        let mut ids = BTreeSet::new();
+        for (method, path, operation) in operations(&document) {
+            let text =
+                |name: &str| operation[name].as_str().unwrap_or_else(|| panic!("{method} {path}: {name}"));
+            let id = text("operationId");
+            assert!(
+                id.chars().all(|c| c.is_ascii_alphanumeric()) && id.starts_with(|c: char| c.is_lowercase()),
+                "{id}"
+            );
+            assert!(ids.insert(id.to_owned()), "{id} is there twice");
+            assert!(!text("summary").is_empty() && text("description").ends_with(['.', '`']), "{id}");
+            assert!(tags.contains(&operation["tags"][0].to_string()), "{id}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn openapi_schemas_say_formats_limits_and_members() {
+    let world = World::new().await;
+    let document = world.send(get(DOCUMENTS[0])).await.body;
+    let (mut times, mut lists) = (0, 0);
+    each_object("", &document["components"]["schemas"], &mut |name, schema| {
+        let is_text = schema["type"] == "string" || schema["type"] == json!(["string", "null"]);
+        if is_text && name.ends_with("At") {
+            assert_eq!(schema["format"], "date-time", "{name}: {schema}");
+            times += 1;
+        }
+    });
+    for (_, path, operation) in operations(&document) {
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        for parameter in &parameters {
+            let schema = &parameter["schema"];
+            let is_closed =
+                ["pattern", "minimum", "enum", "$ref"].iter().any(|rule| schema.get(rule).is_some());
+            assert!(parameter["in"] != "path" || is_closed, "{path}: {parameter}");
+            if parameter["name"] == "limit" && parameters.iter().any(|it| it["name"] == "cursor") {
+                assert_eq!(schema["maximum"], 1_000, "{path}");
+                lists += 1;
+            }
+        }
+    }
+    assert!(times > 70 && lists > 15, "{times} times, {lists} lists");
+    for name in ["ProblemCode", "EventKind", "EventKindOrAll", "Permission", "DeploymentStatus"] {
+        let words = document["components"]["schemas"][name]["enum"].as_array();
+        assert!(words.is_some_and(|words| words.len() > 5), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn openapi_request_bodies_refuse_what_they_do_not_describe() {
+    let world = World::new().await;
+    let document = world.send(get(DOCUMENTS[0])).await.body;
+    for (_, path, operation) in operations(&document) {
+        let Some(schema) = operation.pointer("/requestBody/content/application~1json/schema") else {
+            continue;
+        };
+        let (mut seen, mut rest) = (BTreeSet::new(), vec![schema]);
+        while let Some(schema) = rest.pop() {
+            if let Some(reference) = schema["$ref"].as_str() {
+                let is_free = reference.ends_with("/DefinitionText");
+                if !is_free && seen.insert(reference) {
+                    rest.push(document.pointer(&reference[1..]).unwrap());
+                }
+            }
+            if schema["properties"].is_object() {
+                assert_eq!(schema["additionalProperties"], false, "{path}: {schema}");
+            }
+            let members = schema["properties"].as_object().into_iter().flat_map(|all| all.values());
+            let choices = schema["oneOf"].as_array().into_iter().flatten();
+            rest.extend(members.chain(choices));
+        }
+        assert!(!seen.is_empty(), "{path} has a body without a name");
+    }
+}
+
+#[tokio::test]
+async fn openapi_request_headers_are_described_where_they_are_read() {
+    let world = World::new().await;
+    let document = world.send(get(DOCUMENTS[0])).await.body;
+    let mut read = 0;
+    for (method, path, operation) in operations(&document) {
+        let route =
+            world.edge.routes().iter().find(|route| route.method == method && route.path == path).unwrap();
+        if route.access == Access::Open {
+            continue;
+        }
+        let address = path.replace("{orgId}", "acme").replace(['{', '}'], "");
+        for (name, value) in [("If-Match", "\"no number\""), ("Idempotency-Key", &*"x".repeat(256))] {
+            let asked = call(&method, &address).by(&world.ada).header(name, value);
+            let reply = world.send(asked.json(&json!({}))).await;
+            let is_read = reply.code() == "invalid_parameter" && reply.body["errors"][0]["pointer"] == name;
+            let parameters = operation["parameters"].as_array();
+            let is_described = parameters.is_some_and(|all| all.iter().any(|it| it["name"] == name));
+            assert_eq!(is_read, is_described, "{method} {path}: {name}: {}", reply.text);
+            read += usize::from(is_read);
+        }
+    }
+    assert!(read > 40, "{read}");
+}
+
+#[tokio::test]
+async fn openapi_examples_of_requests_are_accepted() {
+    let world = World::new().await;
+    let definition = DEFINITION.replace("qa-1: {}", "qa-1: { labels: [small] }");
+    let shop = json!({"slug": "shop", "definition": definition});
+    let made =
+        world.send(call("POST", "/api/v1/organizations/acme/pipelines").by(&world.ada).json(&shop)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    let document = world.send(get(DOCUMENTS[0])).await.body;
+    for (method, path, operation) in operations(&document) {
+        let Some(example) = operation.pointer("/requestBody/content/application~1json/example") else {
+            continue;
+        };
+        let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
+        let address =
+            parameters.iter().filter(|it| it["in"] == "path").fold(path.clone(), |address, parameter| {
+                let name = format!("{{{}}}", parameter["name"].as_str().unwrap());
+                address.replace(&name, parameter["schema"]["example"].as_str().unwrap_or("1"))
+            });
+        let reply = world.send(call(&method, &address).by(&world.ada).json(example)).await;
+        // The record may not be there, or not in this state; the request itself has to be right.
+        let is_wrong = ["invalid_request", "unknown_member", "invalid_json"].contains(&reply.code());
+        let is_password = path.contains("/password") || path.contains("/auth/");
+        assert!(!is_wrong || is_password, "{method} {path}: {example}: {}", reply.text);
+    }
 }
 
 #[test]

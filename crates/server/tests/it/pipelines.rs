@@ -125,7 +125,7 @@ async fn bad_bodies_are_refused_with_every_member_named() {
             "slug": "shop", "definition": DEFINITION, "id": "pl_1", "status": "stopped", "org": {"id": 1},
         })))
         .await;
-    reply.is(400, "invalid_request");
+    reply.is(400, "unknown_member");
     let pointers: Vec<_> =
         reply.body["errors"].as_array().unwrap().iter().map(|error| &error["pointer"]).collect();
     assert_eq!(pointers, ["/id", "/status", "/org"]);

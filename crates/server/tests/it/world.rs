@@ -19,6 +19,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::builder::InSandbox;
+use super::contract::{Asked, SentJson};
 
 pub(crate) const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop API\n  stages:\n    - name: staging\n  steps:\n    - name: Deploy\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
 
@@ -71,12 +72,15 @@ impl World {
 
     /// From a machine with this address.
     pub(crate) async fn send_from(&self, call: Call, address: IpAddr) -> Reply {
+        let asked = Asked::of(&call.0);
         let response = self.edge.answer(call.0, address).await;
         let (parts, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Reply { status: parts.status, headers: parts.headers, text, body }
+        let reply = Reply { status: parts.status, headers: parts.headers, text, body };
+        asked.check(&reply);
+        reply
     }
 
     /// A member of acme in this role, with a token.
@@ -262,7 +266,9 @@ impl Call {
     }
 
     pub(crate) fn json(self, body: &Value) -> Self {
-        self.header("content-type", "application/json").raw(body.to_string())
+        let mut call = self.header("content-type", "application/json").raw(body.to_string());
+        call.0.extensions_mut().insert(SentJson(body.clone()));
+        call
     }
 
     pub(crate) fn raw(mut self, body: impl Into<Body>) -> Self {
@@ -318,6 +324,15 @@ impl Reply {
     /// Status and code together, as most tests want them.
     pub(crate) fn is(&self, status: u16, code: &str) {
         assert_eq!((self.status.as_u16(), self.code()), (status, code), "{}", self.text);
+    }
+}
+
+impl Reply {
+    /// Something in the body is wrong; the code tells whether it is a member that there is not.
+    pub(crate) fn is_invalid_input(&self) {
+        let mut errors = self.body["errors"].as_array().into_iter().flatten();
+        let has_unknown = errors.any(|error| error["code"] == "unknown_member");
+        self.is(400, if has_unknown { "unknown_member" } else { "invalid_request" });
     }
 }
 

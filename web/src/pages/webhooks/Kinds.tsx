@@ -1,6 +1,7 @@
 import { Checkbox, NativeSelect, SimpleGrid, Stack } from "@mantine/core";
 import type { ReactNode } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
+import type { Webhook } from "@/api/types";
 
 /** What people usually want to hear of; every other kind can be added. */
 const USUAL = [
@@ -19,16 +20,22 @@ export function kindWords(kind: string): string {
   return USUAL.find(each => each.value === kind)?.label ?? kind.replaceAll("_", " ");
 }
 
-type Props = { value: string[]; error?: ReactNode; onChange: (kinds: string[]) => void };
+type Chosen = Webhook["kinds"];
+type Props = { value: Chosen; error?: ReactNode; onChange: (kinds: Chosen) => void };
 
 /** Kinds of events to be told of: the usual ones, and whichever else was chosen. */
 export function Kinds({ value, error, onChange }: Props) {
   const others = value.filter(kind => !USUAL.some(each => each.value === kind));
   const shown = [...USUAL, ...others.map(kind => ({ value: kind, label: kindWords(kind) }))];
-  const rest = ["*", ...EVENT_KINDS].filter(kind => !shown.some(each => each.value === kind));
+  const rest = (["*", ...EVENT_KINDS] as const).filter(kind => !shown.some(each => each.value === kind));
   return (
     <Stack gap="xs">
-      <Checkbox.Group label="Told of" value={value} error={error} onChange={onChange}>
+      <Checkbox.Group
+        label="Told of"
+        value={value}
+        error={error}
+        onChange={kinds => onChange(kinds as Chosen)}
+      >
         <SimpleGrid cols={{ base: 1, xs: 2 }} mt={6} spacing="xs">
           {shown.map(kind => (
             <Checkbox key={kind.value} {...kind} />
@@ -43,7 +50,7 @@ export function Kinds({ value, error, onChange }: Props) {
           ...rest.map(kind => ({ value: kind, label: kindWords(kind) })),
         ]}
         value=""
-        onChange={event => event.currentTarget.value && onChange([...value, event.currentTarget.value])}
+        onChange={event => onChange([...value, ...rest.filter(kind => kind === event.currentTarget.value)])}
       />
     </Stack>
   );

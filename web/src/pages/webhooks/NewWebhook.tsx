@@ -1,12 +1,13 @@
 import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
+import type { Webhook } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { useCreateWebhook } from "@/data/webhooks";
 import { ProblemPanel } from "@/ui/Problem";
 import { Kinds } from "./Kinds";
 import { SecretOnce } from "./SecretOnce";
 
-type Values = { name: string; url: string; format: "standard" | "slack"; kinds: string[] };
+type Values = { name: string; url: string; format: "standard" | "slack"; kinds: Webhook["kinds"] };
 
 export function NewWebhook({ onClose }: { onClose: () => void }) {
   const create = useCreateWebhook(useOrg());

@@ -114,13 +114,16 @@ fn a_body_that_is_not_json_is_invalid_json() {
 #[test]
 fn every_member_that_is_wrong_is_named() {
     let target = Target::new();
-    let check = |path: &str, body: &str, expected: &[&str]| {
-        let answer = target.refuses(&post(&target, path, body), 400, "invalid_request");
+    let check_code = |code: &str, path: &str, body: &str, expected: &[&str]| {
+        let answer = target.refuses(&post(&target, path, body), 400, code);
         assert_eq!(pointers(&answer), expected, "{body}");
     };
-    check(STOP, r#"{"reason": "x", "a": 1, "b": {"c": 2}, "d/e~": null}"#, &["/a", "/b", "/d~1e~0"]);
-    check(STOP, r#"{"Reason": "x", "REASON": "x"}"#, &["/Reason", "/REASON"]);
-    check(STOP, r#"{"\u0000": 1}"#, &["/\0"]);
+    let unknown = |body: &str, expected: &[&str]| check_code("unknown_member", STOP, body, expected);
+    unknown(r#"{"reason": "x", "a": 1, "b": {"c": 2}, "d/e~": null}"#, &["/a", "/b", "/d~1e~0"]);
+    unknown(r#"{"Reason": "x", "REASON": "x"}"#, &["/Reason", "/REASON"]);
+    unknown(r#"{"\u0000": 1}"#, &["/\0"]);
+    let check =
+        |path: &str, body: &str, expected: &[&str]| check_code("invalid_request", path, body, expected);
     check(STOP, r#"{"reason": ["x"]}"#, &["/reason"]);
     check(STOP, r#"{"reason": {"x": 1}}"#, &["/reason"]);
     check(STOP, r#"{"reason": 7}"#, &["/reason"]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::{Path, State};
 use berth_api::Data;
-use berth_api::approval::{Approval, Approve};
+use berth_api::approval::{Approval, ApprovalStatusFilter, Approve};
 use berth_api::page::List;
 use berth_api::pipeline::Because;
 use berth_core::access::permit;
@@ -23,7 +23,7 @@ const STATUSES: &[&str] = &["pending", "approved", "rejected", "expired", "lapse
 
 /// List approvals, newest first: those that wait for an answer, or others.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/approvals", tag = "approvals",
-    params(("status" = Option<String>, Query, description = "only those of this status, or `all`; `pending` when left out"),
+    params(("status" = Option<ApprovalStatusFilter>, Query, description = "only those of this status, or `all`; `pending` when left out"),
            ("deployment" = Option<String>, Query, description = "only those of this deployment, by its id")),
     responses((status = 200, body = List<Approval>)))]
 pub(crate) async fn list_approvals(
@@ -50,8 +50,8 @@ pub(crate) async fn view_approval(
     app.view_approval(&who, id).await
 }
 
-/// Approve: when enough people have, the work starts at once.
-#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", tag = "approvals",
+/// Approve what waits: when enough people have, the work starts at once.
+#[utoipa::path(post, operation_id = "approveApproval", path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", tag = "approvals",
     request_body = Option<Approve>, responses((status = 200, body = Data<Approval>)))]
 pub(crate) async fn approve(
     State(app): State<Arc<App>>,
@@ -64,8 +64,8 @@ pub(crate) async fn approve(
     app.answer_approval(&who, id, Choice::Approve, check.done(Some(comment))?, posted.once).await
 }
 
-/// Reject: one no ends it, and what waited for it fails.
-#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", tag = "approvals",
+/// Reject what waits: one no ends it, and what waited for it fails.
+#[utoipa::path(post, operation_id = "rejectApproval", path = "/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", tag = "approvals",
     request_body = Option<Because>, responses((status = 200, body = Data<Approval>)))]
 pub(crate) async fn reject(
     State(app): State<Arc<App>>,

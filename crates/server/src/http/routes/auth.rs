@@ -55,8 +55,8 @@ pub(crate) async fn log_out(
     Ok(response)
 }
 
-/// Who you are, and which organizations you can reach.
-#[utoipa::path(get, path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<Me>)))]
+/// Get who you are, and which organizations you can reach.
+#[utoipa::path(get, operation_id = "getMe", path = "/api/v1/me", tag = "sign-in", responses((status = 200, body = Data<Me>)))]
 pub(crate) async fn me(State(app): State<Arc<App>>, Caller(who): Caller) -> Result<Answer<Me>, AppError> {
     app.me(&who).await.map(Answer::ok)
 }

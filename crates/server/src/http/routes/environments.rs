@@ -51,11 +51,11 @@ pub(crate) async fn view_environment(
 }
 
 /// List who held an environment, newest first.
-#[utoipa::path(get,
+#[utoipa::path(get, operation_id = "getEnvironmentHistory",
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/history",
     tag = "environments",
     params(("page" = Option<i64>, Query, minimum = 1, description = "from 1"),
-           ("limit" = Option<i64>, Query, minimum = 1, description = "sessions on a page: 50 unless given, at most 200")),
+           ("limit" = Option<i64>, Query, minimum = 1, maximum = 1000, description = "sessions on a page: 50 unless given, at most 1,000")),
     responses((status = 200, body = Numbered<HistoryEntry>)))]
 pub(crate) async fn view_history(
     State(app): State<Arc<App>>,
@@ -68,8 +68,8 @@ pub(crate) async fn view_history(
     Ok(number.list(page).into_response())
 }
 
-/// How an environment was used: waiting, holding, takeovers.
-#[utoipa::path(get,
+/// Get how an environment was used: waiting, holding, takeovers.
+#[utoipa::path(get, operation_id = "getEnvironmentInsights",
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/insights",
     tag = "environments",
     params(("days" = Option<i64>, Query, minimum = 1, maximum = 366, description = "how far back to look: 30 unless given, at most 366")),

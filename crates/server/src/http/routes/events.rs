@@ -7,11 +7,13 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::event::{ChainHead, Event, EventsVerify, Verification};
+use berth_api::event::{ChainHead, Event, EventKind, EventsVerify, Verification};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
+use berth_core::pipeline::nearest;
 use berth_core::time::Timestamp;
+use berth_core::webhook::{is_known, known};
 use berth_store::chain::Head;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
@@ -27,13 +29,13 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 /// List events, newest first; with `Accept: text/event-stream`, follow them as they happen.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/events", tag = "events",
-    params(("kind" = Option<String>, Query, description = "for example pipeline_stopped"),
+    params(("kind" = Option<EventKind>, Query, description = "only events of this kind"),
            ("actor" = Option<String>, Query, description = "a user's id"),
            ("pipeline" = Option<String>, Query, description = "id or slug"),
            ("deployment" = Option<String>, Query, description = "id"),
            ("environment" = Option<String>, Query, description = "id"),
-           ("from" = Option<String>, Query, description = "from this time on, RFC 3339"),
-           ("to" = Option<String>, Query, description = "before this time, RFC 3339"),
+           ("from" = Option<String>, Query, format = DateTime, description = "from this time on, RFC 3339"),
+           ("to" = Option<String>, Query, format = DateTime, description = "before this time, RFC 3339"),
            ("total" = Option<bool>, Query, description = "true: tell how many there are, without filters"),
            ("Last-Event-ID" = Option<i64>, Header, description = "follow from after this sequence on"),
            ("lastEventId" = Option<i64>, Query, description = "the same, for clients that cannot set the header")),
@@ -47,7 +49,7 @@ pub(crate) async fn list_events(
 ) -> Result<Response, AppError> {
     let params = &paging.params;
     let filter = EventFilter {
-        kind: params.text("kind")?,
+        kind: kind(params)?,
         actor: params.text("actor")?,
         pipeline: params.text("pipeline")?,
         deployment: params.text("deployment")?,
@@ -139,6 +141,15 @@ pub(crate) async fn view_event(
 ) -> Result<Answer<Event>, AppError> {
     let id: EventId = id.parse().map_err(|_| AppError::not_found("event"))?;
     app.view_event(&who, id).await
+}
+
+/// A kind that there is.
+fn kind(params: &Params) -> Result<Option<String>, AppError> {
+    let kind = params.text("kind")?;
+    let Some(unknown) = kind.as_deref().filter(|kind| !is_known(kind)) else { return Ok(kind) };
+    let near = nearest(unknown, &known().collect::<Vec<_>>());
+    let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    Err(AppError::invalid_parameter("kind", format!("must be a kind of event{hint}")))
 }
 
 pub(super) fn time(params: &Params, name: &str) -> Result<Option<Timestamp>, AppError> {

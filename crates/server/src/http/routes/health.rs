@@ -36,14 +36,14 @@ pub(crate) struct Readiness {
 
 const HEALTHY: Health = Health { status: "ok", version: env!("CARGO_PKG_VERSION") };
 
-/// The process is alive.
-#[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
+/// Get whether the process is alive.
+#[utoipa::path(get, operation_id = "getHealth", path = "/healthz", tag = "server", responses((status = 200, body = Data<Health>)))]
 pub(crate) async fn healthz() -> Answer<Health> {
     Answer::ok(HEALTHY)
 }
 
-/// The server can answer requests: its database is readable and writable, and it is not stopping.
-#[utoipa::path(get, path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
+/// Get whether the server can answer requests: its database is readable and writable, and it is not stopping.
+#[utoipa::path(get, operation_id = "getReadiness", path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readiness>, AppError> {
     if app.shutdown.is_cancelled() {
         return Err(AppError::busy("the server is stopping"));

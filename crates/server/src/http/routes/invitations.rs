@@ -83,7 +83,7 @@ pub(crate) async fn revoke_invitation(
 }
 
 /// View what an invitation offers, with the token of its link.
-#[utoipa::path(post, path = "/api/v1/auth/invitation", tag = "sign-in", request_body = InvitationToken,
+#[utoipa::path(post, operation_id = "getInvitationOffer", path = "/api/v1/auth/invitation", tag = "sign-in", request_body = InvitationToken,
     responses((status = 200, body = Data<InvitationOffer>)))]
 pub(crate) async fn view_offer(
     State(app): State<Arc<App>>,

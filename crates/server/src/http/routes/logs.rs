@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use berth_api::Data;
-use berth_api::log::Log;
+use berth_api::log::{Log, LogStreamName};
 use berth_core::access::permit;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
@@ -26,12 +26,12 @@ const MATCHES_DEFAULT: i64 = 200;
 /// A log may hold anything; opened in a browser it must still do nothing.
 const RAW_POLICY: &str = "sandbox; default-src 'none'";
 
-/// What a step printed: a page of lines, the last ones, those that contain a text, or the raw bytes. With
+/// Get what a step printed: a page of lines, the last ones, those that contain a text, or the raw bytes. With
 /// `Accept: text/event-stream`, follow it as it grows.
-#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", tag = "deployments",
+#[utoipa::path(get, operation_id = "getStepLog", path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/logs", tag = "deployments",
     params(("stage" = Option<String>, Query, description = "name of the stage, where steps of several have this id"),
            ("attempt" = Option<i64>, Query, minimum = 1, description = "the latest, if not given"),
-           ("stream" = Option<String>, Query, description = "`step`, or `after_fence`: what it still printed after its environment was taken over"),
+           ("stream" = Option<LogStreamName>, Query, description = "`step`, or `after_fence`: what it still printed after its environment was taken over"),
            ("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
            ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),
            ("tail" = Option<i64>, Query, minimum = 1, maximum = 5000, description = "so many of the last lines, in place of fromLine and toLine"),

@@ -17,7 +17,7 @@ use crate::http::check::Check;
 use crate::http::guard::{Allowed, Caller};
 use crate::http::query::{IfMatch, Listed, Paging};
 
-/// The organizations you can reach: all of yours when signed in, the one of your token.
+/// List the organizations you can reach: all of yours when signed in, the one of your token.
 #[utoipa::path(get, path = "/api/v1/organizations", tag = "organizations",
     responses((status = 200, body = List<Organization>)))]
 pub(crate) async fn list_organizations(

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
 use berth_api::pipeline::{
-    Because, Definition, DefinitionNew, DefinitionText, Pipeline, PipelineNew, Validation,
+    Because, Definition, DefinitionNew, DefinitionText, Pipeline, PipelineNew, PipelineStatus, Validation,
 };
 use berth_api::plan::{Plan, PlanNew};
 use berth_core::access::permit;
@@ -23,7 +23,7 @@ use crate::http::query::{IfMatch, Listed, Paging, Params};
 /// List pipelines, oldest first.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/pipelines", tag = "pipelines",
     params(("search" = Option<String>, Query, description = "part of the slug or the name"),
-           ("status" = Option<String>, Query, description = "active or stopped")),
+           ("status" = Option<PipelineStatus>, Query, description = "only those of this status")),
     responses((status = 200, body = List<Pipeline>)))]
 pub(crate) async fn list_pipelines(
     State(app): State<Arc<App>>,

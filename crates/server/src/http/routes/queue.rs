@@ -17,7 +17,7 @@ use crate::http::guard::Allowed;
 use crate::http::query::Params;
 
 /// List who waits for an environment, the next one first.
-#[utoipa::path(get,
+#[utoipa::path(get, operation_id = "listQueue",
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue",
     tag = "environments", responses((status = 200, body = All<Ticket>)))]
 pub(crate) async fn view_queue(

@@ -26,7 +26,7 @@ use crate::http::routes::auth::Nothing;
 use crate::limits::{BUILD_LOG_LINES_MAX, OFFSET_MAX};
 
 /// List step registries, oldest first.
-#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
+#[utoipa::path(get, operation_id = "listStepRegistries", path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
     responses((status = 200, body = List<StepRegistry>)))]
 pub(crate) async fn list_registries(
     State(app): State<Arc<App>>,
@@ -38,7 +38,7 @@ pub(crate) async fn list_registries(
 }
 
 /// Add a step registry. It is fetched and built at once; its steps can be used when its status is `ready`.
-#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
+#[utoipa::path(post, operation_id = "createStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries", tag = "step registries",
     request_body = StepRegistryNew, responses((status = 201, body = Data<StepRegistry>)))]
 pub(crate) async fn create_registry(
     State(app): State<Arc<App>>,
@@ -56,7 +56,7 @@ pub(crate) async fn create_registry(
 }
 
 /// View a step registry: what was last built, what is wrong with it, and who uses it.
-#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
+#[utoipa::path(get, operation_id = "getStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
     responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn view_registry(
     State(app): State<Arc<App>>,
@@ -66,8 +66,8 @@ pub(crate) async fn view_registry(
     app.view_registry(&who, key).await
 }
 
-/// Change a step registry's ref or credential. A look follows at once.
-#[utoipa::path(patch, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
+/// Change a step registry's ref or credential. A sync follows at once.
+#[utoipa::path(patch, operation_id = "updateStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
     request_body = Option<StepRegistryPatch>, responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn update_registry(
     State(app): State<Arc<App>>,
@@ -89,7 +89,7 @@ pub(crate) async fn update_registry(
 }
 
 /// Remove a step registry. Refused while definitions name its steps, unless forced. What runs already goes on.
-#[utoipa::path(delete, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
+#[utoipa::path(delete, operation_id = "deleteStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}", tag = "step registries",
     params(("force" = Option<bool>, Query, description = "true: also if pipelines use it")),
     responses((status = 200, body = Data<StepRegistry>)))]
 pub(crate) async fn delete_registry(
@@ -103,8 +103,8 @@ pub(crate) async fn delete_registry(
     app.delete_registry(&who, key, force, expected).await
 }
 
-/// Ask for a look now. A commit that was built already is not built again; one that could not be built is.
-#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/sync", tag = "step registries",
+/// Sync a step registry now. A commit that was built already is not built again; one that could not be built is.
+#[utoipa::path(post, operation_id = "syncStepRegistry", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/sync", tag = "step registries",
     responses((status = 202, body = Data<StepRegistry>)))]
 pub(crate) async fn sync_registry(
     State(app): State<Arc<App>>,
@@ -116,7 +116,7 @@ pub(crate) async fn sync_registry(
 }
 
 /// List the steps of a registry's last good version, with their schemas, docs and users.
-#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/steps", tag = "step registries",
+#[utoipa::path(get, operation_id = "listStepRegistrySteps", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/steps", tag = "step registries",
     responses((status = 200, body = List<StepRegistryStep>)))]
 pub(crate) async fn list_registry_steps(
     State(app): State<Arc<App>>,
@@ -129,7 +129,7 @@ pub(crate) async fn list_registry_steps(
 }
 
 /// List a registry's builds, newest first. The last 50 are kept.
-#[utoipa::path(get, path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/builds", tag = "step registries",
+#[utoipa::path(get, operation_id = "listStepRegistryBuilds", path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/builds", tag = "step registries",
     responses((status = 200, body = List<StepRegistryBuild>)))]
 pub(crate) async fn list_registry_builds(
     State(app): State<Arc<App>>,
@@ -141,8 +141,8 @@ pub(crate) async fn list_registry_builds(
     Ok(paging.list(page))
 }
 
-/// What a build printed, also while it is under way.
-#[utoipa::path(get, tag = "step registries",
+/// Get what a build printed, also while it is under way.
+#[utoipa::path(get, operation_id = "getStepRegistryBuildLog", tag = "step registries",
     path = "/api/v1/organizations/{orgId}/step-registries/{registryId}/builds/{buildNumber}/logs",
     params(("fromLine" = Option<i64>, Query, minimum = 1, description = "first line, from 1"),
            ("toLine" = Option<i64>, Query, minimum = 1, description = "last line"),

@@ -94,7 +94,7 @@ pub(crate) async fn delete_repository(
     app.delete_repository(&who, key, force, expected).await
 }
 
-/// Ask for a sync now; `lastSyncedAt` tells when it is done.
+/// Sync a repository now; `lastSyncedAt` tells when it is done.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/repositories/{repositoryId}/sync", tag = "repositories",
     responses((status = 202, body = Data<Repository>)))]
 pub(crate) async fn sync_repository(

@@ -58,7 +58,7 @@ pub(crate) async fn claim_session(
 }
 
 /// Claim the first free environment that has a label.
-#[utoipa::path(post, path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
+#[utoipa::path(post, operation_id = "claimAnySession", path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
     request_body = AnySessionNew,
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),
     responses((status = 201, body = Data<Session>), (status = 202, body = Data<Ticket>)))]
@@ -80,7 +80,7 @@ pub(crate) async fn claim_any(
     Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
-/// Take an environment over from whoever holds it. `If-Match` with its tag: only from the holder you have seen.
+/// Take an environment over from its holder. `If-Match` with its tag: only from the holder you have seen.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/force-claim",
     tag = "environments", request_body = Option<ForceClaim>,
@@ -183,7 +183,7 @@ pub(crate) async fn deploy_commit(
     Ok(Outcome::Fresh(answer))
 }
 
-/// Go on: put off the session's end.
+/// Extend a session: put off its end.
 #[utoipa::path(post,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/sessions/{sessionId}/extend",
     tag = "environments", request_body = Option<Extend>, responses((status = 200, body = Data<Session>)))]

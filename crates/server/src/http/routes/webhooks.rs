@@ -6,7 +6,8 @@ use axum::extract::{Path, State};
 use berth_api::Data;
 use berth_api::page::List;
 use berth_api::webhook::{
-    Delivery, Webhook, WebhookFormat, WebhookNew, WebhookPatch, WebhookPing, WebhookWithSecret,
+    Delivery, DeliveryStatus as DeliveryStatusWire, Webhook, WebhookFormat, WebhookNew, WebhookPatch,
+    WebhookPing, WebhookWithSecret,
 };
 use berth_core::access::permit;
 use berth_core::id::WebhookId;
@@ -118,7 +119,7 @@ pub(crate) async fn ping_webhook(
 
 /// List a webhook's deliveries with the log of their tries, newest first. They are kept for 7 days.
 #[utoipa::path(get, path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/deliveries", tag = "webhooks",
-    params(("status" = Option<String>, Query, description = "pending, delivered or failed")),
+    params(("status" = Option<DeliveryStatusWire>, Query, description = "only those of this status")),
     responses((status = 200, body = List<Delivery>)))]
 pub(crate) async fn list_deliveries(
     State(app): State<Arc<App>>,
@@ -133,7 +134,7 @@ pub(crate) async fn list_deliveries(
 }
 
 /// Send a delivery again, with the same id and the same body.
-#[utoipa::path(post, tag = "webhooks",
+#[utoipa::path(post, operation_id = "redeliverDelivery", tag = "webhooks",
     path = "/api/v1/organizations/{orgId}/webhooks/{webhookId}/deliveries/{deliveryId}/redeliver",
     responses((status = 202, body = Data<Delivery>)))]
 pub(crate) async fn redeliver(

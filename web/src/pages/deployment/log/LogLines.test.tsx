@@ -14,7 +14,7 @@ function open() {
   const answer = (from: number, to: number) => {
     const entries: LogEntry[] = [];
     for (let line = from; line <= to; line++) entries.push({ line, text: `line ${line}` });
-    return Promise.resolve({ stepId: "stp_1", complete: true, bytes: 1, lines: LINES, entries });
+    return Promise.resolve({ stepId: "stp_1", attempt: 1, complete: true, bytes: 1, lines: LINES, entries });
   };
   const book = new LogBook(
     { org: "acme", deploymentId: "dep_1", stepId: "stp_1", attempt: 1, stream: "step" },

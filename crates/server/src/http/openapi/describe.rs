@@ -1,0 +1,59 @@
+//! Ids, summaries and descriptions of operations, from the names and comments of their handlers.
+
+use serde_json::{Value, json};
+
+use crate::http::router::{Access, RouteInfo};
+
+pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
+    let id = operation["operationId"].as_str().map(operation_id);
+    let (summary, rest) = split(&text(&operation["summary"]));
+    let more = text(&operation["description"]);
+    let sentences = [rest, more, access(route.access)];
+    let sentences: Vec<_> = sentences.into_iter().filter(|text| !text.is_empty()).collect();
+    operation["operationId"] = json!(id);
+    operation["summary"] = json!(summary);
+    operation["description"] = json!(sentences.join(" "));
+    operation["security"] = match route.access {
+        Access::Open => json!([]),
+        Access::Caller | Access::Runner | Access::NewRunner | Access::Permission(_) => json!([{"token": []}]),
+    };
+}
+
+/// `list_pipelines` is `listPipelines`, and `view_pipeline` is `getPipeline`.
+fn operation_id(handler: &str) -> String {
+    let name = match handler.strip_prefix("view_") {
+        Some(noun) => format!("get_{noun}"),
+        None => handler.to_owned(),
+    };
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |id, word| id + &capitalised(word))
+}
+
+/// The first sentence, up to a colon or semicolon, and what follows it.
+fn split(text: &str) -> (String, String) {
+    let ends = [". ", ": ", "; "].iter().filter_map(|mark| text.find(mark));
+    match ends.min() {
+        Some(end) => (text[..end].to_owned(), capitalised(&text[end + 2..])),
+        None => (text.trim_end_matches('.').to_owned(), String::new()),
+    }
+}
+
+fn access(access: Access) -> String {
+    match access {
+        Access::Open => "Needs no authentication.".to_owned(),
+        Access::Caller => "Needs any valid token or sign-in.".to_owned(),
+        Access::Runner => "Needs the credential of a runner.".to_owned(),
+        Access::NewRunner => "Needs the registration token of a runner.".to_owned(),
+        Access::Permission(action) => format!("Needs the permission `{action}`."),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}

@@ -1,0 +1,150 @@
+//! Headers of responses, where the server sends them.
+
+use serde_json::{Value, json};
+
+use super::document::members;
+use super::schemas::is_list;
+use crate::http::router::RouteInfo;
+
+/// Operations whose record has a version, which the response names in `ETag`.
+const TAGGED: &[&str] = &[
+    "addMember",
+    "approveApproval",
+    "cancelDeployment",
+    "cancelStage",
+    "claimAnySession",
+    "claimSession",
+    "createApiToken",
+    "createInvitation",
+    "createPipeline",
+    "createRepository",
+    "createRunner",
+    "createSecret",
+    "createStepRegistry",
+    "createWebhook",
+    "deletePipeline",
+    "deployCommit",
+    "endSoak",
+    "extendSession",
+    "forceClaim",
+    "getAnalysis",
+    "getAnalysisSettings",
+    "getApiToken",
+    "getApproval",
+    "getDefinition",
+    "getDeployment",
+    "getEnvironment",
+    "getEvent",
+    "getFixPullRequest",
+    "getInvitation",
+    "getMember",
+    "getOrganization",
+    "getPipeline",
+    "getRepository",
+    "getRunner",
+    "getSecret",
+    "getSession",
+    "getStepRegistry",
+    "getTicket",
+    "getWebhook",
+    "handOverSession",
+    "leaveQueue",
+    "putAnalysisSettings",
+    "putDefinition",
+    "putSecret",
+    "rejectApproval",
+    "rejectSoak",
+    "releaseSession",
+    "requestAnalysis",
+    "resolveStep",
+    "resumePipeline",
+    "retryStage",
+    "rollbackStage",
+    "rotateWebhook",
+    "startDeployment",
+    "stopPipeline",
+    "syncRepository",
+    "syncStepRegistry",
+    "updateMember",
+    "updateOrganization",
+    "updateRepository",
+    "updateSecret",
+    "updateStepRegistry",
+    "updateWebhook",
+];
+
+/// Responses of these operations that hold no record, and so no version.
+const UNTAGGED_STATUSES: &[(&str, &str)] = &[("requestAnalysis", "200")];
+
+/// Operations that set or remove the cookie of a sign-in.
+const COOKIES: &[&str] = &["logIn", "logOut", "signUp"];
+
+pub(super) fn is_tagged(operation: &Value, status: &str) -> bool {
+    let id = operation["operationId"].as_str().unwrap_or_default();
+    TAGGED.contains(&id) && !UNTAGGED_STATUSES.contains(&(id, status))
+}
+
+pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    let lists = is_list(operation) || id == "getEnvironmentHistory";
+    let is_keyed = has_parameter(operation, "Idempotency-Key");
+    let tagged: Vec<&str> =
+        ["200", "201", "202"].into_iter().filter(|status| is_tagged(operation, status)).collect();
+    if !tagged.is_empty() && route.method == "GET" {
+        operation["responses"]["304"] = json!({"description": "What the caller has is current"});
+    }
+    for (status, response) in
+        members(&mut operation["responses"]).filter(|(status, _)| status.starts_with(['2', '3']))
+    {
+        if response["description"].as_str().is_none_or(str::is_empty) {
+            let text = match &**status {
+                "201" => "Created",
+                "202" => "Accepted",
+                _ => "OK",
+            };
+            response["description"] = json!(text);
+        }
+        // A stream of events has no version.
+        let has_stream = response["content"].get("text/event-stream").is_some();
+        let mut add = |name: &str, header: Value| response["headers"][name] = header;
+        add("X-Request-Id", request_id());
+        if status == "304" || tagged.contains(&&**status) {
+            let text = "Version of the record, for `If-Match` and `If-None-Match`";
+            add("ETag", header(text, &json!({"type": "string", "example": "\"7\""}), !has_stream));
+        }
+        if lists {
+            let text = "The first, previous, next and last page, as far as they are known (RFC 8288)";
+            add("Link", header(text, &json!({"type": "string"}), false));
+        }
+        let location = match (&**status, &*id) {
+            ("201", _) | ("200", "handOverSession") => Some("Path of the new record"),
+            ("202", _) => Some("Path where the outcome can be read"),
+            ("307", _) => Some("Address of the dashboard"),
+            _ => None,
+        };
+        if let Some(text) = location {
+            add("Location", header(text, &json!({"type": "string", "format": "uri-reference"}), true));
+        }
+        if is_keyed {
+            let text = "Present where the response is the stored one of an earlier request with the same key";
+            add("Idempotent-Replayed", header(text, &json!({"type": "string", "enum": ["true"]}), false));
+        }
+        if COOKIES.contains(&&*id) {
+            let text = "The cookie of the sign-in: set, or removed";
+            add("Set-Cookie", header(text, &json!({"type": "string"}), false));
+        }
+    }
+}
+
+pub(super) fn request_id() -> Value {
+    header("Id of the request, as it is in the log", &json!({"type": "string"}), true)
+}
+
+pub(super) fn header(description: &str, schema: &Value, is_required: bool) -> Value {
+    json!({"description": description, "required": is_required, "schema": schema})
+}
+
+fn has_parameter(operation: &Value, name: &str) -> bool {
+    let mut all = operation["parameters"].as_array().into_iter().flatten();
+    all.any(|parameter| parameter["name"] == name)
+}

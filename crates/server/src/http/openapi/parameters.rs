@@ -1,0 +1,189 @@
+//! Parameters that many operations have: parts of the path, paging, headers of requests.
+
+use berth_api::page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX};
+use berth_core::id::{
+    AnalysisId, ApprovalId, DeliveryId, DeploymentId, EventId, InvitationId, OrgId, PipelineId, RegistryId,
+    RepositoryId, RunnerId, SecretId, SessionId, StepRunId, TicketId, TokenId, UserId, WebhookId,
+};
+use serde_json::{Value, json};
+
+use super::headers::is_tagged;
+use super::schemas::{is_list, remove_null};
+use crate::http::router::{Access, RouteInfo};
+use crate::limits::{IDEMPOTENCY_KEY_BYTES_MAX, OFFSET_MAX};
+
+/// 128 bits in 26 characters.
+const ID_DIGITS: &str = "[0-7][0-9a-hjkmnp-tv-z]{25}";
+const ID_EXAMPLE: &str = "01k9x8s6q0e3v8n5j2m4t7w9yb";
+const SLUG: &str = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?";
+const STEP: &str = "[a-z0-9][a-z0-9_-]{0,62}";
+const REGISTRY: &str = "[a-z0-9][a-z0-9-]{0,62}";
+const SECRET: &str = "[A-Za-z_][A-Za-z0-9_]{0,127}";
+
+/// What stands in a path for one record.
+enum Part {
+    Id(&'static str),
+    /// An id, or a name of this form, like this one.
+    IdOr(&'static str, &'static str, &'static str),
+    Name(&'static str, &'static str),
+    Number,
+    ProblemCode,
+}
+
+use Part::{Id, IdOr, Name, Number, ProblemCode};
+
+const PARTS: &[(&str, &str, Part)] = &[
+    ("orgId", "Id or slug of the organization", IdOr(OrgId::PREFIX, SLUG, "acme")),
+    ("pipelineId", "Id or slug of the pipeline", IdOr(PipelineId::PREFIX, SLUG, "shop")),
+    ("repositoryId", "Id of the repository", Id(RepositoryId::PREFIX)),
+    ("registryId", "Id or name of the step registry", IdOr(RegistryId::PREFIX, REGISTRY, "tools")),
+    (
+        "runnerId",
+        "Id or name of the runner; `embedded` for the one inside the server",
+        IdOr(RunnerId::PREFIX, SLUG, "build-1"),
+    ),
+    ("buildNumber", "Number of the build", Number),
+    ("envName", "Name of the environment", Name(SLUG, "qa-1")),
+    ("sessionId", "Id of the session", Id(SessionId::PREFIX)),
+    ("ticketId", "Id of the ticket", Id(TicketId::PREFIX)),
+    ("deploymentId", "Id of the deployment", Id(DeploymentId::PREFIX)),
+    ("stepId", "Id of the step, or its id in the definition", IdOr(StepRunId::PREFIX, STEP, "deploy")),
+    ("analysisId", "Id of the analysis", Id(AnalysisId::PREFIX)),
+    ("approvalId", "Id of the approval", Id(ApprovalId::PREFIX)),
+    ("stage", "Name of the stage, or of the environment", Name(SLUG, "staging")),
+    ("userId", "Id of the user", Id(UserId::PREFIX)),
+    ("tokenId", "Id of the token", Id(TokenId::PREFIX)),
+    ("invitationId", "Id of the invitation", Id(InvitationId::PREFIX)),
+    (
+        "secretId",
+        "Id of the secret, or its name if the whole organization has it",
+        IdOr(SecretId::PREFIX, SECRET, "DEPLOY_TOKEN"),
+    ),
+    ("webhookId", "Id or name of the webhook", IdOr(WebhookId::PREFIX, SLUG, "ops")),
+    ("deliveryId", "Id of the delivery", Id(DeliveryId::PREFIX)),
+    ("eventId", "Id of the event", Id(EventId::PREFIX)),
+    ("code", "Code of a problem", ProblemCode),
+];
+
+/// Handlers that take `If-Match`, by operation id.
+const CONDITIONAL: &[&str] = &[
+    "deletePipeline",
+    "deleteRepository",
+    "deleteRunner",
+    "deleteSecret",
+    "deleteStepRegistry",
+    "deleteWebhook",
+    "deployCommit",
+    "extendSession",
+    "forceClaim",
+    "handOverSession",
+    "putAnalysisSettings",
+    "putDefinition",
+    "putSecret",
+    "releaseSession",
+    "removeMember",
+    "resumePipeline",
+    "revokeApiToken",
+    "stopPipeline",
+    "updateMember",
+    "updateOrganization",
+    "updateRepository",
+    "updateSecret",
+    "updateStepRegistry",
+    "updateWebhook",
+];
+
+/// POSTs whose repetition is harmless, and which therefore take no `Idempotency-Key`.
+const UNKEYED: &[&str] = &["confirmPassword", "joinOrganization"];
+
+pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    let own = operation["parameters"].as_array().cloned().unwrap_or_default();
+    let named = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let mut all: Vec<Value> = named.map(path_parameter).collect();
+    let waits = own.iter().any(|parameter| parameter["name"] == "wait");
+    all.extend(own.into_iter().map(without_null));
+    if is_list(operation) {
+        all.extend(paging().map(without_null));
+    }
+    if waits {
+        let text = "`wait=N`, in place of the parameter `wait`. It is never an error (RFC 7240).";
+        all.push(header("Prefer", text, &json!({"type": "string", "example": "wait=30"})));
+    }
+    if is_tagged(operation, "200") && route.method == "GET" {
+        let text =
+            "ETags of what the caller has. If one of them is current, the response is a 304 without a body.";
+        all.push(header("If-None-Match", text, &json!({"type": "string", "example": "\"7\""})));
+    }
+    if CONDITIONAL.contains(&&*id) {
+        let text = "The ETag of the version that the change is meant for. If it is not the current one, the response is a 412.";
+        let schema =
+            json!({"type": "string", "pattern": r#"^(\*|"[0-9]{1,18}(\.[^"]*)?")$"#, "example": "\"7\""});
+        all.push(header("If-Match", text, &schema));
+    }
+    // Runners have nonces of their own.
+    let is_for_people = matches!(route.access, Access::Caller | Access::Permission(_));
+    if route.method == "POST" && is_for_people && !UNKEYED.contains(&&*id) {
+        let text =
+            "Requests with the same key and body have one effect, and get the same response, for 7 days.";
+        let pattern = format!("^[ -~]{{1,{IDEMPOTENCY_KEY_BYTES_MAX}}}$");
+        let schema = json!({"type": "string", "pattern": pattern, "example": "6f1c2a9b-deploy-9fceb02"});
+        all.push(header("Idempotency-Key", text, &schema));
+    }
+    if !all.is_empty() {
+        operation["parameters"] = Value::Array(all);
+    }
+    // A body that may be absent is an object when it is there, never `null`.
+    if let Some(schema) = operation.pointer_mut("/requestBody/content/application~1json/schema") {
+        remove_null(schema);
+    }
+}
+
+fn path_parameter(name: &str) -> Value {
+    let known = PARTS.iter().find(|(known, ..)| *known == name);
+    let text = |pattern: String, example: String| json!({"type": "string", "pattern": format!("^{pattern}$"), "example": example});
+    let schema = match known.map(|(.., part)| part) {
+        Some(Id(prefix)) => text(format!("{prefix}_{ID_DIGITS}"), format!("{prefix}_{ID_EXAMPLE}")),
+        Some(IdOr(prefix, name, like)) => text(format!("({prefix}_{ID_DIGITS}|{name})"), (*like).to_owned()),
+        Some(Name(name, like)) => text((*name).to_owned(), (*like).to_owned()),
+        Some(Number) => json!({"type": "integer", "format": "int64", "minimum": 1, "example": 1}),
+        Some(ProblemCode) => json!({"$ref": "#/components/schemas/ProblemCode"}),
+        None => json!({"type": "string"}),
+    };
+    let description = known.map_or("", |(_, text, _)| text);
+    json!({"name": name, "in": "path", "description": description, "required": true, "schema": schema})
+}
+
+fn paging() -> [Value; 3] {
+    let query = |name: &str, description: String, schema: Value| json!({"name": name, "in": "query", "description": description, "required": false, "schema": schema});
+    [
+        query(
+            "limit",
+            format!("Records on a page: {PAGE_SIZE_DEFAULT} unless given, at most {PAGE_SIZE_MAX}"),
+            json!({"type": "integer", "format": "int64", "minimum": 1, "maximum": PAGE_SIZE_MAX, "default": PAGE_SIZE_DEFAULT}),
+        ),
+        query(
+            "offset",
+            "Records to skip".to_owned(),
+            json!({"type": "integer", "format": "int64", "minimum": 0, "maximum": OFFSET_MAX}),
+        ),
+        query(
+            "cursor",
+            "`nextCursor` of the page before, in place of `offset`".to_owned(),
+            json!({"type": "string", "pattern": "^[A-Za-z0-9_-]*$"}),
+        ),
+    ]
+}
+
+fn header(name: &str, description: &str, schema: &Value) -> Value {
+    json!({"name": name, "in": "header", "description": description, "required": false, "schema": schema})
+}
+
+/// A parameter that may be absent is never `null`; with an empty value it is not given.
+fn without_null(mut parameter: Value) -> Value {
+    remove_null(&mut parameter["schema"]);
+    if parameter["in"] == "query" && parameter["required"] != true {
+        parameter["allowEmptyValue"] = json!(true);
+    }
+    parameter
+}

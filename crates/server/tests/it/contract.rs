@@ -1,0 +1,233 @@
+//! Every response in these tests is compared with the OpenAPI documents: its status, headers and body; and of what was
+//! accepted, path and body as well.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use axum::body::Body;
+use http::Request;
+use jsonschema::Validator;
+use serde_json::{Map, Value, json};
+
+use super::world::Reply;
+
+/// Headers that are described wherever they are sent.
+const HEADERS: &[&str] = &[
+    "etag",
+    "idempotent-replayed",
+    "link",
+    "location",
+    "ratelimit",
+    "retry-after",
+    "set-cookie",
+    "www-authenticate",
+    "x-request-id",
+];
+
+/// The JSON body of a request, for a look at it later.
+#[derive(Clone)]
+pub(crate) struct SentJson(pub(crate) Value);
+
+pub(crate) struct Asked {
+    method: String,
+    path: String,
+    json: Option<Value>,
+}
+
+struct Contract {
+    document: Value,
+    validators: Mutex<BTreeMap<String, Arc<Validator>>>,
+}
+
+static CONTRACTS: LazyLock<[Contract; 2]> =
+    LazyLock::new(|| ["openapi.json", "openapi-runner.json"].map(Contract::read));
+
+impl Asked {
+    pub(crate) fn of(request: &Request<Body>) -> Self {
+        Self {
+            method: request.method().as_str().to_lowercase(),
+            path: request.uri().path().to_owned(),
+            json: request.extensions().get::<SentJson>().map(|sent| sent.0.clone()),
+        }
+    }
+
+    pub(crate) fn check(&self, reply: &Reply) {
+        for contract in &*CONTRACTS {
+            if let Some((template, operation)) = contract.find(&self.method, &self.path) {
+                let errors = contract.errors(self, operation, template, reply);
+                assert!(errors.is_empty(), "{} {}: {}\n{errors:#?}", self.method, self.path, reply.text);
+            }
+        }
+    }
+}
+
+impl Contract {
+    fn read(file: &str) -> Self {
+        let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+        let document =
+            std::fs::read(&path).map_or(Value::Null, |text| serde_json::from_slice(&text).unwrap());
+        Self { document, validators: Mutex::default() }
+    }
+
+    /// The operation of a path; one that is spelled out wins over one with parameters.
+    fn find(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
+        let found = self.document["paths"].as_object()?.iter().filter(|(template, _)| fits(template, path));
+        let (template, item) = found.min_by_key(|(template, _)| template.matches('{').count())?;
+        Some((template, item.get(method)?))
+    }
+
+    fn errors(&self, asked: &Asked, operation: &Value, template: &str, reply: &Reply) -> Vec<String> {
+        let status = reply.status.as_u16().to_string();
+        let Some(response) = operation["responses"].get(&status) else {
+            return vec![format!("the status {status} is not described")];
+        };
+        let response = self.resolve(response);
+        let mut errors = header_errors(response, reply);
+        let media_type = reply.header("content-type").split(';').next().unwrap_or_default();
+        match response["content"].as_object() {
+            Some(content) if !content.contains_key(media_type) => {
+                errors.push(format!("the media type {media_type:?} is not described"));
+            }
+            Some(content) if matches!(media_type, "application/json" | "application/problem+json") => {
+                errors.extend(self.invalid(&content[media_type]["schema"], &reply.body));
+            }
+            _ => {}
+        }
+        if reply.status.is_success() {
+            let schema = operation.pointer("/requestBody/content/application~1json/schema");
+            let sent = asked.json.as_ref().zip(schema);
+            let invalid = sent.map(|(sent, schema)| self.invalid(schema, sent)).unwrap_or_default();
+            errors.extend(invalid.into_iter().map(|error| format!("accepted, but {error}")));
+            errors.extend(self.path_errors(operation, template, &asked.path));
+        }
+        errors
+    }
+
+    fn path_errors(&self, operation: &Value, template: &str, path: &str) -> Vec<String> {
+        let mut errors = Vec::new();
+        for (name, value) in template.split('/').zip(path.split('/')) {
+            let Some(name) = name.strip_prefix('{').and_then(|name| name.strip_suffix('}')) else { continue };
+            let mut parameters = operation["parameters"].as_array().unwrap().iter();
+            let schema = &parameters.find(|it| it["in"] == "path" && it["name"] == name).unwrap()["schema"];
+            let value =
+                if schema["type"] == "integer" { json!(value.parse::<i64>().ok()) } else { json!(value) };
+            errors.extend(self.invalid(schema, &value));
+        }
+        errors
+    }
+
+    fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let reference = value["$ref"].as_str();
+        reference.map_or(value, |reference| self.document.pointer(&reference[1..]).unwrap())
+    }
+
+    pub(crate) fn invalid(&self, schema: &Value, value: &Value) -> Vec<String> {
+        let mut known = self.validators.lock().unwrap();
+        let validator =
+            known.entry(schema.to_string()).or_insert_with(|| Arc::new(self.validator(schema))).clone();
+        drop(known);
+        validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    }
+
+    /// Strict: members that are not described are errors, too.
+    fn validator(&self, schema: &Value) -> Validator {
+        let schemas = self.closure(schema);
+        let parts: BTreeSet<&str> = schemas
+            .values()
+            .filter_map(|schema| schema["allOf"].as_array())
+            .flatten()
+            .filter_map(|part| part["$ref"].as_str())
+            .collect();
+        let close = |(name, schema): (&String, &Value)| {
+            let mut schema = schema.clone();
+            let is_part = parts.iter().any(|part| part.ends_with(&format!("/{name}")));
+            let has_members = schema["properties"].is_object() || schema["allOf"].is_array();
+            if has_members && !is_part && schema.get("additionalProperties").is_none() {
+                schema["unevaluatedProperties"] = json!(false);
+            }
+            (name.clone(), schema)
+        };
+        let schemas: Map<String, Value> = schemas.iter().map(close).collect();
+        let mut root = schema.clone();
+        root["components"] = json!({"schemas": schemas});
+        jsonschema::options().should_validate_formats(true).build(&root).unwrap()
+    }
+
+    /// The schemas that a schema needs.
+    fn closure(&self, schema: &Value) -> Map<String, Value> {
+        let (mut found, mut rest) = (Map::new(), vec![schema]);
+        while let Some(value) = rest.pop() {
+            match value {
+                Value::Object(members) => rest.extend(members.values()),
+                Value::Array(items) => rest.extend(items),
+                Value::String(text) => {
+                    let name = text.strip_prefix("#/components/schemas/");
+                    if let Some(name) = name.filter(|name| !found.contains_key(*name)) {
+                        let schema = &self.document["components"]["schemas"][name];
+                        assert!(schema.is_object(), "{text} leads nowhere");
+                        found.insert(name.to_owned(), schema.clone());
+                        rest.push(schema);
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+fn fits(template: &str, path: &str) -> bool {
+    let parts = || template.split('/').zip(path.split('/'));
+    template.split('/').count() == path.split('/').count()
+        && parts().all(|(expected, part)| expected == part || (expected.starts_with('{') && !part.is_empty()))
+}
+
+fn header_errors(response: &Value, reply: &Reply) -> Vec<String> {
+    let described = response["headers"].as_object().cloned().unwrap_or_default();
+    let mut errors = Vec::new();
+    for (name, header) in &described {
+        if header["required"] == true && !reply.headers.contains_key(name.as_str()) {
+            errors.push(format!("the header {name} is missing"));
+        }
+    }
+    let is_described = |sent: &str| described.keys().any(|name| name.eq_ignore_ascii_case(sent));
+    let sent = HEADERS.iter().filter(|name| reply.headers.contains_key(**name));
+    errors.extend(
+        sent.filter(|name| !is_described(name)).map(|name| format!("the header {name} is not described")),
+    );
+    errors
+}
+
+#[test]
+fn every_example_is_valid() {
+    let mut count = 0;
+    for contract in &*CONTRACTS {
+        let components = &contract.document["components"];
+        let responses = components["responses"].as_object().unwrap().values();
+        let operations = contract.document["paths"].as_object().unwrap().iter().flat_map(|(path, item)| {
+            item.as_object()
+                .unwrap()
+                .iter()
+                .map(move |(method, operation)| (format!("{method} {path}"), operation))
+        });
+        let mut contents: Vec<(String, &Value)> =
+            responses.map(|it| ("problem".to_owned(), &it["content"])).collect();
+        for (name, operation) in operations {
+            contents.extend(
+                operation["requestBody"].get("content").map(|content| (format!("{name} request"), content)),
+            );
+            let answers = operation["responses"].as_object().unwrap().iter();
+            contents.extend(
+                answers.filter_map(|(status, it)| Some((format!("{name} {status}"), it.get("content")?))),
+            );
+        }
+        for (name, content) in contents {
+            let Some(content) = content.get("application/json") else { continue };
+            let example = content.get("example").unwrap_or_else(|| panic!("{name} has no example"));
+            let errors = contract.invalid(&content["schema"], example);
+            assert!(errors.is_empty(), "{name}: {errors:#?}\n{example:#}");
+            count += 1;
+        }
+    }
+    assert!(count > 150, "{count}");
+}
