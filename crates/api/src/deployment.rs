@@ -33,6 +33,9 @@ pub struct Deployment {
     pub trigger: Trigger,
     /// What a rollback takes back, and what it goes back to; null for any other deployment.
     pub rollback: Option<Rollback>,
+    /// The failed deployment in the same session that this one retries.
+    #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9ya")]
+    pub retry_of: Option<String>,
     /// Why somebody asked for it.
     pub reason: Option<String>,
     /// Somebody chose to wait for nobody: it passes windows, approvals and pauses.
@@ -296,7 +299,8 @@ pub struct BypassNew {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRetry)]
 pub struct Retry {
-    /// `failed` (default): steps that did not succeed; `start`: all of them.
+    /// `failed` (default): steps that did not succeed; `start`: all of them. In an environment all of them run, whichever
+    /// is given.
     pub from: Option<String>,
 }
 

@@ -105,8 +105,6 @@ pub struct Takeover {
 pub struct Drain {
     /// Deployments that are not known to have stopped.
     pub pending: Vec<String>,
-    /// Work outside Berth that cannot be stopped.
-    pub possibly_running: Vec<String>,
     /// By then they count as stopped.
     pub deadline: String,
     pub completed_at: Option<String>,

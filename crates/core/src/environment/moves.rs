@@ -82,7 +82,7 @@ impl Draft<'_> {
             self.record(event);
         }
         match &wish.commit {
-            Some(commit) if wish.deploy => Some(self.deploy(commit.clone(), holder.actor(), None)),
+            Some(commit) if wish.deploy => Some(self.deploy(commit.clone(), holder.actor(), None, None)),
             _ => None,
         }
     }
@@ -93,6 +93,7 @@ impl Draft<'_> {
         commit: CommitId,
         by: Actor,
         overrides_drain: Option<Reason>,
+        retry_of: Option<DeploymentId>,
     ) -> DeploymentId {
         let now = self.now();
         let (work, fence) = match &mut self.lock.session {
@@ -104,7 +105,7 @@ impl Draft<'_> {
             None => unreachable!("deploys are asked for in a session"),
         };
         self.lock.prolong(None, now);
-        self.plan(work, fence, commit, by, overrides_drain)
+        self.plan(work, fence, commit, by, overrides_drain, retry_of)
     }
 
     fn plan(
@@ -114,6 +115,7 @@ impl Draft<'_> {
         commit: CommitId,
         requested_by: Actor,
         overrides_drain: Option<Reason>,
+        retry_of: Option<DeploymentId>,
     ) -> DeploymentId {
         let id = DeploymentId::from_parts(self.now(), self.draw());
         self.lock.environment.deployments += 1;
@@ -128,13 +130,16 @@ impl Draft<'_> {
             fence,
             commit,
             requested_by,
+            retry_of,
             overrides_drain,
             status: Status::Queued,
             created_at: self.now(),
             started_at: None,
             finished_at: None,
         };
-        self.record(deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment));
+        let event = deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment)
+            .with_some("retryOf", retry_of);
+        self.record(event);
         self.lock.deployments.push(deployment);
         id
     }
@@ -167,7 +172,7 @@ impl Draft<'_> {
             && !self.lock.is_being_reset();
         if let Some(commit) = self.lock.tracked.clone().filter(|_| is_wanted) {
             let fence = self.next_fence();
-            self.plan(Work::Reset, fence, commit, Actor::system(), None);
+            self.plan(Work::Reset, fence, commit, Actor::system(), None, None);
         }
     }
 

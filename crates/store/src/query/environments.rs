@@ -41,7 +41,7 @@ statements! {
         JOIN sessions s ON s.org_id = $1 AND s.id = found.id ORDER BY s.number DESC";
     Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at
+          created_at, started_at, finished_at, retry_of
         FROM deployments WHERE org_id = $1 AND session_id = $2 ORDER BY number DESC LIMIT $3";
     Org Read TICKETS = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
           t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,

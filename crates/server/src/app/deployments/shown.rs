@@ -141,6 +141,7 @@ pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Depl
         definition_hash: it.definition_hash.clone(),
         trigger,
         rollback: None,
+        retry_of: it.retry_of.map(|id| id.to_string()),
         reason: None,
         bypass: None,
         actor: actor(&it.requested_by),
@@ -195,6 +196,7 @@ pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
             }
             Trigger::Push { .. } | Trigger::Api => None,
         },
+        retry_of: None,
         reason: it.reason.as_ref().map(ToString::to_string),
         bypass: it
             .bypass

@@ -176,7 +176,6 @@ fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
     let runs = |id: &&berth_core::id::DeploymentId| lock.left_over().any(|deployment| deployment.id == **id);
     wire_session::Drain {
         pending: it.pending.iter().filter(runs).map(ToString::to_string).collect(),
-        possibly_running: Vec::new(),
         deadline: it.deadline.to_string(),
         completed_at: it.completed_at.map(|at| at.to_string()),
     }
@@ -219,7 +218,7 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::
 }
 
 /// A refusal with everything that helps: who holds it, since when, why, until when, and what to do.
-pub(super) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
+pub(in crate::app) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
     match refusal {
         Refusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),
         Refusal::SessionNotActive(not_active) => session_not_active(&not_active).into(),
@@ -275,7 +274,7 @@ fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) 
     }
 }
 
-fn session_not_active(it: &NotActive) -> Problem {
+pub(in crate::app) fn session_not_active(it: &NotActive) -> Problem {
     let session = &it.session;
     let end = session.end.as_ref();
     let by = end.filter(|end| end.reason == EndReason::Overridden);

@@ -82,9 +82,13 @@ pub(crate) async fn cancel_stage(
     app.cancel_stage(&who, id, stage, check.done(Some(reason))?, posted.once).await
 }
 
-/// Retry a failed stage: steps that did not succeed, or all of them; same commit, definition and secrets.
+/// Retry a failed stage: steps that did not succeed, or all of them; same commit, definition and secrets. In an
+/// environment, a new deployment of the same commit is started in the session that asked for the failed one, which has to
+/// be active.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/retry",
-    tag = "deployments", request_body = Option<Retry>, responses((status = 200, body = Data<Deployment>)))]
+    tag = "deployments", request_body = Option<Retry>,
+    responses((status = 200, body = Data<Deployment>),
+              (status = 202, description = "in an environment: the new deployment", body = Data<Deployment>)))]
 pub(crate) async fn retry_stage(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::DeploymentsOperate>,

@@ -267,6 +267,7 @@ async fn a_deployment() {
               "definitionHash": "sha256:…",
               "trigger": "session",
               "rollback": null,
+              "retryOf": null,
               "reason": null,
               "bypass": null,
               "actor": {
