@@ -10,7 +10,7 @@ use super::telling;
 use crate::decision::Record;
 use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
 use crate::event::{Actor, EventKind};
-use crate::id::{DeploymentId, SessionId, TicketId, TokenId};
+use crate::id::{DeploymentId, SessionId, TicketGroupId, TicketId, TokenId};
 use crate::name::{CommitId, Reason};
 use crate::pipeline::model::{OnRelease, ReleaseRule};
 use crate::time::Timestamp;
@@ -183,6 +183,7 @@ impl Draft<'_> {
         wish: Wish,
         expires_at: Timestamp,
         takeover: Option<Takeover>,
+        group: Option<TicketGroupId>,
     ) -> Ticket {
         self.lock.environment.tickets += 1;
         let ticket = Ticket {
@@ -195,6 +196,7 @@ impl Draft<'_> {
             created_at: self.now(),
             expires_at,
             takeover,
+            group,
             is_entitled: true,
             status: TicketStatus::Waiting,
         };

@@ -45,7 +45,7 @@ statements! {
         FROM deployments WHERE org_id = $1 AND session_id = $2 ORDER BY number DESC LIMIT $3";
     Org Read TICKETS = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
           t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
-          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, NULL, NULL, NULL
+          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, NULL, NULL, NULL, t.group_id
         FROM tickets t WHERE t.org_id = $1 AND t.environment_id = $2 ORDER BY t.number DESC LIMIT $3";
 }
 

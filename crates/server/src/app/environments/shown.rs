@@ -7,7 +7,7 @@ use berth_api::session as wire_session;
 use berth_core::decision::Refusal;
 use berth_core::environment::{
     Drain, EndReason, Holder, Lock, Locked, NotActive, Session, SessionStatus, State, Ticket, TicketStatus,
-    ends_at,
+    ends_at, eta,
 };
 use berth_core::event::ActorKind;
 use berth_core::id::OrgId;
@@ -181,7 +181,8 @@ fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
     }
 }
 
-pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::Ticket {
+/// `lengths`: how many seconds ended sessions lasted.
+pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) -> wire_session::Ticket {
     let (status, ended_at, cause, session, deployment) = match &it.status {
         TicketStatus::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
         TicketStatus::Granted { at, session, deployment } => {
@@ -194,16 +195,20 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::
     };
     let position = lock.position(it.id);
     let takeover_at = it.takeover.as_ref().and_then(|takeover| takeover.at);
-    // Only the next one can know when its turn comes.
-    let turn = ends_at(lock).map(|(at, _)| at).into_iter().chain(takeover_at).min();
-    let eta_seconds = turn.filter(|_| position == Some(1)).map(|at| at.seconds_since(now).max(0));
+    let eta = eta::eta(lock, it.id, lengths, now);
     wire_session::Ticket {
         ticket_id: it.id.to_string(),
         id: it.id.to_string(),
         env_name: lock.environment.name.to_string(),
         status,
         position,
-        eta_seconds,
+        eta_seconds: eta.and_then(|eta| eta.seconds),
+        eta_basis: eta.map(|eta| match eta.basis {
+            eta::Basis::Expiry => wire_session::EtaBasis::Expiry,
+            eta::Basis::History => wire_session::EtaBasis::History,
+            eta::Basis::Unknown => wire_session::EtaBasis::Unknown,
+        }),
+        group_id: it.group.map(|id| id.to_string()),
         holder: holder(&it.holder),
         commit_id: it.wish.commit.as_ref().map(ToString::to_string),
         context: it.wish.context.as_ref().map(ToString::to_string),

@@ -190,6 +190,8 @@ async fn a_ticket_that_will_take_over() {
           "status": "waiting",
           "position": 1,
           "etaSeconds": "300 or a little less",
+          "etaBasis": "expiry",
+          "groupId": null,
           "holder": {
             "type": "user",
             "id": "usr_…",
