@@ -78,7 +78,7 @@ fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
     idle.chain(ttl).min()
 }
 
-/// `holder`: `None` while nobody holds the environment.
+/// `holder`: `None` while the environment is free.
 pub fn estimate(holder: Option<Holding>, ahead: impl IntoIterator<Item = Ahead>, lengths: &[i64]) -> Eta {
     let mut lengths = lengths.to_vec();
     lengths.sort_unstable();

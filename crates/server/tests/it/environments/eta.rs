@@ -65,7 +65,7 @@ async fn eta_of_every_ticket_adds_up_the_time_limits_ahead() {
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 1_500), "{told:?}");
     assert_eq!((told[0].2.as_str(), told[1].2.as_str()), ("expiry", "expiry"));
-    // The second one may hold it for ever, and nobody has held it before.
+    // The second one has no time limit, and no session has ended here yet.
     assert_eq!((told[2].1, told[2].2.as_str()), (None, "unknown"));
 }
 
