@@ -36,6 +36,9 @@ pub struct Deployment {
     pub rollback: Option<Rollback>,
     /// What it is for, as its holder said when they deployed it in an environment.
     pub context: Option<String>,
+    /// The failed deployment in the same session that this one retries.
+    #[schema(example = "dep_01k9x8s6q0e3v8n5j2m4t7w9ya")]
+    pub retry_of: Option<String>,
     /// Why somebody asked for it.
     pub reason: Option<String>,
     /// Somebody chose to wait for nobody: it passes windows, approvals and pauses.
@@ -316,7 +319,8 @@ pub struct BypassNew {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = StageRetry)]
 pub struct Retry {
-    /// `failed` (default): steps that did not succeed; `start`: all of them.
+    /// `failed` (default): steps that did not succeed; `start`: all of them. In an environment all of them run, whichever
+    /// is given.
     #[schema(value_type = Option<RetryFrom>, example = "failed")]
     pub from: Option<String>,
 }

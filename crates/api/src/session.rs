@@ -117,8 +117,6 @@ pub struct Takeover {
 pub struct Drain {
     /// Deployments that are not known to have stopped.
     pub pending: Vec<String>,
-    /// Work outside Berth that cannot be stopped.
-    pub possibly_running: Vec<String>,
     /// By then they count as stopped.
     #[schema(format = DateTime)]
     pub deadline: String,
@@ -138,8 +136,13 @@ pub struct Ticket {
     pub status: TicketStatus,
     /// From 1; null once it no longer waits.
     pub position: Option<usize>,
-    /// When its turn comes at the latest, where that is known.
+    /// In how many seconds its turn is expected; null where nothing is known, and once it no longer waits.
     pub eta_seconds: Option<i64>,
+    /// What `etaSeconds` is based on; null once it no longer waits.
+    pub eta_basis: Option<EtaBasis>,
+    /// Of a claim-any: its tickets have the same. One of them is granted, and the others are cancelled with it.
+    #[schema(example = "tkg_01k9x8s6q0e3v8n5j2m4t7w9yb")]
+    pub group_id: Option<String>,
     pub holder: Holder,
     pub commit_id: Option<String>,
     pub context: Option<String>,
@@ -168,6 +171,17 @@ pub enum TicketStatus {
     Granted,
     Cancelled,
     Expired,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EtaBasis {
+    /// The sessions ahead end by themselves, or by an announced takeover, by then.
+    Expiry,
+    /// Sessions ahead are expected to last as long as earlier ones did.
+    History,
+    /// A session ahead has no end of its own, and none has ended here yet.
+    Unknown,
 }
 
 /// The answer to a claim: the lock, or a place in line.
@@ -213,7 +227,7 @@ pub struct AnySessionNew {
     #[schema(minimum = 60, maximum = 2_592_000)]
     pub ttl_seconds: Option<i64>,
     pub deploy: Option<bool>,
-    /// All held: wait in the shortest line.
+    /// All held: wait for all of them, and get the first that becomes free.
     pub queue: Option<bool>,
     #[schema(minimum = 1, maximum = 604_800)]
     pub wait_seconds: Option<i64>,

@@ -112,6 +112,8 @@ id! {
     SessionId = "ses",
     /// A place in line for an environment.
     TicketId = "tkt",
+    /// The tickets of one claim-any.
+    TicketGroupId = "tkg",
     DeploymentId = "dep",
     /// One look into why a step failed.
     AnalysisId = "anl",

@@ -7,9 +7,9 @@
 use std::sync::atomic::Ordering;
 
 use berth_core::decision::{Change, Decision, Effect, Record};
-use berth_core::environment::Moment;
+use berth_core::environment::{Moment, TicketCause, TicketStatus, queue};
 use berth_core::event::{Actor, Event, NewEvent};
-use berth_core::id::{Entropy, OrgId};
+use berth_core::id::{Entropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
@@ -218,8 +218,31 @@ impl<'c> Tx<'c> {
         self.conn.stand_or_fall();
     }
 
-    /// Writes everything a rule decided, and hands out its answer.
+    /// Writes everything a rule decided, and hands out its answer. With a ticket that is granted or cancelled, the other
+    /// tickets of its group leave their queues: a lock of theirs that was loaded before is out of date.
     pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
+        let ended = queue::ended_groups(&decision.changes);
+        let answer = self.write(decision)?;
+        for (group, cause) in ended {
+            self.withdraw(group, cause)?;
+        }
+        Ok(answer)
+    }
+
+    fn withdraw(&mut self, group: TicketGroupId, cause: TicketCause) -> Result<(), StoreError> {
+        for ticket in records::ticket::of_group(self, group)? {
+            if ticket.status != TicketStatus::Waiting {
+                continue;
+            }
+            let lock = records::environment::by_id(self, ticket.environment)?;
+            let lock = lock.ok_or_else(|| StoreError::Bug("a ticket without an environment".into()))?;
+            let decision = queue::withdraw(&lock, ticket.id, cause, &self.moment()?);
+            self.write(decision)?;
+        }
+        Ok(())
+    }
+
+    fn write<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {
         for change in decision.changes {
             match change {
                 Change::Put(Record::Pipeline(it)) => records::pipeline::put(self, &it)?,

@@ -27,6 +27,8 @@ pub struct Deployment {
     /// What for.
     pub context: Option<Reason>,
     pub requested_by: Actor,
+    /// The failed deployment of the same session that this one retries.
+    pub retry_of: Option<DeploymentId>,
     /// Somebody with the right to do so chose not to wait for the work of former sessions.
     pub overrides_drain: Option<Reason>,
     pub status: Status,

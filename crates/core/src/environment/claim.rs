@@ -6,7 +6,7 @@ use super::limits::TICKETS_WAITING_MAX;
 use super::lock::Lock;
 use super::state::{Holder, Locked, Session, Ticket, Wish};
 use crate::decision::{Refusal, Ruling};
-use crate::id::{DeploymentId, SessionId, TokenId};
+use crate::id::{DeploymentId, SessionId, TicketGroupId, TokenId};
 
 #[derive(Debug, Clone)]
 pub struct Claim {
@@ -30,6 +30,15 @@ pub struct Opened {
 }
 
 pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
+    claim_as(lock, cmd, None, moment)
+}
+
+/// For one of several environments of which the caller wants one: the ticket is one of `group`.
+pub fn claim_in_group(lock: &Lock, cmd: &Claim, group: TicketGroupId, moment: &Moment) -> Ruling<Claimed> {
+    claim_as(lock, cmd, Some(group), moment)
+}
+
+fn claim_as(lock: &Lock, cmd: &Claim, group: Option<TicketGroupId>, moment: &Moment) -> Ruling<Claimed> {
     let mut draft = Draft::begin(lock, moment);
     if let Err(refusal) = check_declared(&draft.lock) {
         return draft.refuse(refusal);
@@ -48,7 +57,8 @@ pub fn claim(lock: &Lock, cmd: &Claim, moment: &Moment) -> Ruling<Claimed> {
             Err(refusal) => draft.refuse(refusal),
             Ok(()) => {
                 let expires_at = draft.now().plus_seconds(wait);
-                let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, None);
+                let ticket =
+                    draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, None, group);
                 draft.finish(Ok(Claimed::Ticket(ticket)))
             }
         },

@@ -36,11 +36,7 @@ pub enum OnConflict {
 
 pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> Ruling<Deployment> {
     let mut draft = Draft::begin(lock, moment);
-    let allowed = match named.held_by(&cmd.by, &mut draft) {
-        Err(refusal) => Err(refusal),
-        Ok(_) => check_conflict(&draft.lock, cmd.on_conflict),
-    };
-    if let Err(refusal) = allowed {
+    if let Err(refusal) = check(&mut draft, named, &cmd.by, cmd.on_conflict) {
         return draft.refuse(refusal);
     }
     let overrides = cmd.override_drain.clone();
@@ -60,6 +56,7 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
         by: cmd.by.actor(),
         context: cmd.context.clone(),
         overrides_drain: overrides,
+        retry_of: None,
     });
     if cmd.on_conflict == OnConflict::Supersede {
         for older in earlier {
@@ -69,6 +66,41 @@ pub fn deploy(lock: &Lock, named: &Named<'_>, cmd: &Deploy, moment: &Moment) -> 
     match draft.lock.deployment(id).cloned() {
         Some(deployment) => draft.finish(Ok(deployment)),
         None => unreachable!("it was just asked for"),
+    }
+}
+
+/// A failed deployment of the session, once more.
+#[derive(Debug, Clone)]
+pub struct Retry {
+    pub by: Holder,
+    pub of: DeploymentId,
+    /// What the failed one deployed, resolved where that is known.
+    pub commit: CommitId,
+}
+
+/// What has ended stays as it ended: a retry is a new deployment. The caller has made sure that `of` failed.
+pub fn retry(lock: &Lock, named: &Named<'_>, cmd: &Retry, moment: &Moment) -> Ruling<Deployment> {
+    let mut draft = Draft::begin(lock, moment);
+    if let Err(refusal) = check(&mut draft, named, &cmd.by, OnConflict::Queue) {
+        return draft.refuse(refusal);
+    }
+    let asked = Asked::new(cmd.commit.clone(), cmd.by.actor());
+    let id = draft.deploy(Asked { retry_of: Some(cmd.of), ..asked });
+    match draft.lock.deployment(id).cloned() {
+        Some(deployment) => draft.finish(Ok(deployment)),
+        None => unreachable!("it was just asked for"),
+    }
+}
+
+fn check(
+    draft: &mut Draft<'_>,
+    named: &Named<'_>,
+    by: &Holder,
+    on_conflict: OnConflict,
+) -> Result<(), Refusal> {
+    match named.held_by(by, draft) {
+        Err(refusal) => Err(refusal),
+        Ok(_) => check_conflict(&draft.lock, on_conflict),
     }
 }
 

@@ -57,6 +57,11 @@ impl<'a> Draft<'a> {
     pub(crate) fn finish<A>(mut self, answer: A) -> Decision<A> {
         settle::run(&mut self);
         settle::announce(&mut self);
+        self.close(answer)
+    }
+
+    /// Leaves what time has made due to the next decision: nothing is granted here.
+    pub(super) fn close<A>(mut self, answer: A) -> Decision<A> {
         self.lock.environment.agenda = agenda(&self.lock);
         let (before, lock) = (self.before, &mut self.lock);
         let mut changes = std::mem::take(&mut self.gone);

@@ -58,7 +58,7 @@ pub fn force(lock: &Lock, cmd: &Force, moment: &Moment) -> Ruling<Claimed> {
     // A place in line outlives the moment it waits for.
     let expires_at = at.unwrap_or(draft.now()).plus_seconds(WAIT_S_DEFAULT);
     let takeover = Takeover { target, at, why: why(cmd) };
-    let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, Some(takeover));
+    let ticket = draft.queue(cmd.by.clone(), cmd.token, cmd.wish.clone(), expires_at, Some(takeover), None);
     draft.finish(Ok(Claimed::Ticket(ticket)))
 }
 

@@ -10,6 +10,7 @@ pub mod claim;
 pub mod declare;
 pub mod deploy;
 mod draft;
+pub mod eta;
 pub mod extend;
 pub mod fence;
 pub mod force;

@@ -10,7 +10,7 @@ use super::telling;
 use crate::decision::Record;
 use crate::deployment::{self, Cancel, CancelCause, Deployment, Status, Work};
 use crate::event::{Actor, EventKind};
-use crate::id::{DeploymentId, SessionId, TicketId, TokenId};
+use crate::id::{DeploymentId, SessionId, TicketGroupId, TicketId, TokenId};
 use crate::name::{CommitId, Reason};
 use crate::pipeline::model::{OnRelease, ReleaseRule};
 use crate::time::Timestamp;
@@ -29,11 +29,13 @@ pub(crate) struct Asked {
     pub(crate) by: Actor,
     pub(crate) context: Option<Reason>,
     pub(crate) overrides_drain: Option<Reason>,
+    /// The failed deployment that it repeats.
+    pub(crate) retry_of: Option<DeploymentId>,
 }
 
 impl Asked {
     pub(crate) fn new(commit: CommitId, by: Actor) -> Self {
-        Self { commit, by, context: None, overrides_drain: None }
+        Self { commit, by, context: None, overrides_drain: None, retry_of: None }
     }
 }
 
@@ -133,12 +135,15 @@ impl Draft<'_> {
             context: asked.context,
             requested_by: asked.by,
             overrides_drain: asked.overrides_drain,
+            retry_of: asked.retry_of,
             status: Status::Queued,
             created_at: self.now(),
             started_at: None,
             finished_at: None,
         };
-        self.record(deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment));
+        let event = deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment)
+            .with_some("retryOf", retry_of);
+        self.record(event);
         self.lock.deployments.push(deployment);
         id
     }
@@ -182,6 +187,7 @@ impl Draft<'_> {
         wish: Wish,
         expires_at: Timestamp,
         takeover: Option<Takeover>,
+        group: Option<TicketGroupId>,
     ) -> Ticket {
         self.lock.environment.tickets += 1;
         let ticket = Ticket {
@@ -194,6 +200,7 @@ impl Draft<'_> {
             created_at: self.now(),
             expires_at,
             takeover,
+            group,
             is_entitled: true,
             status: TicketStatus::Waiting,
         };

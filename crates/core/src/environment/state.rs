@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::fence::Fence;
 use crate::event::{Actor, ActorKind};
-use crate::id::{DeploymentId, EnvironmentId, PipelineId, SessionId, TicketId, TokenId, UserId};
+use crate::id::{
+    DeploymentId, EnvironmentId, PipelineId, SessionId, TicketGroupId, TicketId, TokenId, UserId,
+};
 use crate::name::{CommitId, EnvName, Reason};
 use crate::pipeline::model::Environment as Configuration;
 use crate::time::Timestamp;
@@ -215,6 +217,8 @@ pub struct Ticket {
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub takeover: Option<Takeover>,
+    /// Of a claim-any: one ticket of the group is granted, and the others leave their queues with it.
+    pub group: Option<TicketGroupId>,
     /// Whether its owner may still claim; looked up whenever the lock is loaded.
     pub is_entitled: bool,
     pub status: TicketStatus,
@@ -258,6 +262,8 @@ pub enum TicketCause {
     EnvironmentDeleted,
     /// The database is an older copy.
     Restored,
+    /// Another ticket of its group was granted.
+    GrantedElsewhere,
 }
 
 impl TicketCause {
@@ -267,6 +273,7 @@ impl TicketCause {
             TicketCause::Revoked => "revoked",
             TicketCause::EnvironmentDeleted => "environment_deleted",
             TicketCause::Restored => "restored",
+            TicketCause::GrantedElsewhere => "granted_elsewhere",
         }
     }
 }

@@ -50,4 +50,5 @@ pub(super) fn ticket(kind: EventKind, lock: &Lock, ticket: &Ticket) -> NewEvent 
         .with("holder", ticket.holder.name.clone())
         .with("holderId", ticket.holder.id.to_string())
         .with_some("commitId", ticket.wish.commit.as_ref())
+        .with_some("groupId", ticket.group)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::decision::Refusal;
+use berth_core::environment::Lock;
 use berth_core::environment::declare::{self, Declare};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{EnvironmentId, OrgId, PipelineId};
@@ -27,8 +28,8 @@ pub(crate) fn declare(
     mut named: BTreeMap<EnvName, Configuration>,
 ) -> Result<(), AppError> {
     let hash = &pipeline.definition_hash;
-    for lock in environment::of_pipeline(tx, pipeline.id)? {
-        let moment = tx.moment()?;
+    for known in environment::of_pipeline(tx, pipeline.id)? {
+        let (lock, moment) = (current(tx, &known)?, tx.moment()?);
         match named.remove(&lock.environment.name) {
             Some(configuration) => {
                 tx.commit(declare::redeclare(&lock, configuration, hash.clone(), &moment))?;
@@ -70,11 +71,16 @@ pub(crate) fn delete_environments(
         );
         return Err(Refusal::InvalidState(text).into());
     }
-    for lock in &locks {
-        let (moment, actor) = (tx.moment()?, tx.actor().clone());
-        tx.commit(declare::delete(lock, actor, &moment))?;
+    for known in &locks {
+        let (lock, moment, actor) = (current(tx, known)?, tx.moment()?, tx.actor().clone());
+        tx.commit(declare::delete(&lock, actor, &moment))?;
     }
     Ok(())
+}
+
+/// A decision about one environment may take tickets out of the queues of others.
+fn current(tx: &mut Tx<'_>, known: &Lock) -> Result<Lock, AppError> {
+    environment::by_id(tx, known.environment.id)?.ok_or_else(|| AppError::bug("an environment went away"))
 }
 
 /// Pipelines that are older than environments get theirs. Runs before anything else does.

@@ -66,6 +66,24 @@ impl World {
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
     }
 
+    /// A second server over the same database; only PostgreSQL has that.
+    pub(crate) async fn another_server(&self) -> Option<Self> {
+        let (url, from) = (self.postgres.as_ref()?.url(), self.dir.path().to_owned());
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().to_owned();
+        let opened = tokio::task::spawn_blocking(move || {
+            let store = open_store(&to, Some(&url));
+            let vault = Vault::open(&store, &from.join("root.key"), WhenMissing::Refuse).unwrap();
+            (store, vault)
+        });
+        let (store, vault) = opened.await.unwrap();
+        let path = dir.path().to_owned();
+        let config = Config { data_dir: path.clone(), own_dir: path, ..self.app.config().clone() };
+        let app = Arc::new(App::new(store, vault, config));
+        let (ada, hank) = (self.ada.clone(), self.hank.clone());
+        Some(Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres: None })
+    }
+
     pub(crate) async fn send(&self, call: Call) -> Reply {
         self.send_from(call, [127, 0, 0, 1].into()).await
     }

@@ -49,6 +49,7 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "due_of_organizations",
         text: include_str!("0029_due_of_organizations.sql"),
     },
+    Migration { number: 30, name: "retries_and_groups", text: include_str!("0030_retries_and_groups.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

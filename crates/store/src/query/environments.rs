@@ -41,11 +41,11 @@ statements! {
         JOIN sessions s ON s.org_id = $1 AND s.id = found.id ORDER BY s.number DESC";
     Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at, resolved_commit, reason
+          created_at, started_at, finished_at, resolved_commit, reason, retry_of
         FROM deployments WHERE org_id = $1 AND session_id = $2 ORDER BY number DESC LIMIT $3";
     Org Read TICKETS = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
           t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
-          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, NULL, NULL, NULL
+          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, NULL, NULL, NULL, t.group_id
         FROM tickets t WHERE t.org_id = $1 AND t.environment_id = $2 ORDER BY t.number DESC LIMIT $3";
 }
 

@@ -12,17 +12,18 @@ use crate::value::{Row, text, to_json};
 statements! {
     Org Read UNFINISHED = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at, resolved_commit, reason
+          created_at, started_at, finished_at, resolved_commit, reason, retry_of
         FROM deployments WHERE org_id = $1 AND environment_id = $2 AND finished_at IS NULL ORDER BY number";
     Org Read BY_ID = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
-          created_at, started_at, finished_at, resolved_commit, reason
+          created_at, started_at, finished_at, resolved_commit, reason, retry_of
         FROM deployments WHERE org_id = $1 AND id = $2";
     // What has ended stays as it ended.
     Org Write PUT = "INSERT INTO deployments (org_id, id, number, pipeline_id, environment_id, stage, definition_hash,
           session_id, fence, commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel,
-          failure, superseded_by, created_at, started_at, finished_at, reason)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23)
+          failure, superseded_by, created_at, started_at, finished_at, reason, retry_of)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23,
+          $24)
         ON CONFLICT (org_id, id) DO UPDATE SET status = excluded.status,
           overrides_drain = excluded.overrides_drain, runner = excluded.runner,
           nonce = excluded.nonce, granted_at = excluded.granted_at, cancel = excluded.cancel,
@@ -50,6 +51,7 @@ pub(crate) fn read(row: &Row) -> Result<Deployment, StoreError> {
         resolved_commit: row.maybe(21, Row::text)?.map(str::to_owned),
         context: row.maybe(22, Row::name)?,
         requested_by: row.json(9)?,
+        retry_of: row.maybe(23, Row::parse)?,
         overrides_drain: row.maybe(10, Row::name)?,
         status: status(row)?,
         created_at: row.time(18)?,
@@ -125,6 +127,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Deployment) -> Result<(), StoreError> {
         it.started_at.into(),
         it.finished_at.into(),
         it.context.as_ref().map(text).into(),
+        it.retry_of.map(text).into(),
     ];
     tx.execute_one(&PUT, &params)
 }

@@ -2,7 +2,7 @@
 
 use berth_core::access::{Action, Role};
 use berth_core::environment::{Takeover, Ticket, TicketCause, TicketStatus, Wish};
-use berth_core::id::{EnvironmentId, TicketId};
+use berth_core::id::{EnvironmentId, TicketGroupId, TicketId};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
@@ -14,21 +14,27 @@ statements! {
     // Whether its owner may still claim is asked anew whenever the line is looked at.
     Org Read WAITING = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
           t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
-          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, m.role, k.revoked_at, k.expires_at
+          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, m.role, k.revoked_at, k.expires_at, t.group_id
         FROM tickets t LEFT JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
         LEFT JOIN api_tokens k ON k.org_id = t.org_id AND k.id = t.token_id
         WHERE t.org_id = $1 AND t.environment_id = $2 AND t.status = 'waiting' ORDER BY t.number";
     Org Read BY_ID = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
           t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
-          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, m.role, k.revoked_at, k.expires_at
+          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, m.role, k.revoked_at, k.expires_at, t.group_id
         FROM tickets t LEFT JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
         LEFT JOIN api_tokens k ON k.org_id = t.org_id AND k.id = t.token_id
         WHERE t.org_id = $1 AND t.id = $2";
+    Org Read OF_GROUP = "SELECT t.id, t.environment_id, t.number, t.holder, t.token_id, t.commit_id, t.context,
+          t.ttl_seconds, t.deploy, t.created_at, t.expires_at, t.takeover_target, t.takeover_at, t.takeover_why,
+          t.status, t.ended_at, t.cause, t.session_id, t.deployment_id, m.role, k.revoked_at, k.expires_at, t.group_id
+        FROM tickets t LEFT JOIN memberships m ON m.org_id = t.org_id AND m.user_id = t.user_id
+        LEFT JOIN api_tokens k ON k.org_id = t.org_id AND k.id = t.token_id
+        WHERE t.org_id = $1 AND t.group_id = $2 ORDER BY t.id";
     // What no longer waits stays as it is.
     Org Write PUT = "INSERT INTO tickets (org_id, id, environment_id, number, holder, user_id, token_id, commit_id,
           context, ttl_seconds, deploy, created_at, expires_at, takeover_target, takeover_at, takeover_why, status,
-          ended_at, cause, session_id, deployment_id)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
+          ended_at, cause, session_id, deployment_id, group_id)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)
         ON CONFLICT (org_id, environment_id, number) DO UPDATE SET status = excluded.status,
           ended_at = excluded.ended_at, cause = excluded.cause, session_id = excluded.session_id,
           deployment_id = excluded.deployment_id
@@ -71,6 +77,7 @@ pub(crate) fn read(row: &Row, now: Timestamp) -> Result<Ticket, StoreError> {
         created_at: row.time(9)?,
         expires_at: row.time(10)?,
         takeover,
+        group: row.maybe(22, Row::parse)?,
         is_entitled: may_claim && has_token,
         status,
     })
@@ -81,6 +88,7 @@ fn cause(word: &str) -> TicketCause {
         "requested" => TicketCause::Requested,
         "revoked" => TicketCause::Revoked,
         "restored" => TicketCause::Restored,
+        "granted_elsewhere" => TicketCause::GrantedElsewhere,
         _ => TicketCause::EnvironmentDeleted,
     }
 }
@@ -97,6 +105,12 @@ pub(crate) fn waiting_for(db: &mut impl Read, environment: EnvironmentId) -> Res
 pub fn by_id(db: &mut impl Read, id: TicketId) -> Result<Option<Ticket>, StoreError> {
     let now = db.now();
     db.row(&BY_ID, &[text(id)])?.map(|row| read(&row, now)).transpose()
+}
+
+/// The tickets of one claim-any, also those that no longer wait.
+pub fn of_group(db: &mut impl Read, group: TicketGroupId) -> Result<Vec<Ticket>, StoreError> {
+    let now = db.now();
+    db.rows(&OF_GROUP, &[text(group)])?.iter().map(|row| read(row, now)).collect()
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Ticket) -> Result<(), StoreError> {
@@ -128,6 +142,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Ticket) -> Result<(), StoreError> {
         cause.into(),
         session.map(text).into(),
         deployment.map(text).into(),
+        it.group.map(text).into(),
     ];
     tx.execute_one(&PUT, &params)
 }

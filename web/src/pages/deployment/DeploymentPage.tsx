@@ -127,6 +127,19 @@ function Lead({ org, pipelineId, name, deployment }: LeadProps) {
         {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
       </div>
       {deployment.reason && <div className="wrap">“{deployment.reason}”</div>}
+      {deployment.retryOf && (
+        <div>
+          Retry of{" "}
+          <Link
+            to="/o/$org/deployments/$deploymentId"
+            params={{ org, deploymentId: deployment.retryOf }}
+            inherit
+            underline="always"
+          >
+            an earlier deployment
+          </Link>
+        </div>
+      )}
       {deployment.envName && (
         <div>
           In{" "}
@@ -151,8 +164,9 @@ function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
   const mayOperate = useMay("deployments:operate");
   const mayBypass = useMay("gates:bypass");
   const close = () => setOpen(null);
-  const failed = deployment.stages.find(each => each.status === "failed" && each.kind !== "environment");
-  const mayRetry = failed && (!deployment.bypass || mayBypass);
+  const failed = deployment.stages.find(each => each.status === "failed");
+  // A reset belongs to no session in which it could be retried.
+  const mayRetry = failed && deployment.trigger !== "reset" && (!deployment.bypass || mayBypass);
   const isStoppable = !isOver(deployment.status) && deployment.status !== "cancelling";
   return (
     <>

@@ -1,10 +1,17 @@
 import { Card, Group, List, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import type { Ticket } from "@/api/types";
 import { lineQuery, type Where } from "@/data/environments";
 import { useMe } from "@/data/me";
 import { Commit } from "@/ui/Commit";
 import { Since } from "@/ui/When";
 import { roughly } from "@/words/time";
+
+/** A time limit is certain; how long earlier sessions lasted is a guess. */
+function eta({ etaSeconds, etaBasis }: Ticket): string {
+  if (etaSeconds == null) return "";
+  return `, in ${etaBasis === "expiry" ? "at most" : "about"} ${roughly(etaSeconds)}`;
+}
 
 /** Who waits, in order. */
 export function Line({ where }: { where: Where }) {
@@ -25,7 +32,7 @@ export function Line({ where }: { where: Where }) {
               {each.context && <Text size="sm">“{each.context}”</Text>}
               <Text size="sm" c="dimmed">
                 <Since at={each.createdAt} />
-                {each.etaSeconds ? `, in about ${roughly(each.etaSeconds)}` : ""}
+                {eta(each)}
                 {each.takeoverAt ? ", takes over" : ""}
               </Text>
             </Group>

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use berth_api::environment::Lock;
-use berth_api::session::{Claimed, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus};
+use berth_api::session::{
+    Claimed, EtaBasis, ForceClaim, ForceMode, Session, SessionNew, Ticket, TicketStatus,
+};
 
 use super::hold::{self, Undo};
 use super::place::{Named, Place};
@@ -141,8 +143,10 @@ fn ticket_path(place: &Place, ticket: &Ticket) -> String {
 
 fn waiting(place: &Place, ticket: &Ticket) -> String {
     let position = ticket.position.map_or_else(String::new, |position| format!(", place {position} in line"));
-    let eta =
-        ticket.eta_seconds.map_or_else(String::new, |eta| format!(", at the latest in {}", length(eta)));
+    let eta = ticket.eta_seconds.map_or_else(String::new, |eta| match ticket.eta_basis {
+        Some(EtaBasis::Expiry) => format!(", at the latest in {}", length(eta)),
+        _ => format!(", in about {}", length(eta)),
+    });
     let takeover =
         ticket.takeover_at.as_ref().map_or_else(String::new, |at| format!(", it is yours {}", ahead(at)));
     format!("waiting for {}{position}{eta}{takeover} ({})", place.name, ticket.ticket_id)

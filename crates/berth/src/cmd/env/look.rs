@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use berth_api::deployed::Deployed;
 use berth_api::environment::{Environment, EnvironmentState, HistoryEntry};
-use berth_api::session::Ticket;
+use berth_api::session::{EtaBasis, Ticket};
 use serde_json::{Value, json};
 
 use super::place::Place;
@@ -126,14 +126,20 @@ pub(super) fn queue(client: &Client, out: &Output, place: &Place) -> anyhow::Res
             it.position.map_or_else(|| "-".to_owned(), |position| position.to_string()),
             harmless(&it.holder.name),
             ago(&it.created_at),
-            it.eta_seconds.map_or_else(|| "-".to_owned(), |seconds| format!("in {}", length(seconds))),
+            it.eta_seconds.map_or_else(
+                || "-".to_owned(),
+                |seconds| match it.eta_basis {
+                    Some(EtaBasis::Expiry) => format!("in at most {}", length(seconds)),
+                    _ => format!("in about {}", length(seconds)),
+                },
+            ),
             or_dash(it.commit_id.as_deref()),
             or_dash(it.context.as_deref().map(harmless).as_deref()),
             it.ticket_id.clone(),
         ]
     };
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    let heading = ["place", "who", "since", "turn at the latest", "commit", "why", "ticket"];
+    let heading = ["place", "who", "since", "turn", "commit", "why", "ticket"];
     out.table(&json!({ "data": found.raw }), &heading, &rows, "Nobody waits.")?;
     Ok(ExitCode::SUCCESS)
 }

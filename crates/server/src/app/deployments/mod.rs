@@ -2,6 +2,7 @@
 
 mod blocked;
 mod operate;
+mod retry;
 mod rollback;
 mod shown;
 

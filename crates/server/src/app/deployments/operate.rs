@@ -1,6 +1,4 @@
-//! Start, cancel, retry, resolve.
-
-use std::collections::BTreeSet;
+//! Start, cancel, resolve.
 
 use berth_api::deployment as wire;
 use berth_core::access::{Action, Role, permit};
@@ -9,19 +7,18 @@ use berth_core::deployment::{Cancel, CancelCause, cancel as in_environment};
 use berth_core::event::Actor;
 use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
-use berth_core::rollout::{self, Trigger};
-use berth_core::run::{Resolution, cancel, held, resolve, retry};
+use berth_core::rollout::Trigger;
+use berth_core::run::{Resolution, cancel, held, resolve};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
-use berth_store::query::runs;
 use berth_store::records::{environment, pipeline};
 
 use super::{changed, find, location};
 use crate::access::Authorized;
 use crate::app::rollouts::{self, Asked};
 use crate::app::{Answer, App, Outcome};
-use crate::engine::{Head, Plans, Whole, gates, people_behind};
+use crate::engine::{Head, Plans, Whole};
 use crate::error::AppError;
 
 /// Other deployments looked at before one is retried or taken back.
@@ -117,53 +114,6 @@ impl App {
                 Head::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
                 Head::Stages { .. } => whole.apply(tx, decision),
             }
-        })
-        .await
-    }
-
-    /// The one way out of a failed stage.
-    pub async fn retry_stage(
-        &self,
-        who: &Authorized<permit::DeploymentsOperate>,
-        id: String,
-        stage: String,
-        from: retry::From,
-        once: Option<OnceKey>,
-    ) -> Result<Outcome<wire::Deployment>, AppError> {
-        self.operate(who, id, once, move |tx, plans, found, by, role| {
-            let Some(mut whole) = Whole::load(tx, plans, id_of(found))? else {
-                return Err(Refusal::NoSuchStage.into());
-            };
-            // Whether it may be retried at all is said first.
-            retry::retry(&whole.run, &whole.plan, &stage, from, &BTreeSet::new(), tx.now())?;
-            match &mut whole.head {
-                Head::Environment { deployment, .. } => {
-                    let text = format!(
-                        "in an environment a commit is deployed again instead: ask for {} once more in a session",
-                        deployment.commit
-                    );
-                    return Err(Refusal::InvalidState(text).into());
-                }
-                Head::Stages { rollout, .. } => {
-                    let since = runs::entered_since(tx, rollout, &whole.run.stages, &stage, SINCE_MAX)?;
-                    if let Some(other) = since {
-                        let text = format!(
-                            "#{other} has been in this stage since; deploy {} again if that is what you want",
-                            rollout.commit
-                        );
-                        return Err(Refusal::InvalidState(text).into());
-                    }
-                    if rollout.bypass.is_some() && !role.may(Action::GatesBypass) {
-                        return Err(AppError::forbidden(Action::GatesBypass));
-                    }
-                    let people = people_behind(tx, &by)?;
-                    let noted = rollout::retried(rollout, people.into_iter().chain(by.id).collect());
-                    **rollout = tx.commit(noted)?;
-                }
-            }
-            let asks_again = gates::to_ask_again(tx, &whole, &stage)?;
-            let decision = retry::retry(&whole.run, &whole.plan, &stage, from, &asks_again, tx.now())?;
-            whole.apply(tx, decision)
         })
         .await
     }

@@ -142,6 +142,7 @@ pub(super) fn in_environment(it: &Deployment, lock: Option<&Lock>) -> wire::Depl
         trigger,
         rollback: None,
         context: it.context.as_ref().map(ToString::to_string),
+        retry_of: it.retry_of.map(|id| id.to_string()),
         reason: None,
         bypass: None,
         actor: actor(&it.requested_by),
@@ -197,6 +198,7 @@ pub(super) fn rollout(it: &Rollout) -> wire::Deployment {
             Trigger::Push { .. } | Trigger::Api => None,
         },
         context: None,
+        retry_of: None,
         reason: it.reason.as_ref().map(ToString::to_string),
         bypass: it
             .bypass

@@ -7,15 +7,16 @@ use berth_core::decision::Refusal;
 use berth_core::environment::claim::{self, Claim, Claimed, Opened};
 use berth_core::environment::fence::Fence;
 use berth_core::environment::force::{self, Force, Mode};
-use berth_core::environment::{Lock, Wish};
-use berth_core::id::OrgId;
+use berth_core::environment::{Lock, Wish, eta};
+use berth_core::id::{EnvironmentId, OrgId, TicketGroupId};
 use berth_core::name::Reason;
-use berth_core::time::Timestamp;
+use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::records::{environment, pipeline};
 
+use super::queue::{lengths, tagged_as};
 use super::view::tagged;
-use super::{Place, holder, location, shown};
+use super::{Change, Place, holder, location, shown};
 use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled, deployments};
 use crate::error::AppError;
@@ -50,7 +51,7 @@ impl App {
             doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
-            Ok(ruled(claimed, org, &after, tx.now()))
+            ruled(tx, claimed, org, &after)
         })
         .await
     }
@@ -77,12 +78,12 @@ impl App {
             doubt.map_or(Ok(()), Err)?;
             let (after, claimed) =
                 change.decide(tx, &lock, |lock, moment| force::force(lock, &cmd, moment))?;
-            Ok(ruled(claimed, org, &after, tx.now()))
+            ruled(tx, claimed, org, &after)
         })
         .await
     }
 
-    /// The first free one with the label, by name; else, if the caller would wait, the shortest line.
+    /// The first free one with the label, by name; else, if the caller would wait, a ticket in the queue of each.
     pub async fn claim_any(
         &self,
         who: &Authorized<permit::EnvironmentsClaim>,
@@ -106,26 +107,64 @@ impl App {
                 return Ok(Ruled::No(AppError::invalid_member("/label", text)));
             }
             locks.sort_by_key(|lock| lock.tickets.len());
+            let ids: Vec<_> = locks.iter().map(|lock| lock.environment.id).collect();
             let eager = Claim { wait_seconds: None, ..cmd.clone() };
-            for lock in &locks {
+            let mut held = Vec::with_capacity(ids.len());
+            for id in &ids {
+                let lock = loaded(tx, *id)?;
                 let (after, claimed) =
-                    change.decide(tx, lock, |lock, moment| claim::claim(lock, &eager, moment))?;
+                    change.decide(tx, &lock, |lock, moment| claim::claim(lock, &eager, moment))?;
                 if let Ok(claimed) = claimed {
-                    return Ok(Ruled::Yes(answered(claimed, org, &after, tx.now())));
+                    return Ok(Ruled::Yes(answered(tx, claimed, org, &after)?));
                 }
+                held.push(after);
             }
             if cmd.wait_seconds.is_none() {
-                return Ok(Ruled::No(all_held(&locks, &label)));
+                return Ok(Ruled::No(all_held(&held, &label)));
             }
-            // What time had made due is written by now: look again.
-            let shortest = environment::by_id(tx, locks[0].environment.id)?;
-            let lock = shortest.ok_or_else(|| AppError::bug("an environment went away"))?;
-            let (after, claimed) =
-                change.decide(tx, &lock, |lock, moment| claim::claim(lock, &cmd, moment))?;
-            Ok(ruled(claimed, org, &after, tx.now()))
+            join_all(change, tx, &ids, &cmd, org)
         })
         .await
     }
+}
+
+/// A ticket in each queue that has room for one. The answer is the one whose turn is expected first.
+fn join_all(
+    change: &Change,
+    tx: &mut Tx<'_>,
+    ids: &[EnvironmentId],
+    cmd: &Claim,
+    org: OrgId,
+) -> Result<Ruled<Wire>, AppError> {
+    let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
+    let mut first: Option<(i64, Claimed, Lock)> = None;
+    let mut full = None;
+    for id in ids {
+        let lock = loaded(tx, *id)?;
+        let (after, joined) =
+            change.decide(tx, &lock, |lock, moment| claim::claim_in_group(lock, cmd, group, moment))?;
+        match joined {
+            Ok(Claimed::Ticket(ticket)) => {
+                let eta = eta::eta(&after, ticket.id, &lengths(tx, &after)?, tx.now());
+                let seconds = eta.and_then(|eta| eta.seconds).unwrap_or(i64::MAX);
+                if first.as_ref().is_none_or(|(best, ..)| seconds < *best) {
+                    first = Some((seconds, Claimed::Ticket(ticket), after));
+                }
+            }
+            Ok(Claimed::Session(_)) => return Err(AppError::bug("a held environment was free after all")),
+            Err(refusal) => full = Some((refusal, after)),
+        }
+    }
+    match (first, full) {
+        (Some((_, ticket, after)), _) => Ok(Ruled::Yes(answered(tx, ticket, org, &after)?)),
+        (None, Some((refusal, after))) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+        (None, None) => Err(AppError::bug("no environment to wait for")),
+    }
+}
+
+/// As it is now: what was decided about another environment may have taken a ticket out of its queue.
+fn loaded(tx: &mut Tx<'_>, id: EnvironmentId) -> Result<Lock, AppError> {
+    environment::by_id(tx, id)?.ok_or_else(|| AppError::bug("an environment went away"))
 }
 
 fn command(who: &Authorized<permit::EnvironmentsClaim>, asked: ClaimAsked) -> Claim {
@@ -138,28 +177,34 @@ fn declared(lock: Lock) -> Result<Lock, AppError> {
     if lock.environment.is_declared { Ok(lock) } else { Err(AppError::not_found("environment")) }
 }
 
-fn ruled(claimed: Result<Claimed, Refusal>, org: OrgId, after: &Lock, now: Timestamp) -> Ruled<Wire> {
+fn ruled(
+    tx: &mut Tx<'_>,
+    claimed: Result<Claimed, Refusal>,
+    org: OrgId,
+    after: &Lock,
+) -> Result<Ruled<Wire>, AppError> {
     match claimed {
-        Ok(claimed) => Ruled::Yes(answered(claimed, org, after, now)),
-        Err(refusal) => Ruled::No(shown::refused(refusal, org, after, now)),
+        Ok(claimed) => Ok(Ruled::Yes(answered(tx, claimed, org, after)?)),
+        Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, after, tx.now()))),
     }
 }
 
-fn answered(claimed: Claimed, org: OrgId, after: &Lock, now: Timestamp) -> Answer<Wire> {
+fn answered(tx: &mut Tx<'_>, claimed: Claimed, org: OrgId, after: &Lock) -> Result<Answer<Wire>, AppError> {
     let base = location(org, after);
-    let answer = match claimed {
+    Ok(match claimed {
         Claimed::Session(Opened { session, deployment }) => {
             let deployments = deployments::of_lock(after, session.id);
             let mut body = shown::session(&session, org, after, deployments);
             body.deployment_id = deployment.map(|id| id.to_string());
-            Answer::created(format!("{base}/sessions/{}", session.id), Wire::Session(Box::new(body)))
+            let at = format!("{base}/sessions/{}", session.id);
+            tagged(Answer::created(at, Wire::Session(Box::new(body))), after)
         }
         Claimed::Ticket(ticket) => {
-            let body = shown::ticket(&ticket, after, now);
-            Answer::accepted(format!("{base}/queue/{}", ticket.id), Wire::Ticket(Box::new(body)))
+            let body = shown::ticket(&ticket, after, &lengths(tx, after)?, tx.now());
+            let at = format!("{base}/queue/{}", ticket.id);
+            tagged_as(Answer::accepted(at, Wire::Ticket(Box::new(body))), &ticket, after)
         }
-    };
-    tagged(answer, after)
+    })
 }
 
 fn all_held(locks: &[Lock], label: &str) -> AppError {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::environment::{HistoryEntry, HolderShare, Insights, Spread};
 use berth_core::access::permit;
-use berth_core::environment::{EndReason, Session, Ticket, TicketStatus};
+use berth_core::environment::{EndReason, Session, Ticket, TicketCause, TicketStatus};
 use berth_core::time::Timestamp;
 use berth_store::query::environments::{self, INSIGHT_ROWS_MAX};
 
@@ -97,8 +97,10 @@ fn learned(sessions: &[Session], tickets: &[Ticket], from: Timestamp, now: Times
         TicketStatus::Granted { at, .. } => Some(at.seconds_since(ticket.created_at)),
         _ => None,
     });
-    let gave_up = lines.clone().filter(|ticket| {
-        matches!(ticket.status, TicketStatus::Cancelled { .. } | TicketStatus::Expired { .. })
+    let gave_up = lines.clone().filter(|ticket| match ticket.status {
+        TicketStatus::Cancelled { cause, .. } => cause != TicketCause::GrantedElsewhere,
+        TicketStatus::Expired { .. } => true,
+        TicketStatus::Waiting | TicketStatus::Granted { .. } => false,
     });
     let period = now.seconds_since(from).max(1);
     Insights {

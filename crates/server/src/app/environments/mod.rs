@@ -10,6 +10,7 @@ mod view;
 pub use claim::{ClaimAsked, ForceAsked};
 pub use history::NumberedPage;
 pub use session::DeployAsked;
+pub(super) use shown::{refused, session_not_active};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +62,7 @@ fn location(org: OrgId, lock: &Lock) -> String {
     )
 }
 
-fn holder(who: &Principal) -> Holder {
+pub(super) fn holder(who: &Principal) -> Holder {
     let kind = if who.is_service { ActorKind::Service } else { ActorKind::User };
     Holder { kind, id: who.user, name: who.name.to_string() }
 }

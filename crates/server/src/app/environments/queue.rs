@@ -1,11 +1,13 @@
-//! The line of those who wait.
+//! The queue of an environment.
 
 use berth_api::session as wire;
 use berth_core::access::{Action, permit};
-use berth_core::environment::{Lock, Ticket, queue};
+use berth_core::environment::eta::SESSIONS_MAX;
+use berth_core::environment::{EndReason, Lock, Session, Ticket, TicketCause, TicketStatus, queue};
 use berth_core::id::TicketId;
 use berth_store::Read;
-use berth_store::records::ticket;
+use berth_store::query::environments;
+use berth_store::records::{environment, ticket};
 
 use super::view::tagged;
 use super::{Place, holder, shown};
@@ -21,7 +23,8 @@ impl App {
     ) -> Result<Vec<wire::Ticket>, AppError> {
         self.read(who, move |db| {
             let lock = place.find(db)?;
-            Ok(lock.tickets.iter().map(|ticket| shown::ticket(ticket, &lock, db.now())).collect())
+            let lengths = lengths(db, &lock)?;
+            Ok(lock.tickets.iter().map(|ticket| shown::ticket(ticket, &lock, &lengths, db.now())).collect())
         })
         .await
     }
@@ -34,13 +37,14 @@ impl App {
     ) -> Result<Answer<wire::Ticket>, AppError> {
         self.read(who, move |db| {
             let lock = place.find_any(db)?;
-            let found = find(db, &lock, &id)?;
-            Ok(tagged(Answer::ok(shown::ticket(&found, &lock, db.now())), &lock))
+            let (lock, found) = find(db, lock, &id)?;
+            answer(db, &found, &lock)
         })
         .await
     }
 
-    /// The owner leaves the line; somebody who may take environments over can send them away.
+    /// The owner leaves the queue; a caller who may take environments over can send them away. A ticket of a claim-any
+    /// takes its whole group along.
     pub async fn leave_queue(
         &self,
         who: &Authorized<permit::EnvironmentsClaim>,
@@ -50,21 +54,61 @@ impl App {
         let (org, by) = (who.org(), holder(who.principal()));
         self.rule_in(who, None, move |change, tx, standing| {
             let lock = place.find_any(tx)?;
-            let found = find(tx, &lock, &id)?;
+            let (lock, found) = find(tx, lock, &id)?;
             let may_force = standing.role.may(Action::EnvironmentsForceClaim);
             let (after, left) = change
                 .decide(tx, &lock, |lock, moment| queue::leave(lock, &found, &by, may_force, moment))?;
-            Ok(match left {
-                Ok(left) => Ruled::Yes(tagged(Answer::ok(shown::ticket(&left, &after, tx.now())), &after)),
-                Err(refusal) => Ruled::No(shown::refused(refusal, org, &after, tx.now())),
-            })
+            match left {
+                Ok(left) => answer(tx, &left, &after).map(Ruled::Yes),
+                Err(refusal) => Ok(Ruled::No(shown::refused(refusal, org, &after, tx.now()))),
+            }
         })
         .await
     }
 }
 
-fn find(db: &mut impl Read, lock: &Lock, id: &str) -> Result<Ticket, AppError> {
+fn answer(db: &mut impl Read, ticket: &Ticket, lock: &Lock) -> Result<Answer<wire::Ticket>, AppError> {
+    let body = shown::ticket(ticket, lock, &lengths(db, lock)?, db.now());
+    Ok(tagged_as(Answer::ok(body), ticket, lock))
+}
+
+/// A ticket of a group may answer for one in another queue: their tags must not be the same by chance.
+pub(super) fn tagged_as<T>(answer: Answer<T>, ticket: &Ticket, lock: &Lock) -> Answer<T> {
+    let answer = tagged(answer, lock);
+    match ticket.group {
+        Some(_) => answer.varying_by(format!("{}.{}", lock.environment.version, ticket.id)),
+        None => answer,
+    }
+}
+
+/// How many seconds the sessions before this one lasted, for estimates. Nothing to estimate, nothing to look up.
+pub(super) fn lengths(db: &mut impl Read, lock: &Lock) -> Result<Vec<i64>, AppError> {
+    if lock.tickets.is_empty() {
+        return Ok(Vec::new());
+    }
+    let environment = &lock.environment;
+    let sessions = environments::history(db, environment.id, environment.sessions, SESSIONS_MAX)?;
+    let length = |session: &Session| {
+        let end = session.end.as_ref().filter(|end| end.reason != EndReason::Restored)?;
+        Some(end.at.seconds_since(session.claimed_at).max(0))
+    };
+    Ok(sessions.iter().filter_map(length).collect())
+}
+
+/// A ticket of an environment. Where another of its group was granted, that one, with its own environment: whichever ticket
+/// of a claim-any is watched, it tells what was claimed.
+fn find(db: &mut impl Read, lock: Lock, id: &str) -> Result<(Lock, Ticket), AppError> {
     let missing = || AppError::not_found("ticket");
     let id: TicketId = id.parse().map_err(|_| missing())?;
-    ticket::by_id(db, id)?.filter(|found| found.environment == lock.environment.id).ok_or_else(missing)
+    let found = ticket::by_id(db, id)?.filter(|found| found.environment == lock.environment.id);
+    let found = found.ok_or_else(missing)?;
+    let is_elsewhere =
+        matches!(found.status, TicketStatus::Cancelled { cause: TicketCause::GrantedElsewhere, .. });
+    let Some(group) = found.group.filter(|_| is_elsewhere) else { return Ok((lock, found)) };
+    let is_granted = |ticket: &Ticket| matches!(ticket.status, TicketStatus::Granted { .. });
+    let Some(granted) = ticket::of_group(db, group)?.into_iter().find(is_granted) else {
+        return Ok((lock, found));
+    };
+    let lock = environment::by_id(db, granted.environment)?;
+    Ok((lock.ok_or_else(|| AppError::bug("a ticket without an environment"))?, granted))
 }

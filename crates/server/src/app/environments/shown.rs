@@ -7,7 +7,7 @@ use berth_api::session as wire_session;
 use berth_core::decision::Refusal;
 use berth_core::environment::{
     Drain, EndReason, Holder, Lock, Locked, NotActive, Session, SessionStatus, State, Ticket, TicketStatus,
-    ends_at,
+    ends_at, eta,
 };
 use berth_core::event::ActorKind;
 use berth_core::id::OrgId;
@@ -183,13 +183,13 @@ fn drain(it: &Drain, lock: &Lock) -> wire_session::Drain {
     let runs = |id: &&berth_core::id::DeploymentId| lock.left_over().any(|deployment| deployment.id == **id);
     wire_session::Drain {
         pending: it.pending.iter().filter(runs).map(ToString::to_string).collect(),
-        possibly_running: Vec::new(),
         deadline: it.deadline.to_string(),
         completed_at: it.completed_at.map(|at| at.to_string()),
     }
 }
 
-pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::Ticket {
+/// `lengths`: how many seconds ended sessions lasted.
+pub(super) fn ticket(it: &Ticket, lock: &Lock, lengths: &[i64], now: Timestamp) -> wire_session::Ticket {
     let (status, ended_at, cause, session, deployment) = match &it.status {
         TicketStatus::Waiting => (wire_session::TicketStatus::Waiting, None, None, None, None),
         TicketStatus::Granted { at, session, deployment } => {
@@ -202,16 +202,20 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::
     };
     let position = lock.position(it.id);
     let takeover_at = it.takeover.as_ref().and_then(|takeover| takeover.at);
-    // Only the next one can know when its turn comes.
-    let turn = ends_at(lock).map(|(at, _)| at).into_iter().chain(takeover_at).min();
-    let eta_seconds = turn.filter(|_| position == Some(1)).map(|at| at.seconds_since(now).max(0));
+    let eta = eta::eta(lock, it.id, lengths, now);
     wire_session::Ticket {
         ticket_id: it.id.to_string(),
         id: it.id.to_string(),
         env_name: lock.environment.name.to_string(),
         status,
         position,
-        eta_seconds,
+        eta_seconds: eta.and_then(|eta| eta.seconds),
+        eta_basis: eta.map(|eta| match eta.basis {
+            eta::Basis::Expiry => wire_session::EtaBasis::Expiry,
+            eta::Basis::History => wire_session::EtaBasis::History,
+            eta::Basis::Unknown => wire_session::EtaBasis::Unknown,
+        }),
+        group_id: it.group.map(|id| id.to_string()),
         holder: holder(&it.holder),
         commit_id: it.wish.commit.as_ref().map(ToString::to_string),
         context: it.wish.context.as_ref().map(ToString::to_string),
@@ -226,7 +230,7 @@ pub(super) fn ticket(it: &Ticket, lock: &Lock, now: Timestamp) -> wire_session::
 }
 
 /// A refusal with everything that helps: who holds it, since when, why, until when, and what to do.
-pub(super) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
+pub(in crate::app) fn refused(refusal: Refusal, org: OrgId, lock: &Lock, now: Timestamp) -> AppError {
     match refusal {
         Refusal::EnvironmentLocked(locked) => environment_locked(&locked, org, lock, now).into(),
         Refusal::SessionNotActive(not_active) => session_not_active(&not_active).into(),
@@ -282,7 +286,7 @@ fn environment_locked(locked: &Locked, org: OrgId, lock: &Lock, now: Timestamp) 
     }
 }
 
-fn session_not_active(it: &NotActive) -> Problem {
+pub(in crate::app) fn session_not_active(it: &NotActive) -> Problem {
     let session = &it.session;
     let end = session.end.as_ref();
     let by = end.filter(|end| end.reason == EndReason::Overridden);

@@ -85,9 +85,13 @@ pub(crate) async fn cancel_stage(
     app.cancel_stage(&who, id, stage, check.done(Some(reason))?, posted.once).await
 }
 
-/// Retry a failed stage: steps that did not succeed, or all of them; same commit, definition and secrets.
+/// Retry a failed stage: steps that did not succeed, or all of them; same commit, definition and secrets. In an
+/// environment, a new deployment of the same commit is started in the session that asked for the failed one, which has to
+/// be active.
 #[utoipa::path(post, path = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/retry",
-    tag = "deployments", request_body = Option<Retry>, responses((status = 200, body = Data<Deployment>)))]
+    tag = "deployments", request_body = Option<Retry>,
+    responses((status = 200, body = Data<Deployment>),
+              (status = 202, description = "in an environment: the new deployment", body = Data<Deployment>)))]
 pub(crate) async fn retry_stage(
     State(app): State<Arc<App>>,
     Allowed(who): Allowed<permit::DeploymentsOperate>,
@@ -176,8 +180,8 @@ pub(crate) async fn reject_soak(
            ("commit" = Option<String>, Query, description = "only those of this commit: as it was sent, or the beginning of its id"),
            ("status" = Option<DeploymentStatus>, Query, description = "only those of this status"),
            ("actor" = Option<String>, Query, description = "only those that this user asked for: their id"),
-           ("from" = Option<String>, Query, description = "only those asked for at this time or later", example = "2026-10-01T00:00:00Z"),
-           ("to" = Option<String>, Query, description = "only those asked for before this time"),
+           ("from" = Option<String>, Query, format = DateTime, description = "only those asked for at this time or later"),
+           ("to" = Option<String>, Query, format = DateTime, description = "only those asked for before this time"),
            ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_deployments(
@@ -197,8 +201,8 @@ pub(crate) async fn list_deployments(
            ("commit" = Option<String>, Query, description = "only those of this commit: as it was sent, or the beginning of its id"),
            ("status" = Option<DeploymentStatus>, Query, description = "only those of this status"),
            ("actor" = Option<String>, Query, description = "only those that this user asked for: their id"),
-           ("from" = Option<String>, Query, description = "only those asked for at this time or later", example = "2026-10-01T00:00:00Z"),
-           ("to" = Option<String>, Query, description = "only those asked for before this time"),
+           ("from" = Option<String>, Query, format = DateTime, description = "only those asked for at this time or later"),
+           ("to" = Option<String>, Query, format = DateTime, description = "only those asked for before this time"),
            ("total" = Option<bool>, Query, description = "count them, up to 10,000")),
     responses((status = 200, body = List<Deployment>)))]
 pub(crate) async fn list_pipeline_deployments(

@@ -1,4 +1,4 @@
-//! The line of those who wait for an environment.
+//! The queue of an environment.
 
 use std::sync::Arc;
 
@@ -28,7 +28,8 @@ pub(crate) async fn view_queue(
     Ok(Json(All { data: app.view_queue(&who, Place { pipeline, env_name }).await? }))
 }
 
-/// View a place in line. With `wait`, the answer comes when it changes or no longer waits.
+/// View a ticket. With `wait`, the answer comes when it changes or no longer waits. Of a claim-any, once another ticket of
+/// the group was granted: that one.
 #[utoipa::path(get,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue/{ticketId}",
     tag = "environments",
@@ -52,7 +53,7 @@ pub(crate) async fn view_ticket(
     }
 }
 
-/// Leave the line. Leaving again changes nothing.
+/// Leave the queue; with a ticket of a claim-any, all of its queues. Leaving again changes nothing.
 #[utoipa::path(delete,
     path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments/{envName}/queue/{ticketId}",
     tag = "environments", responses((status = 200, body = Data<Ticket>)))]

@@ -57,7 +57,8 @@ pub(crate) async fn claim_session(
     Ok(deployed(&app, &who, waiting, claimed).await)
 }
 
-/// Claim the first free environment that has a label.
+/// Claim the first free environment that has a label. All held, with `queue`: a ticket in the queue of each. The first that
+/// becomes free is granted, the other tickets are cancelled with it, and each of them answers with the one that was granted.
 #[utoipa::path(post, operation_id = "claimAnySession", path = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/claim-any", tag = "environments",
     request_body = AnySessionNew,
     params(("wait" = Option<i64>, Query, minimum = 0, maximum = 50, description = "seconds to wait for the deployment's end, at most 50")),

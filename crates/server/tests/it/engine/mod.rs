@@ -13,6 +13,7 @@ mod gates;
 mod injections;
 mod model;
 mod repository;
+mod retry;
 mod rollback;
 mod stages;
 mod steps;

@@ -36,17 +36,6 @@ async fn when_all_are_held_the_answer_names_every_holder() {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_any_waits_in_the_shortest_line() {
-    let shop = Shop::open().await;
-    any(&shop, &shop.grace, json!({"label": "small"})).await;
-    any(&shop, &shop.grace, json!({"label": "small"})).await;
-    for name in ["qa-2", "qa-3", "qa-2"] {
-        let ticket = data(any(&shop, &shop.ada, json!({"label": "small", "queue": true})).await, 202);
-        assert_eq!(ticket["envName"], name);
-    }
-}
-
-#[tokio::test]
 async fn a_label_that_nothing_has_is_named_and_an_absent_one_is_required() {
     let shop = Shop::open().await;
     for body in [json!({"label": "tiny"}), json!({"label": ""}), json!({})] {

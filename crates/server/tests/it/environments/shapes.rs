@@ -192,6 +192,8 @@ async fn a_ticket_that_will_take_over() {
           "status": "waiting",
           "position": 1,
           "etaSeconds": "300 or a little less",
+          "etaBasis": "expiry",
+          "groupId": null,
           "holder": {
             "type": "user",
             "id": "usr_…",
@@ -269,6 +271,7 @@ async fn a_deployment() {
               "definitionHash": "sha256:…",
               "trigger": "session",
               "rollback": null,
+              "retryOf": null,
               "reason": null,
               "bypass": null,
               "actor": {

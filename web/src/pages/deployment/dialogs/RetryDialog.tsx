@@ -1,4 +1,5 @@
 import { Radio, Stack, Text } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
 import { useRetry } from "@/data/deployments";
@@ -7,9 +8,11 @@ import { tell } from "@/ui/notify";
 
 type Props = { org: string; deployment: Deployment; stage: string; onClose: () => void };
 
-/** Runs a failed stage once more. */
+/** Runs a failed stage once more. In an environment that is a new deployment. */
 export function RetryDialog({ org, deployment, stage, onClose }: Props) {
   const retry = useRetry(org, deployment.id);
+  const navigate = useNavigate();
+  const inEnvironment = deployment.envName != null;
   const [from, setFrom] = useState<"failed" | "start">("failed");
   return (
     <Confirm
@@ -23,33 +26,44 @@ export function RetryDialog({ org, deployment, stage, onClose }: Props) {
         retry.mutate(
           { stage, from },
           {
-            onSuccess: () => {
-              tell(`${stage} is tried again.`);
+            onSuccess: started => {
               onClose();
+              if (!inEnvironment) {
+                tell(`${stage} is tried again.`);
+                return;
+              }
+              tell(`Deployment #${started.number} retries #${deployment.number}.`);
+              navigate({
+                to: "/o/$org/deployments/$deploymentId",
+                params: { org, deploymentId: started.id },
+              });
             },
           },
         )
       }
     >
       <Text size="sm">
-        With the same commit, definition and versions of secrets as before. Earlier attempts stay to be read,
-        and the stages after it follow.
+        {inEnvironment
+          ? "Starts a new deployment of the same commit in your session, with the present definition and secrets. Every step runs again."
+          : "With the same commit, definition and versions of secrets as before. Earlier attempts stay to be read, and the stages after it follow."}
       </Text>
       {deployment.bypass && (
         <Text size="sm" c="var(--berth-warn)">
           This deployment passes windows and approvals; so does its retry, and that is recorded.
         </Text>
       )}
-      <Radio.Group
-        label="What runs again"
-        value={from}
-        onChange={value => setFrom(value === "start" ? "start" : "failed")}
-      >
-        <Stack gap={6} mt={6}>
-          <Radio value="failed" label="The steps that did not succeed" data-autofocus />
-          <Radio value="start" label="All steps of the stage" />
-        </Stack>
-      </Radio.Group>
+      {!inEnvironment && (
+        <Radio.Group
+          label="What runs again"
+          value={from}
+          onChange={value => setFrom(value === "start" ? "start" : "failed")}
+        >
+          <Stack gap={6} mt={6}>
+            <Radio value="failed" label="The steps that did not succeed" data-autofocus />
+            <Radio value="start" label="All steps of the stage" />
+          </Stack>
+        </Radio.Group>
+      )}
     </Confirm>
   );
 }

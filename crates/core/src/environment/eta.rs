@@ -1,0 +1,224 @@
+//! When a ticket is granted, as far as that can be told.
+//!
+//! The holder's session has to end, and every ticket ahead gets a session of its own first. A session lasts no longer than
+//! its time limits; how long it really lasts is told by the sessions before it.
+
+use super::lock::Lock;
+use super::settle::ends_at;
+use super::state::Ticket;
+use crate::id::TicketId;
+use crate::pipeline::model::ReleaseRule;
+use crate::time::Timestamp;
+
+/// Ended sessions that are looked at, newest first.
+pub const SESSIONS_MAX: i64 = 32;
+/// Fewer say less than a time limit does.
+const SESSIONS_MIN: usize = 3;
+
+/// What an estimate is based on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Basis {
+    /// Time limits alone: every session ahead ends by itself by then.
+    Expiry,
+    /// At least one session ahead is expected to last as long as earlier ones did.
+    History,
+    /// A session ahead has no time limit, and none has ended that it could be compared with.
+    Unknown,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Eta {
+    /// `None` exactly where the basis is unknown.
+    pub seconds: Option<i64>,
+    pub basis: Basis,
+}
+
+/// The session that holds the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// It ends by itself, or is taken over, in so many seconds.
+    pub ends_in: Option<i64>,
+    /// So long it has lasted.
+    pub elapsed: i64,
+}
+
+/// A ticket that is granted before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ahead {
+    /// Its session ends by itself after so many seconds.
+    pub lasts: Option<i64>,
+    /// It does not wait longer than this.
+    pub expires_in: i64,
+}
+
+/// `None` for a ticket that does not wait. `lengths`: how many seconds ended sessions lasted.
+pub fn eta(lock: &Lock, id: TicketId, lengths: &[i64], now: Timestamp) -> Option<Eta> {
+    let index = lock.position(id)?.checked_sub(1)?;
+    let until = |at: Timestamp| at.seconds_since(now).max(0);
+    let holder = lock.session.as_ref().map(|session| {
+        let takeover = lock.pending_takeover().and_then(|(_, takeover)| takeover.at);
+        let end = ends_at(lock).map(|(at, _)| at).into_iter().chain(takeover).min();
+        Holding { ends_in: end.map(until), elapsed: now.seconds_since(session.claimed_at).max(0) }
+    });
+    let ahead = lock.tickets[..index]
+        .iter()
+        .map(|ticket| Ahead { lasts: limit_of(lock, ticket), expires_in: until(ticket.expires_at) });
+    Some(estimate(holder, ahead, lengths))
+}
+
+/// The time limits that a ticket's session will have.
+fn limit_of(lock: &Lock, ticket: &Ticket) -> Option<i64> {
+    let configuration = &lock.environment.configuration;
+    let seconds = |length: u64| i64::try_from(length).unwrap_or(i64::MAX);
+    let ttl = ticket.wish.ttl_seconds.or(configuration.ttl.map(|ttl| seconds(ttl.as_secs())));
+    let idle = configuration.release.iter().filter_map(|rule| match rule {
+        ReleaseRule::Timeout { after_idle } => Some(seconds(after_idle.as_secs())),
+        ReleaseRule::PrClosed => None,
+    });
+    idle.chain(ttl).min()
+}
+
+/// `holder`: `None` while the environment is free.
+pub fn estimate(holder: Option<Holding>, ahead: impl IntoIterator<Item = Ahead>, lengths: &[i64]) -> Eta {
+    let mut lengths = lengths.to_vec();
+    lengths.sort_unstable();
+    let first = holder.map_or(Some((0, Basis::Expiry)), |it| remaining(it.ends_in, it.elapsed, &lengths));
+    let Some((mut seconds, mut basis)) = first else { return Eta { seconds: None, basis: Basis::Unknown } };
+    for ticket in ahead {
+        // It gives up before its turn comes.
+        if ticket.expires_in <= seconds {
+            continue;
+        }
+        let Some((more, its)) = remaining(ticket.lasts, 0, &lengths) else {
+            return Eta { seconds: None, basis: Basis::Unknown };
+        };
+        seconds = seconds.saturating_add(more);
+        basis = if its == Basis::History { its } else { basis };
+    }
+    Eta { seconds: Some(seconds), basis }
+}
+
+/// How much longer a session lasts that has lasted `elapsed` seconds; `lengths` are sorted.
+fn remaining(limit: Option<i64>, elapsed: i64, lengths: &[i64]) -> Option<(i64, Basis)> {
+    let is_told = lengths.len() >= SESSIONS_MIN || limit.is_none();
+    match (limit, typical(elapsed, lengths).filter(|_| is_told)) {
+        (Some(limit), Some(typical)) if typical < limit => Some((typical, Basis::History)),
+        (Some(limit), _) => Some((limit, Basis::Expiry)),
+        (None, typical) => typical.map(|seconds| (seconds, Basis::History)),
+    }
+}
+
+/// The median of what was left of earlier sessions after as long a time. One that outlasted them all is expected to go on
+/// for the length of a whole one.
+fn typical(elapsed: i64, lengths: &[i64]) -> Option<i64> {
+    let longer = &lengths[lengths.partition_point(|length| *length <= elapsed)..];
+    match median(longer) {
+        Some(length) => Some(length - elapsed),
+        None => median(lengths),
+    }
+}
+
+fn median(sorted: &[i64]) -> Option<i64> {
+    sorted.get(sorted.len().saturating_sub(1) / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::option::of;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn holding() -> impl Strategy<Value = Option<Holding>> {
+        of((of(0..100_000i64), 0..100_000i64).prop_map(|(ends_in, elapsed)| Holding { ends_in, elapsed }))
+    }
+
+    fn line() -> impl Strategy<Value = Vec<Ahead>> {
+        let ticket = (of(60..100_000i64), 0..1_000_000i64);
+        vec(ticket.prop_map(|(lasts, expires_in)| Ahead { lasts, expires_in }), 0..20)
+    }
+
+    fn lengths() -> impl Strategy<Value = Vec<i64>> {
+        vec(0..50_000i64, 0..20)
+    }
+
+    proptest! {
+        #[test]
+        fn eta_is_null_exactly_where_the_basis_is_unknown(h in holding(), line in line(), past in lengths()) {
+            let eta = estimate(h, line, &past);
+            prop_assert_eq!(eta.seconds.is_none(), eta.basis == Basis::Unknown);
+            prop_assert!(eta.seconds.is_none_or(|seconds| seconds >= 0));
+        }
+
+        #[test]
+        fn eta_is_unknown_only_without_history_and_without_a_limit(h in holding(), line in line(), past in lengths()) {
+            let eta = estimate(h, line.clone(), &past);
+            let has_limits = h.is_none_or(|it| it.ends_in.is_some()) && line.iter().all(|it| it.lasts.is_some());
+            if !past.is_empty() || has_limits {
+                prop_assert_ne!(eta.basis, Basis::Unknown);
+            }
+            if past.is_empty() {
+                prop_assert_ne!(eta.basis, Basis::History);
+            }
+        }
+
+        #[test]
+        fn eta_never_falls_further_back_in_the_queue(h in holding(), line in line(), past in lengths()) {
+            let etas: Vec<_> = (0..=line.len()).map(|ahead| estimate(h, line[..ahead].to_vec(), &past)).collect();
+            for pair in etas.windows(2) {
+                match (pair[0].seconds, pair[1].seconds) {
+                    (Some(before), Some(behind)) => prop_assert!(before <= behind, "{:?}", etas),
+                    (None, Some(_)) => prop_assert!(false, "known behind what is unknown: {:?}", etas),
+                    (_, None) => {}
+                }
+            }
+        }
+
+        #[test]
+        fn eta_never_exceeds_the_time_limits(h in holding(), line in line(), past in lengths()) {
+            let with_limits = estimate(h, line.clone(), &[]);
+            if let (Some(most), Some(seconds)) = (with_limits.seconds, estimate(h, Vec::new(), &past).seconds) {
+                prop_assert!(seconds <= most);
+            }
+            // Where no ticket gives up, the same holds for the whole queue.
+            let patient: Vec<_> = line.iter().map(|it| Ahead { expires_in: i64::MAX, ..*it }).collect();
+            let (limits, both) = (estimate(h, patient.clone(), &[]), estimate(h, patient, &past));
+            if let Some(most) = limits.seconds {
+                prop_assert!(both.seconds.is_some_and(|seconds| seconds <= most));
+            }
+        }
+    }
+
+    fn told(ends_in: Option<i64>, elapsed: i64, past: &[i64]) -> (Option<i64>, Basis) {
+        let eta = estimate(Some(Holding { ends_in, elapsed }), [], past);
+        (eta.seconds, eta.basis)
+    }
+
+    #[test]
+    fn enough_history_is_preferred_to_a_later_limit_and_never_to_an_earlier_one() {
+        assert_eq!(
+            told(Some(3_600), 0, &[600, 600]),
+            (Some(3_600), Basis::Expiry),
+            "two sessions say little"
+        );
+        assert_eq!(told(Some(3_600), 0, &[500, 600, 700]), (Some(600), Basis::History));
+        assert_eq!(told(Some(60), 0, &[500, 600, 700]), (Some(60), Basis::Expiry));
+        assert_eq!(told(None, 0, &[600]), (Some(600), Basis::History), "better than nothing");
+        assert_eq!(told(None, 0, &[]), (None, Basis::Unknown));
+    }
+
+    #[test]
+    fn sessions_that_were_over_by_then_say_nothing_about_what_is_left() {
+        assert_eq!(told(None, 550, &[500, 600, 700, 800]), (Some(150), Basis::History));
+        assert_eq!(told(None, 900, &[500, 600, 700, 800]), (Some(600), Basis::History));
+    }
+
+    #[test]
+    fn tickets_that_expire_before_their_turn_are_not_waited_for() {
+        let holder = Some(Holding { ends_in: Some(100), elapsed: 0 });
+        let ahead = |expires_in| Ahead { lasts: Some(1_000), expires_in };
+        let eta = estimate(holder, [ahead(100), ahead(500), ahead(600)], &[]);
+        assert_eq!((eta.seconds, eta.basis), (Some(1_100), Basis::Expiry));
+    }
+}

@@ -1,0 +1,158 @@
+//! Retry: through the stages, the one way out of a failed stage; in an environment, a new deployment in the same session.
+
+use std::collections::BTreeSet;
+
+use berth_api::deployment as wire;
+use berth_core::access::{Action, Role, permit};
+use berth_core::decision::Refusal;
+use berth_core::deployment::{Deployment, Status, Work};
+use berth_core::environment::deploy::{self, Retry};
+use berth_core::environment::{Holder, Named};
+use berth_core::event::Actor;
+use berth_core::id::{OrgId, SessionId};
+use berth_core::name::CommitId;
+use berth_core::rollout::{self, Rollout};
+use berth_core::run::retry;
+use berth_store::Tx;
+use berth_store::idempotency::OnceKey;
+use berth_store::query::deployments::Either;
+use berth_store::query::runs;
+use berth_store::records::{environment, session};
+
+use super::operate::SINCE_MAX;
+use super::{answer, changed, find, location};
+use crate::access::Authorized;
+use crate::app::{Answer, App, Outcome, Ruled, environments};
+use crate::engine::{Head, Plans, Whole, gates, people_behind};
+use crate::error::AppError;
+
+impl App {
+    pub async fn retry_stage(
+        &self,
+        who: &Authorized<permit::DeploymentsOperate>,
+        id: String,
+        stage: String,
+        from: retry::From,
+        once: Option<OnceKey>,
+    ) -> Result<Outcome<wire::Deployment>, AppError> {
+        let (org, by) = (who.org(), who.principal().actor());
+        let holder = environments::holder(who.principal());
+        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let done = self.rule(who, once, move |tx, standing| match find(tx, &id)? {
+            Either::Environment(failed) => in_environment(tx, &plans, org, &failed, &stage, holder),
+            Either::Stages(found) => {
+                in_stages(tx, &plans, &found, &stage, from, &by, standing.role)?;
+                changed(tx, &plans, found.id, labels.as_deref()).map(Ruled::Yes)
+            }
+        });
+        let done = done.await;
+        self.nudge();
+        done
+    }
+}
+
+fn in_stages(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    found: &Rollout,
+    stage: &str,
+    from: retry::From,
+    by: &Actor,
+    role: Role,
+) -> Result<(), AppError> {
+    let mut whole = Whole::load(tx, plans, found.id)?.ok_or(Refusal::NoSuchStage)?;
+    // Whether it may be retried at all is said first.
+    retry::retry(&whole.run, &whole.plan, stage, from, &BTreeSet::new(), tx.now())?;
+    if let Head::Stages { rollout, .. } = &mut whole.head {
+        let since = runs::entered_since(tx, rollout, &whole.run.stages, stage, SINCE_MAX)?;
+        if let Some(other) = since {
+            let text = format!(
+                "#{other} has been in this stage since; deploy {} again if that is what you want",
+                rollout.commit
+            );
+            return Err(Refusal::InvalidState(text).into());
+        }
+        if rollout.bypass.is_some() && !role.may(Action::GatesBypass) {
+            return Err(AppError::forbidden(Action::GatesBypass));
+        }
+        let people = people_behind(tx, by)?;
+        let noted = rollout::retried(rollout, people.into_iter().chain(by.id).collect());
+        **rollout = tx.commit(noted)?;
+    }
+    let asks_again = gates::to_ask_again(tx, &whole, stage)?;
+    let decision = retry::retry(&whole.run, &whole.plan, stage, from, &asks_again, tx.now())?;
+    whole.apply(tx, decision)
+}
+
+/// What has ended stays as it ended, so the same commit is deployed once more. The session that asked for it has to be
+/// active, and the caller's.
+fn in_environment(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    org: OrgId,
+    failed: &Deployment,
+    stage: &str,
+    by: Holder,
+) -> Result<Ruled<wire::Deployment>, AppError> {
+    let (session, commit) = retryable(tx, plans, failed, stage)?;
+    let lock = environment::by_id(tx, failed.environment)?;
+    let lock = lock.ok_or_else(|| AppError::bug("a deployment without an environment"))?;
+    let session = session::by_id(tx, session)?;
+    let session = session.ok_or_else(|| AppError::bug("a deployment without its session"))?;
+    let named = Named { session: &session, expected: None };
+    let cmd = Retry { by, of: failed.id, commit };
+    let ruling = deploy::retry(&lock, &named, &cmd, &tx.moment()?);
+    let after = lock.after(&ruling);
+    Ok(match tx.commit(ruling)? {
+        Ok(started) => {
+            let location = Some(location(org, started.id));
+            Ruled::Yes(Answer { status: 202, location, ..answer(&started, &after) })
+        }
+        Err(Refusal::SessionNotActive(ended)) => {
+            let mut problem = environments::session_not_active(&ended);
+            let hint = format!(". Claim the environment again and deploy {} there.", cmd.commit);
+            problem.detail.push_str(&hint);
+            Ruled::No(problem.into())
+        }
+        Err(refusal) => Ruled::No(environments::refused(refusal, org, &after, tx.now())),
+    })
+}
+
+/// The session that asked for it, and the commit it deployed, if it failed in this stage.
+fn retryable(
+    tx: &mut Tx<'_>,
+    plans: &Plans,
+    failed: &Deployment,
+    stage: &str,
+) -> Result<(SessionId, CommitId), AppError> {
+    let mut commit = failed.commit.clone();
+    match Whole::load(tx, plans, failed.id)? {
+        Some(whole) => {
+            retry::retry(&whole.run, &whole.plan, stage, retry::From::Start, &BTreeSet::new(), tx.now())?;
+            if let Some(source) = &whole.plan.source {
+                commit = CommitId::parse(&source.commit)
+                    .map_err(|_| AppError::bug("a plan with a commit that has no valid name"))?;
+            }
+        }
+        // It never began: its one stage is all there is.
+        None if failed.stage.as_str() != stage => return Err(Refusal::NoSuchStage.into()),
+        None => {}
+    }
+    if !matches!(failed.status, Status::Failed(_)) {
+        let text = format!(
+            "this deployment did not fail: it is {}. Only a failed one can be retried.",
+            failed.status.as_str()
+        );
+        return Err(Refusal::InvalidState(text).into());
+    }
+    match failed.work {
+        Work::Session(session) => Ok((session, commit)),
+        Work::Reset => {
+            let text = format!(
+                "this deployment reset the environment and belongs to no session. Claim the environment and deploy \
+                 {commit} there."
+            );
+            Err(Refusal::InvalidState(text).into())
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Claim-any with a queue: a ticket in every queue, one grant, and nothing left over.
+
+use std::collections::BTreeSet;
+
+use berth_core::environment::claim::{Claim, Claimed, claim, claim_in_group};
+use berth_core::environment::{Holder, Moment, Ticket, TicketStatus, Wish, settle};
+use berth_core::event::ActorKind;
+use berth_core::id::{OrgId, TicketGroupId};
+use berth_core::name::EnvName;
+use berth_store::records::{environment, ticket};
+use berth_store::{Context, StoreError};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+use super::{DEFINITION, PIPELINE, Shop, at, data, text};
+use crate::history::org;
+use crate::world::{Account, Reply, World, call, get, post};
+
+const POOL: [&str; 2] = ["qa-2", "qa-3"];
+
+async fn claim_any(world: &World, who: &Account, body: &Value) -> Reply {
+    world.send(post(&format!("{PIPELINE}/claim-any")).by(who).json(body)).await
+}
+
+/// Both environments of the pool are held by grace; gives their sessions.
+async fn pool_held(shop: &Shop) -> Vec<String> {
+    let mut sessions = Vec::new();
+    for name in POOL {
+        let held = shop.send(post(&at(&format!("{name}/sessions"))).by(&shop.grace).json(&json!({}))).await;
+        sessions.push(format!("{name}/sessions/{}", text(&data(held, 201)["sessionId"])));
+    }
+    sessions
+}
+
+async fn waits_for_any(shop: &Shop, who: &Account) -> Reply {
+    claim_any(&shop.world, who, &json!({"label": "small", "queue": true, "commitId": "main"})).await
+}
+
+/// The tickets of a group, as they are stored.
+async fn tickets(world: &World, org: OrgId, group: &str) -> Vec<Ticket> {
+    let group: TicketGroupId = group.parse().unwrap();
+    let read = world.app.store().read(Some(org), move |db| ticket::of_group(db, group));
+    read.await.unwrap()
+}
+
+#[tokio::test]
+async fn claim_any_waits_in_every_queue_and_gets_the_first_that_becomes_free() {
+    let shop = Shop::open().await;
+    let held = pool_held(&shop).await;
+    let accepted = waits_for_any(&shop, &shop.ada).await;
+    let watch = accepted.header("location").to_owned();
+    let mine = data(accepted, 202);
+    assert!(text(&mine["groupId"]).starts_with("tkg_"), "{mine}");
+    for name in POOL {
+        let queue = shop.see(&format!("{name}/queue")).await;
+        assert_eq!((&queue[0]["groupId"], &queue[0]["position"]), (&mine["groupId"], &json!(1)), "{name}");
+    }
+    assert_eq!(mine["envName"], "qa-2", "the answer is one of them");
+    let since = shop.events(0).await.len();
+
+    // The other one becomes free.
+    data(shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await, 200);
+    let told = data(shop.send(get(&watch).by(&shop.ada)).await, 200);
+    assert_eq!((&told["status"], &told["envName"]), (&json!("granted"), &json!("qa-3")), "{told}");
+    assert!(told["deploymentId"].is_string(), "with the commit it came for");
+    let lock = shop.see("qa-3").await["lock"].clone();
+    assert_eq!((&lock["holder"]["name"], &lock["sessionId"]), (&json!("ada"), &told["sessionId"]));
+    for name in POOL {
+        assert_eq!(shop.see(name).await["queueLength"], 0, "{name}");
+    }
+    let events = shop.events(since).await;
+    let cancelled = events.iter().find(|event| event["kind"] == "ticket_cancelled").unwrap();
+    assert_eq!(
+        (&cancelled["data"]["cause"], &cancelled["actor"]["type"]),
+        (&json!("granted_elsewhere"), &json!("system"))
+    );
+
+    // The first one becomes free later, and stays free.
+    data(shop.send(call("DELETE", &at(&held[0])).by(&shop.grace)).await, 200);
+    assert_eq!(shop.see("qa-2").await["lockStatus"], "unlocked");
+    let insights = shop.see("qa-2/insights").await;
+    assert_eq!(insights["gaveUp"], 0, "{insights}");
+}
+
+#[tokio::test]
+async fn claim_any_long_poll_on_one_ticket_ends_with_the_grant_of_another() {
+    let shop = Shop::open().await;
+    let held = pool_held(&shop).await;
+    let accepted = waits_for_any(&shop, &shop.ada).await;
+    let (watch, tag) = (accepted.header("location").to_owned(), accepted.header("etag").to_owned());
+    let poll = get(&format!("{watch}?wait=20")).by(&shop.ada).header("if-none-match", &tag);
+    let release = async {
+        tokio::time::sleep(crate::world::POLL_EVERY).await;
+        shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await
+    };
+    let (told, released) = tokio::join!(shop.send(poll), release);
+    assert_eq!(released.status, 200);
+    let told = data(told, 200);
+    assert_eq!((&told["status"], &told["envName"]), (&json!("granted"), &json!("qa-3")));
+}
+
+#[tokio::test]
+async fn cancelling_one_ticket_of_a_group_cancels_the_group() {
+    let shop = Shop::open().await;
+    let held = pool_held(&shop).await;
+    let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+    let other = shop.see("qa-3/queue").await[0].clone();
+    let path = at(&format!("qa-3/queue/{}", text(&other["ticketId"])));
+    let left = data(shop.send(call("DELETE", &path).by(&shop.ada)).await, 200);
+    assert_eq!((&left["status"], &left["cause"]), (&json!("cancelled"), &json!("requested")));
+    let first = shop.see(&format!("qa-2/queue/{}", text(&mine["ticketId"]))).await;
+    assert_eq!((&first["status"], &first["cause"]), (&json!("cancelled"), &json!("requested")));
+    let before = shop.dump().await;
+    assert_eq!(data(shop.send(call("DELETE", &path).by(&shop.ada)).await, 200), left, "again is calm");
+    assert_eq!(shop.dump().await, before);
+    for session in held {
+        data(shop.send(call("DELETE", &at(&session)).by(&shop.grace)).await, 200);
+    }
+    for name in POOL {
+        assert_eq!(shop.see(name).await["lockStatus"], "unlocked", "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_goes_on_without_an_environment_that_left_the_definition() {
+    let shop = Shop::open().await;
+    let held = pool_held(&shop).await;
+    let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+    let without = DEFINITION.replace("    qa-2: { labels: [small] }\n", "");
+    let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada);
+    assert_eq!(shop.send(put.json(&json!({"definition": without}))).await.status, 200);
+    assert_eq!(shop.see("qa-3").await["queueLength"], 1);
+    data(shop.send(call("DELETE", &at(&held[1])).by(&shop.grace)).await, 200);
+    assert_eq!(shop.see("qa-3").await["lock"]["holder"]["name"], "ada");
+    let first = shop.see(&format!("qa-2/queue/{}", text(&mine["ticketId"]))).await;
+    assert_eq!(first["cause"], "environment_deleted");
+}
+
+#[tokio::test]
+async fn claim_any_joins_the_queues_that_have_room_and_is_refused_when_none_has() {
+    let shop = Shop::open().await;
+    pool_held(&shop).await;
+    let queued = async |name: &str| {
+        shop.send(post(&at(&format!("{name}/sessions"))).by(&shop.ada).json(&json!({"queue": true}))).await
+    };
+    for _ in 0..100 {
+        assert_eq!(queued("qa-2").await.status, 202);
+    }
+    let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+    assert_eq!(mine["envName"], "qa-3");
+    for _ in 0..99 {
+        assert_eq!(queued("qa-3").await.status, 202);
+    }
+    let before = shop.see("").await;
+    waits_for_any(&shop, &shop.ada).await.is(409, "invalid_state");
+    assert_eq!(shop.see("").await, before);
+}
+
+/// Two environments become free at the same moment, on PostgreSQL through two servers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn claim_any_gets_one_of_two_environments_that_become_free_at_once() {
+    let shop = Shop::open().await;
+    let other = shop.world.another_server().await;
+    let org = org(&shop.world).await;
+    for _ in 0..10 {
+        let held = pool_held(&shop).await;
+        let mine = data(waits_for_any(&shop, &shop.ada).await, 202);
+        let there = other.as_ref().unwrap_or(&shop.world);
+        let (one, two) = tokio::join!(
+            shop.world.send(call("DELETE", &at(&held[0])).by(&shop.grace)),
+            there.send(call("DELETE", &at(&held[1])).by(&shop.grace)),
+        );
+        assert_eq!((one.status.as_u16(), two.status.as_u16()), (200, 200));
+        check_group(&tickets(&shop.world, org, &text(&mine["groupId"])).await);
+        let mut holders = Vec::new();
+        for name in POOL {
+            if let Some(lock) = shop.see(name).await["lock"].as_object() {
+                assert_eq!(lock["holder"]["name"], "ada");
+                holders.push(format!("{name}/sessions/{}", text(&lock["sessionId"])));
+            }
+        }
+        assert_eq!(holders.len(), 1, "{holders:?}");
+        data(shop.send(call("DELETE", &at(&holders[0])).by(&shop.ada)).await, 200);
+    }
+}
+
+/// Both sessions are overdue when the sweep comes: the environment that is settled first is granted, and the withdrawal
+/// from the other one must not grant that as well.
+#[tokio::test]
+async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
+    let shop = Shop::open().await;
+    let org = org(&shop.world).await;
+    let (ada, grace) = (holder(&shop, &shop.ada).await, holder(&shop, &shop.grace).await);
+    let joined = shop.world.app.store().transact(Context::system(Some(org)), move |tx| {
+        let group = TicketGroupId::from_parts(tx.now(), tx.entropy()?);
+        for name in POOL {
+            let name = EnvName::parse(name).unwrap();
+            let wish = Wish { ttl_seconds: Some(3_600), ..Wish::default() };
+            let hold = Claim { by: grace.clone(), token: None, wish, wait_seconds: None };
+            let lock = environment::find(tx, "shop", &name)?.unwrap();
+            let earlier = Moment { now: tx.now().plus_seconds(-7_200), ..tx.moment()? };
+            let ruling = claim(&lock, &hold, &earlier);
+            assert!(matches!(tx.commit(ruling)?, Ok(Claimed::Session(_))));
+            let wait = Claim { by: ada.clone(), wish: Wish::default(), wait_seconds: Some(14_400), ..hold };
+            let lock = environment::find(tx, "shop", &name)?.unwrap();
+            let ruling = claim_in_group(&lock, &wait, group, &earlier);
+            assert!(matches!(tx.commit(ruling)?, Ok(Claimed::Ticket(_))));
+        }
+        Ok::<_, StoreError>(group.to_string())
+    });
+    let group = joined.await.unwrap();
+    berth_server::work::tick(&shop.world.app).await.unwrap();
+    let found = tickets(&shop.world, org, &group).await;
+    check_group(&found);
+    assert!(found.iter().any(|it| matches!(it.status, TicketStatus::Granted { .. })), "{found:#?}");
+    let mut held = Vec::new();
+    for name in POOL {
+        held.push(shop.see(name).await["lockStatus"].clone());
+    }
+    held.sort_by_key(Value::to_string);
+    assert_eq!(held, ["locked", "unlocked"]);
+}
+
+async fn holder(shop: &Shop, who: &Account) -> Holder {
+    Holder { kind: ActorKind::User, id: shop.me(who).await.parse().unwrap(), name: who.email.clone() }
+}
+
+/// At most one was granted, and once one was granted or cancelled by its owner none waits.
+fn check_group(tickets: &[Ticket]) {
+    let count = |wanted: fn(&TicketStatus) -> bool| tickets.iter().filter(|it| wanted(&it.status)).count();
+    let granted = count(|status| matches!(status, TicketStatus::Granted { .. }));
+    let waiting = count(|status| *status == TicketStatus::Waiting);
+    assert!(granted <= 1, "two environments for one claim-any: {tickets:#?}");
+    assert!(granted == 0 || waiting == 0, "a ticket is left: {tickets:#?}");
+    let cancelled = tickets.iter().any(|it| match &it.status {
+        TicketStatus::Cancelled { cause, .. } => cause.as_str() == "requested",
+        _ => false,
+    });
+    assert!(!cancelled || waiting == 0, "a ticket outlived its group: {tickets:#?}");
+}
+
+/// One step of a simulation; the numbers choose whom and what it is about.
+#[derive(Debug, Clone)]
+enum Step {
+    ClaimAny(usize),
+    Queue(usize, usize),
+    Force(usize, usize),
+    Release(usize),
+    Leave(usize),
+    /// So many seconds pass for one environment, and its sweep comes.
+    Settle(usize, i64),
+    /// The definition has both environments, or only the second one.
+    Define(bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..2usize).prop_map(Step::ClaimAny),
+        2 => (0..2usize, 0..2usize).prop_map(|(who, place)| Step::Queue(who, place)),
+        1 => (0..2usize, 0..2usize).prop_map(|(who, place)| Step::Force(who, place)),
+        4 => (0..2usize).prop_map(Step::Release),
+        1 => (0..100usize).prop_map(Step::Leave),
+        2 => (0..2usize, prop_oneof![Just(61i64), Just(4_000)]).prop_map(|(place, late)| Step::Settle(place, late)),
+        1 => any::<bool>().prop_map(Step::Define),
+    ]
+}
+
+struct Simulation {
+    shop: Shop,
+    org: OrgId,
+    /// Another server over the same database, where there can be one.
+    other: Option<World>,
+    groups: BTreeSet<String>,
+    tickets: Vec<String>,
+}
+
+impl Simulation {
+    async fn take(&mut self, number: usize, step: &Step) {
+        let shop = &self.shop;
+        let world = self.other.as_ref().filter(|_| number % 2 == 1).unwrap_or(&shop.world);
+        let people = [&shop.ada, &shop.grace];
+        let wish = json!({"queue": true, "ttlSeconds": 60});
+        match step {
+            Step::ClaimAny(who) => {
+                let mut body = wish;
+                body["label"] = json!("small");
+                let answer = claim_any(world, people[*who], &body).await;
+                assert!([201, 202, 400].contains(&answer.status.as_u16()), "{}", answer.text);
+                if answer.status == 202 {
+                    self.groups.insert(text(&answer.body["data"]["groupId"]));
+                    let place = text(&answer.body["data"]["envName"]);
+                    self.tickets.push(format!("{place}/queue/{}", text(&answer.body["data"]["id"])));
+                }
+            }
+            Step::Queue(who, place) => {
+                let path = at(&format!("{}/sessions", POOL[*place]));
+                world.send(post(&path).by(people[*who]).json(&wish)).await;
+            }
+            Step::Force(who, place) => {
+                let path = at(&format!("{}/force-claim", POOL[*place]));
+                world.send(post(&path).by(people[*who]).json(&json!({"ttlSeconds": 60}))).await;
+            }
+            Step::Release(place) => {
+                let seen = world.send(get(&at(POOL[*place])).by(&shop.ada)).await;
+                if let Some(session) = seen.body["data"]["lock"]["sessionId"].as_str() {
+                    let path = at(&format!("{}/sessions/{session}", POOL[*place]));
+                    assert_eq!(world.send(call("DELETE", &path).by(&shop.ada)).await.status, 200);
+                }
+            }
+            Step::Leave(which) if !self.tickets.is_empty() => {
+                let path = at(&self.tickets[which % self.tickets.len()]);
+                assert_eq!(world.send(call("DELETE", &path).by(&shop.ada)).await.status, 200);
+            }
+            Step::Leave(_) => {}
+            Step::Settle(place, late) => {
+                let (name, late) = (EnvName::parse(POOL[*place]).unwrap(), *late);
+                let done = world.app.store().transact(Context::system(Some(self.org)), move |tx| {
+                    let lock = environment::find(tx, "shop", &name)?.unwrap();
+                    let moment = Moment { now: tx.now().plus_seconds(late), ..tx.moment()? };
+                    let decision = settle(&lock, &moment);
+                    tx.commit(decision)?;
+                    Ok::<_, StoreError>(())
+                });
+                done.await.unwrap();
+            }
+            Step::Define(both) => {
+                let without = DEFINITION.replace("    qa-2: { labels: [small] }\n", "");
+                let body = json!({"definition": if *both { DEFINITION } else { &without }});
+                let put = call("PUT", &format!("{PIPELINE}/definition")).by(&shop.ada);
+                let answer = world.send(put.json(&body)).await;
+                assert_eq!(answer.status, 200, "{}", answer.text);
+            }
+        }
+        self.check().await;
+    }
+
+    async fn check(&self) {
+        for group in &self.groups {
+            check_group(&tickets(&self.shop.world, self.org, group).await);
+        }
+        for seen in self.shop.see("").await.as_array().unwrap() {
+            let is_free = seen["lockStatus"] == "unlocked";
+            assert!(!is_free || seen["queueLength"] == 0, "free while a ticket waits: {seen}");
+        }
+    }
+}
+
+#[test]
+fn claim_any_never_gets_two_environments_and_leaves_no_ticket_whatever_happens() {
+    let mut runner = TestRunner::deterministic();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for _ in 0..6 {
+        let steps = vec(step(), 60).new_tree(&mut runner).unwrap().current();
+        runtime.block_on(async {
+            let shop = Shop::open().await;
+            let (org, other) = (org(&shop.world).await, shop.world.another_server().await);
+            let mut simulation =
+                Simulation { shop, org, other, groups: BTreeSet::new(), tickets: Vec::new() };
+            for (number, step) in steps.iter().enumerate() {
+                simulation.take(number, step).await;
+            }
+            assert!(!simulation.groups.is_empty(), "it simulated nothing: {steps:?}");
+        });
+    }
+}
