@@ -142,7 +142,7 @@ impl Draft<'_> {
             finished_at: None,
         };
         let event = deployment::telling(EventKind::DeploymentQueued, &self.lock.environment, &deployment)
-            .with_some("retryOf", retry_of);
+            .with_some("retryOf", deployment.retry_of);
         self.record(event);
         self.lock.deployments.push(deployment);
         id
