@@ -55,6 +55,9 @@ async fn filters_combine() {
     assert_eq!(found("to=2020-01-01T00:00:00Z").await, Vec::<String>::new());
     assert_eq!(found("from=2020-01-01T00:00:00%2B01:00&pipeline=blog").await, ["pipeline_created"]);
     world.send(get(&format!("{EVENTS}?from=yesterday")).by(&world.ada)).await.is(400, "invalid_parameter");
+    let unknown = world.send(get(&format!("{EVENTS}?kind=pipeline_stoped")).by(&world.ada)).await;
+    unknown.is(400, "invalid_parameter");
+    assert!(unknown.text.contains("did you mean `pipeline_stopped`?"), "{}", unknown.text);
 }
 
 #[tokio::test]

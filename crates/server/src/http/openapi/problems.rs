@@ -67,7 +67,8 @@ pub(super) fn complete(operation: &mut Value, route: &RouteInfo) {
     if route.path.contains('{') {
         statuses.push(404);
     }
-    if operation["requestBody"].is_object() {
+    // A POST without members takes an empty object, and reads what is sent in its place.
+    if operation["requestBody"].is_object() || route.method == "POST" {
         statuses.extend([413, 415, 422]);
     }
     if route.path.ends_with("/auth/login") {
