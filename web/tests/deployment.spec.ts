@@ -1,4 +1,5 @@
 /** Deployments in the browser: started, watched, approved, ended, taken back. */
+import { withToken } from "./harness/api";
 import { Latch } from "./harness/latch";
 import { definition, deployed, isOver, makePipeline, start, when } from "./harness/run";
 import { expect, expectLogGrowth, isAccessible, test } from "./harness/test";
@@ -88,6 +89,32 @@ exit 1`;
   await expect(ada.getByText("Attempt 2 of 2")).toBeVisible({ timeout: 20_000 });
   await ada.getByRole("radiogroup", { name: "Attempt" }).getByText("Attempt 1").click();
   await expect(ada).toHaveURL(/attempt=/);
+});
+
+test("retry a failed deployment in an environment: a new deployment in the same session", async ({
+  ada,
+  world,
+}) => {
+  const latch = new Latch(world, "dep-env");
+  const run = `if ${latch.isHeld}; then echo "not yet"; exit 1; fi\necho "mended"`;
+  const text = `${definition("Shared", { Deploy: run })}  ephemeral_environments: { qa-1: {} }\n`;
+  await makePipeline(world, "dep-env", text);
+  const api = withToken(world);
+  const path = "/ORG/pipelines/dep-env/ephemeral-environments/qa-1/sessions";
+  const { deploymentId } = await api("POST", path, { commitId: "v1" });
+  await when(world, deploymentId, isOver);
+  latch.release();
+
+  await ada.goto(`/o/acme/deployments/${deploymentId}`);
+  await ada.getByRole("button", { name: "Retry" }).click();
+  const dialog = ada.getByRole("dialog");
+  await expect(dialog).toContainText("Starts a new deployment of the same commit in your session");
+  await isAccessible(ada, "the retry dialog");
+  await dialog.getByRole("button", { name: "Retry" }).click();
+  await expect(ada.getByRole("heading", { level: 1, name: "#2" })).toBeVisible();
+  await expect(ada.getByText("succeeded", { exact: true }).first()).toBeVisible();
+  await ada.getByRole("link", { name: "an earlier deployment" }).click();
+  await expect(ada).toHaveURL(new RegExp(deploymentId));
 });
 
 const GATED = `version: 1
