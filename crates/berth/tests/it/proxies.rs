@@ -305,8 +305,7 @@ fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
         let answer = client.ask(&refused(REFUSED_BODY_BYTES)).expect("an answer");
         assert_eq!((answer.status, answer.header("connection")), (401, None));
     }
-    let large =
-        client.ask(&server.api.request("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![
+    let large = client.ask(&server.api.request("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![
             b' ';
             JSON_BODY_BYTES_MAX
                 + 1
