@@ -305,11 +305,9 @@ fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
         let answer = client.ask(&refused(REFUSED_BODY_BYTES)).expect("an answer");
         assert_eq!((answer.status, answer.header("connection")), (401, None));
     }
-    let large = client.ask(&server.api.request("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![
-            b' ';
-            JSON_BODY_BYTES_MAX
-                + 1
-        ]));
+    let too_large = vec![b' '; JSON_BODY_BYTES_MAX + 1];
+    let large = server.api.request("POST", &format!("{ORGANIZATION}/pipelines")).body(too_large);
+    let large = client.ask(&large);
     let large = large.expect("an answer");
     assert_eq!((large.status, large.header("connection")), (413, None), "{}", large.text());
     // Not sent before the server says so, and it never does.
