@@ -166,8 +166,14 @@ const settingsStart = createRoute({
   getParentRoute: () => settings,
   path: "/",
   beforeLoad: ({ params }) => {
-    throw redirect({ to: "/o/$org/settings/tokens", params });
+    throw redirect({ to: "/o/$org/settings/general", params });
   },
+});
+
+const general = createRoute({
+  getParentRoute: () => settings,
+  path: "general",
+  component: lazyRouteComponent(() => import("./pages/general/General"), "General"),
 });
 
 const tokens = createRoute({
@@ -249,6 +255,7 @@ const tree = root.addChildren([
     insights,
     settings.addChildren([
       settingsStart,
+      general,
       tokens,
       members,
       secrets,

@@ -14,6 +14,7 @@ const PAGES: [string, string, string][] = [
   ["approvals", "/o/acme/approvals", "Approvals"],
   ["events", "/o/acme/events", "Events"],
   ["insights", "/o/acme/insights", "Insights"],
+  ["general", "/o/acme/settings/general", "General"],
   ["tokens", "/o/acme/settings/tokens", "API Tokens"],
   ["members", "/o/acme/settings/members", "Members"],
   ["secrets", "/o/acme/settings/secrets", "Secrets"],

@@ -1,8 +1,53 @@
 import { FIRST_PIPELINE } from "../src/pages/welcome/snippets";
 import { withToken } from "./harness/api";
-import { expect, isAccessible, test } from "./harness/test";
+import { expect, isAccessible, signedIn, test } from "./harness/test";
 
 test.use({ parts: ["grace", "checkout", "warehouse", "secret"] });
+
+test("API tokens are under Organization Settings, then API Tokens", async ({ ada }) => {
+  await ada.goto("/o/acme");
+  await ada
+    .getByRole("navigation", { name: "Main" })
+    .getByRole("link", { name: "Organization Settings" })
+    .click();
+  await ada
+    .getByRole("tablist", { name: "Organization Settings" })
+    .getByRole("tab", { name: "API Tokens" })
+    .click();
+  await expect(ada.getByRole("heading", { level: 1, name: "API Tokens" })).toBeVisible();
+});
+
+test("an admin changes the organization's name and the default network of steps", async ({
+  ada,
+  browser,
+  world,
+}) => {
+  const ask = withToken(world);
+  const before = await ask("GET", "/ORG");
+  await ada.goto("/o/acme/settings/general");
+  const network = ada.getByLabel("Default network of steps");
+  const save = ada.getByRole("button", { name: "Save" });
+  await expect(network).toHaveValue("host");
+  await expect(save).toBeDisabled();
+  await network.selectOption("none");
+  await ada.getByLabel("Name").fill("Acme Harbour");
+  await save.click();
+  await expect(ada.getByText("Saved", { exact: true })).toBeVisible();
+  await expect(ada.getByRole("button", { name: /Acme Harbour/ })).toBeVisible();
+  expect(await ask("GET", "/ORG")).toMatchObject({ name: "Acme Harbour", defaultNetwork: "none" });
+
+  const grace = await signedIn(await browser.newContext({ baseURL: world.base }), world, world.grace);
+  await grace.goto("/o/acme/settings/general");
+  await expect(grace.getByLabel("Default network of steps")).toHaveValue("none");
+  await expect(grace.getByLabel("Default network of steps")).toBeDisabled();
+  await expect(grace.getByRole("button", { name: "Save" })).toHaveCount(0);
+
+  await ada.getByLabel("Name").fill(" ");
+  await save.click();
+  await expect(ada.getByText("Enter a name")).toBeVisible();
+  await ask("PATCH", "/ORG", { name: before.name, defaultNetwork: before.defaultNetwork });
+  await expect(network).toHaveValue("host");
+});
 
 test("a token is made, copied, used and revoked", async ({ ada, world }) => {
   const pipelines = `${world.server}/api/v1/organizations/acme/pipelines`;
@@ -74,28 +119,9 @@ test("a service account is added, and its role changes after a confirmation", as
 test("a password is confirmed when the server asks for it, and the request is repeated", async ({
   ada,
   world,
+  fileServer,
 }) => {
-  // Stands in for an hour that passes: refuses until the password is confirmed.
-  let isConfirmed = false;
-  await ada.route("**/api/v1/organizations/acme/api-tokens", async route => {
-    if (isConfirmed || route.request().method() !== "POST") return route.continue();
-    await route.fulfill({
-      status: 403,
-      contentType: "application/problem+json",
-      json: {
-        type: "/docs/errors#reauthentication_required",
-        title: "Confirm your password",
-        status: 403,
-        detail: "you entered your password more than an hour ago; confirm it and try again",
-        instance: "/api/v1/organizations/acme/api-tokens",
-        code: "reauthentication_required",
-        requestId: "req_1",
-      },
-    });
-  });
-  ada.on("response", response => {
-    if (response.url().endsWith("/auth/confirm")) isConfirmed = response.ok();
-  });
+  fileServer.ageLogins();
   await ada.goto("/o/acme/settings/tokens");
   await ada.getByRole("button", { name: "Create a token" }).click();
   const dialog = ada.getByRole("dialog", { name: "Create a token" });

@@ -1,11 +1,13 @@
 //! Project tasks. `cargo xtask` alone lists them.
 
+mod clients;
 mod demo;
 mod dist;
 mod etcd;
 mod mutants;
 mod npm;
 mod postgres;
+mod python;
 mod schemathesis;
 mod served;
 mod soak;
@@ -23,10 +25,11 @@ Tasks of this project:
 
   cargo xtask demo [ARGS…]    build berth and start it with something to look at; --check plays the README's story instead
   cargo xtask test            all checks and tests; --strict fails when something is skipped
-                              --quick leaves out PostgreSQL, API fuzzing, the dashboard and slow tests, and installs nothing
+                              --quick leaves out PostgreSQL, API fuzzing, generated clients, the dashboard and slow tests, and installs nothing
                               --long runs all seeds, kills and mutations
   cargo xtask dist            a release: .tar.gz, .deb and checksums in target/dist
   cargo xtask web             the dashboard only: lint, types, unit tests, size, and a real browser
+  cargo xtask clients         clients generated from openapi.json only: compile them, and drive a server with them
   cargo xtask schemathesis    API fuzzing only; --max-examples N looks harder than the usual 20
   cargo xtask tidy            the house rules only: file sizes, crate edges, links, licences
   cargo xtask openapi         write openapi.json and openapi-runner.json again from the handlers
@@ -55,6 +58,7 @@ fn main() -> ExitCode {
         "demo" => demo::run(rest),
         "test" => test::run(rest),
         "dist" => dist::task(rest),
+        "clients" => tool::no_arguments(rest).and_then(|()| clients::task()),
         "schemathesis" => schemathesis::task(rest),
         "tidy" => tool::no_arguments(rest).and_then(|()| tidy::run()),
         "web" => tool::no_arguments(rest).and_then(|()| test::dashboard()),

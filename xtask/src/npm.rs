@@ -18,14 +18,19 @@ const PACKAGES: &[(&str, &str)] = &[
 /// Those that were installed before.
 pub(crate) fn find() -> Option<PathBuf> {
     let dir = dir()?;
-    PACKAGES.iter().all(|(name, version)| has(&dir, name, version)).then_some(dir)
+    has_all(&dir, PACKAGES).then_some(dir)
 }
 
 /// Beside this program, so outside of the sources.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let dir = dir().ok_or("cannot find my own program")?;
-    if let Some(found) = find() {
-        return Ok(found);
+    install_into(&dir, PACKAGES)
+}
+
+/// Installs these packages in these versions, unless they are there.
+pub(crate) fn install_into(dir: &Path, packages: &[(&str, &str)]) -> Result<PathBuf, String> {
+    if has_all(dir, packages) {
+        return Ok(dir.to_owned());
     }
     let node = output(Command::new("node").arg("--version"));
     let major = node.as_deref().and_then(|text| text.trim_start_matches('v').split('.').next()?.parse().ok());
@@ -33,14 +38,12 @@ pub(crate) fn install() -> Result<PathBuf, String> {
         return Err(missing(&format!("Node {NODE_VERSION_MIN} or newer is not installed")));
     }
     println!("    installing programs from npm into {}", dir.display());
-    std::fs::create_dir_all(&dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
+    std::fs::create_dir_all(dir).map_err(|error| format!("cannot make {}: {error}", dir.display()))?;
     let mut command = Command::new("npm");
-    command
-        .args(["install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts", "--prefix"])
-        .arg(&dir);
-    command.args(PACKAGES.iter().map(|(name, version)| format!("{name}@{version}")));
+    command.args(["install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts", "--prefix"]).arg(dir);
+    command.args(packages.iter().map(|(name, version)| format!("{name}@{version}")));
     run(&mut command).map_err(|why| missing(&why))?;
-    Ok(dir)
+    Ok(dir.to_owned())
 }
 
 pub(crate) fn missing(why: &str) -> String {
@@ -49,6 +52,10 @@ pub(crate) fn missing(why: &str) -> String {
 
 fn dir() -> Option<PathBuf> {
     Some(std::env::current_exe().ok()?.with_file_name("npm"))
+}
+
+fn has_all(dir: &Path, packages: &[(&str, &str)]) -> bool {
+    packages.iter().all(|(name, version)| has(dir, name, version))
 }
 
 fn has(dir: &Path, name: &str, version: &str) -> bool {

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::python;
 use crate::served::{Served, wait};
-use crate::tool::{self, Done, cargo, output, run as run_command};
+use crate::tool::{Done, cargo, run as run_command};
 
 const VERSION: &str = "4.32.5";
 const EXAMPLES_DEFAULT: u32 = 20;
@@ -67,24 +68,8 @@ fn own_dir() -> Result<PathBuf, String> {
 /// The program in its virtual environment, made when it is not there yet or of another version.
 pub(crate) fn install() -> Result<PathBuf, String> {
     let venv = &own_dir()?.join("venv");
-    let program = venv.join("bin/schemathesis");
-    let version = output(Command::new(&program).arg("--version"));
-    if version.is_some_and(|text| text.ends_with(VERSION)) {
-        return Ok(program);
-    }
-    println!("    installing schemathesis {VERSION} into {}", venv.display());
-    let has_venv = || output(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_some();
-    if !has_venv() && tool::may_install() {
-        tool::apt_install(&["python3-venv"])?;
-    }
-    if !has_venv() {
-        return Err("python3 with its module venv is not installed (`apt-get install python3-venv`)".into());
-    }
-    run_command(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
-    let pip = ["install", "--quiet", "--disable-pip-version-check", "--retries", "2"];
-    run_command(Command::new(venv.join("bin/pip")).args(pip).arg(format!("schemathesis=={VERSION}")))
-        .map_err(|why| format!("schemathesis cannot be installed, is the package index reachable? {why}"))?;
-    Ok(program)
+    python::install(venv, &[("schemathesis", VERSION)])?;
+    Ok(venv.join("bin/schemathesis"))
 }
 
 /// The last line of a good run; everything it said, of a bad one.

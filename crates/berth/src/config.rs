@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use berth_core::runner::Times;
 use berth_server::credential::password::PasswordCost;
-use berth_server::limits::STREAMS_PER_TOKEN_MAX;
+use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_MIN, STREAMS_PER_TOKEN_MAX};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -20,6 +20,7 @@ pub(crate) struct Settings {
     pub(crate) local: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) trusted_proxies: Vec<IpAddr>,
+    pub(crate) http: HttpSettings,
     pub(crate) rate_limit: bool,
     pub(crate) passwords: PasswordSettings,
     pub(crate) streams_per_token_max: usize,
@@ -34,6 +35,31 @@ pub(crate) struct Settings {
     pub(crate) tls: TlsSettings,
     pub(crate) retention: RetentionSettings,
     pub(crate) log: Log,
+}
+
+/// Connections of clients and proxies.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct HttpSettings {
+    pub(crate) keep_alive_seconds: u64,
+}
+
+impl HttpSettings {
+    pub(crate) fn keep_alive(&self) -> anyhow::Result<Duration> {
+        let seconds = self.keep_alive_seconds;
+        anyhow::ensure!(
+            (KEEP_ALIVE_S_MIN..=KEEP_ALIVE_S_MAX).contains(&seconds),
+            "http.keep_alive_seconds is {seconds}: it must be from {KEEP_ALIVE_S_MIN} to {KEEP_ALIVE_S_MAX}, and longer \
+             than a proxy in front keeps its idle connections (default: {KEEP_ALIVE_S_DEFAULT})"
+        );
+        Ok(Duration::from_secs(seconds))
+    }
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self { keep_alive_seconds: KEEP_ALIVE_S_DEFAULT }
+    }
 }
 
 /// Cost of the Argon2id hash of a password.
@@ -173,6 +199,7 @@ impl Default for Settings {
             local: false,
             public_url: None,
             trusted_proxies: Vec::new(),
+            http: HttpSettings::default(),
             rate_limit: true,
             passwords: PasswordSettings::default(),
             streams_per_token_max: STREAMS_PER_TOKEN_MAX,
@@ -198,6 +225,7 @@ const VARIABLES: &[&str] = &[
     "BERTH_LOCAL",
     "BERTH_PUBLIC_URL",
     "BERTH_TRUSTED_PROXIES",
+    "BERTH_HTTP__KEEP_ALIVE_SECONDS",
     "BERTH_RATE_LIMIT",
     "BERTH_PASSWORDS__MEMORY_KIB",
     "BERTH_PASSWORDS__PASSES",

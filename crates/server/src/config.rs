@@ -12,8 +12,8 @@ use crate::egress::{self, Allowed};
 use crate::forge::ForgeAt;
 use crate::git::Access;
 use crate::limits::{
-    GIT_S_MAX, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST, REQUESTS_PER_TOKEN_PER_S,
-    STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
+    GIT_S_MAX, KEEP_ALIVE_S_DEFAULT, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST,
+    REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
 use crate::registries::registries_dir;
 
@@ -61,6 +61,8 @@ pub struct Config {
     pub events_kept: Option<Duration>,
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: Vec<IpAddr>,
+    /// For how long a connection may be silent between two requests.
+    pub keep_alive: Duration,
     pub rate_limit: bool,
     pub password_cost: PasswordCost,
     pub requests_per_s: u32,
@@ -112,6 +114,7 @@ impl Config {
             artifacts_kept: None,
             events_kept: None,
             trusted_proxies: Vec::new(),
+            keep_alive: Duration::from_secs(KEEP_ALIVE_S_DEFAULT),
             rate_limit: true,
             password_cost: PasswordCost::default(),
             requests_per_s: REQUESTS_PER_TOKEN_PER_S,

@@ -16,6 +16,7 @@ pub mod forge;
 pub mod gate;
 pub mod git;
 pub mod http;
+mod keep_alive;
 pub mod limits;
 pub mod logs;
 pub mod metrics;

@@ -12,10 +12,19 @@ const fn capacity(total: usize, share: usize) -> Capacity {
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const HEADERS_MAX: usize = 100;
 pub const URI_BYTES_MAX: usize = 8 * 1024;
-/// For the whole header block, and for the pause before the next request on a kept connection.
+/// For the whole header block, and for the first byte on a new connection.
 pub const HEADER_READ_MAX: Duration = Duration::from_secs(10);
+/// Silence between two requests on a kept connection, by default. Longer than the 60 s for which nginx and AWS load
+/// balancers keep their connections, so that it is never this server that closes one which they are about to use.
+pub const KEEP_ALIVE_S_DEFAULT: u64 = 75;
+pub const KEEP_ALIVE_S_MIN: u64 = 1;
+/// AWS load balancers can be told to keep connections for 4,000 s.
+pub const KEEP_ALIVE_S_MAX: u64 = 7_200;
 /// Silence inside a body.
 pub const BODY_IDLE_MAX: Duration = Duration::from_secs(15);
+/// Of a body that its handler did not read: so much, and for so long, is read before the connection is given up.
+pub const DRAIN_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// A client that takes nothing of its answer for so long is let go.
 pub const WRITE_IDLE_MAX: Duration = Duration::from_secs(30);
 /// A long poll ends before its request would.

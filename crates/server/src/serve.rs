@@ -18,6 +18,7 @@ use tokio_io_timeout::TimeoutStream;
 
 use crate::app::{App, adopt, adopt_stages};
 use crate::http::Edge;
+use crate::keep_alive::{KeepAliveStream, RequestPhase};
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_PER_IP_MAX, HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX, SHUTDOWN_MAX,
     WRITE_IDLE_MAX,
@@ -48,16 +49,28 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
     while let Some(accepted) = app.shutdown.run_until_cancelled(accept(&listener, &connections)).await {
         let Some((stream, peer, place)) = accepted else { continue };
         let (edge, tls) = (edge.clone(), app.tls().cloned());
+        let keep_alive = app.config().keep_alive;
+        let phase = RequestPhase::default();
+        let reads = phase.clone();
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-            let edge = edge.clone();
-            async move { Ok::<_, std::convert::Infallible>(edge.answer(request.map(Body::new), peer.ip()).await) }
+            let (edge, guard) = (edge.clone(), phase.begin());
+            async move {
+                let response = edge.answer(request.map(Body::new), peer.ip()).await;
+                Ok::<_, std::convert::Infallible>(response.map(|body| guard.end_with(body)))
+            }
         });
         let watcher = graceful.watcher();
         tokio::spawn(async move {
             let ended = match tls {
-                None => watcher.watch(builder().serve_connection(limited(stream), service)).await,
+                None => {
+                    let stream = limited(stream, keep_alive, reads);
+                    watcher.watch(builder(keep_alive).serve_connection(stream, service)).await
+                }
                 Some(tls) => match tls.accept(stream).await {
-                    Ok(stream) => watcher.watch(builder().serve_connection(limited(stream), service)).await,
+                    Ok(stream) => {
+                        let stream = limited(stream, keep_alive, reads);
+                        watcher.watch(builder(keep_alive).serve_connection(stream, service)).await
+                    }
                     Err(error) => {
                         tracing::debug!(%error, %peer, "no handshake");
                         Ok(())
@@ -77,18 +90,25 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
     let _ = work.await;
 }
 
-/// Whoever takes nothing of an answer is let go.
-fn limited<S: AsyncRead + AsyncWrite>(stream: S) -> TokioIo<Pin<Box<TimeoutStream<S>>>> {
+type LimitedStream<S> = TokioIo<KeepAliveStream<Pin<Box<TimeoutStream<S>>>>>;
+
+/// Ends connections of clients that read nothing of a response, send nothing, or send a header block slowly.
+fn limited<S: AsyncRead + AsyncWrite>(
+    stream: S,
+    keep_alive: Duration,
+    phase: RequestPhase,
+) -> LimitedStream<S> {
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(WRITE_IDLE_MAX));
-    TokioIo::new(Box::pin(stream))
+    TokioIo::new(KeepAliveStream::new(Box::pin(stream), keep_alive, phase))
 }
 
-fn builder() -> http1::Builder {
+fn builder(keep_alive: Duration) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_READ_MAX)
+        // For a header block that began together with the request before it; others end by their stream's deadline.
+        .header_read_timeout(keep_alive + HEADER_READ_MAX)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEADER_BYTES_MAX)
         .half_close(false)

@@ -48,7 +48,7 @@ export default function Palette({ toggleScheme }: { toggleScheme: () => void }) 
     })),
     ...SETTINGS.map(place => ({
       id: place.to,
-      label: `Settings: ${place.label}`,
+      label: `Organization Settings: ${place.label}`,
       leftSection: <IconSettings size={18} />,
       onClick: () => navigate({ to: place.to, params: { org } }),
     })),

@@ -19,10 +19,11 @@ export const PLACES = [
   { to: "/o/$org/approvals", label: "Approvals", icon: IconThumbUp, key: "a" },
   { to: "/o/$org/events", label: "Events", icon: IconActivity, key: "v" },
   { to: "/o/$org/insights", label: "Insights", icon: IconChartHistogram, key: "i" },
-  { to: "/o/$org/settings", label: "Settings", icon: IconSettings, key: "s" },
+  { to: "/o/$org/settings", label: "Organization Settings", icon: IconSettings, key: "s" },
 ] as const satisfies Place[];
 
 export const SETTINGS = [
+  { to: "/o/$org/settings/general", label: "General" },
   { to: "/o/$org/settings/tokens", label: "API Tokens" },
   { to: "/o/$org/settings/members", label: "Members" },
   { to: "/o/$org/settings/secrets", label: "Secrets" },

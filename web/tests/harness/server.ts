@@ -14,6 +14,14 @@ const TEMPORARY = "/var/tmp";
 const PASSWORD = "gulls over a quiet quay";
 const PROGRAM = process.env.BERTH_PROGRAM ?? "../target/debug/berth";
 
+/** Changes the database next to the running server. */
+const AGE_LOGINS = `
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=10)
+db.execute("UPDATE sign_ins SET confirmed_at = confirmed_at - 2 * 60 * 60 * 1000000")
+db.commit()
+`;
+
 /** The line that `berth serve --demo --json` prints when it is ready. */
 export type Announcement = {
   baseUrl: string;
@@ -53,9 +61,18 @@ export class Server {
 
   /** Runs a command of the operator on this server's data, and returns what it prints. */
   admin(...args: string[]): string {
-    const [data = ""] = readdirSync(this.#temporary);
-    const options = ["--data-dir", join(this.#temporary, data)];
+    const options = ["--data-dir", this.#data()];
     return execFileSync(PROGRAM, ["admin", ...args, ...options], { encoding: "utf8" });
+  }
+
+  /** Makes every browser's log-in two hours older: the server asks for the password again after one. */
+  ageLogins() {
+    execFileSync("python3", ["-c", AGE_LOGINS, join(this.#data(), "berth.db")]);
+  }
+
+  #data(): string {
+    const [data = ""] = readdirSync(this.#temporary);
+    return join(this.#temporary, data);
   }
 
   async stop() {
@@ -94,6 +111,12 @@ export class FileServer {
   resetLink(email: string): string {
     if (!this.#server) throw new Error("no server is running");
     return JSON.parse(this.#server.admin("reset-password", email, "--json")).url;
+  }
+
+  /** Lets two hours pass for browsers that are logged in. */
+  ageLogins() {
+    if (!this.#server) throw new Error("no server is running");
+    this.#server.ageLogins();
   }
 
   async stop() {

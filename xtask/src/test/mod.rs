@@ -12,9 +12,8 @@ use std::time::Instant;
 use berth_testkit::outcome::{LONG_VARIABLE, STRICT_VARIABLE};
 use tempfile::TempDir;
 
-use crate::schemathesis;
 use crate::tool::{self, Done, cargo, cargo_has};
-use crate::{mutants, npm, web};
+use crate::{clients, mutants, npm, schemathesis, web};
 use build::{Built, cargo_with_lints};
 use prepare::Tools;
 use report::{Collected, Outcome, Suite};
@@ -32,7 +31,7 @@ const EXAMPLES_LONG: u32 = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// For a working developer: no PostgreSQL, API fuzzing or dashboard; installs nothing.
+    /// For a working developer: no PostgreSQL, API fuzzing, generated clients or dashboard; installs nothing.
     Quick,
     Short,
     /// All seeds, kills and mutations.
@@ -154,6 +153,12 @@ impl Run {
             match &run.tools.schemathesis {
                 None => Outcome::Skipped("no schemathesis".into()),
                 Some(program) => outcome(schemathesis::fuzz_demo(program, berth, examples)),
+            }
+        });
+        self.suite("clients", "generated TypeScript and Python clients against the real server", |run| {
+            match &run.tools.generators {
+                clients::Generators { npm: None, venv: None } => Outcome::Skipped("no generator".into()),
+                generators => outcome(clients::drive_demo(generators, berth)),
             }
         });
         self.suite("browser", "dashboard in Chromium against the real server", |run| {

@@ -6,7 +6,7 @@ use std::process::Command;
 use berth_testkit::Server;
 
 use crate::tool::{apt_install, may_install, output};
-use crate::{npm, postgres, schemathesis, web};
+use crate::{clients, npm, postgres, schemathesis, web};
 
 /// Programs of Debian packages: where the program is, its package, and what needs it.
 const PROGRAMS: &[(&str, &str, &str)] = &[
@@ -17,6 +17,8 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/jq", "jq", "documentation, custom steps"),
     ("/usr/bin/curl", "curl", "documentation"),
     ("/usr/bin/openssl", "openssl", "TLS"),
+    ("/usr/sbin/nginx", "nginx-light", "load balancers"),
+    ("/usr/sbin/haproxy", "haproxy", "load balancers"),
     (web::CHROMIUM, "chromium", "browser tests"),
 ];
 
@@ -35,6 +37,7 @@ pub(super) struct Tools {
     pub(super) postgres_server: Option<Server>,
     pub(super) npm: Option<PathBuf>,
     pub(super) schemathesis: Option<PathBuf>,
+    pub(super) generators: clients::Generators,
     pub(super) has_node: bool,
     pub(super) missing: Vec<Missing>,
 }
@@ -62,6 +65,14 @@ pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
             tools.has_node = false;
             tools.lacks("packages from npm", "dashboard", why);
         }
+        match clients::install_npm() {
+            Ok(dir) => tools.generators.npm = Some(dir),
+            Err(why) => tools.lacks("the TypeScript generator", "generated clients", why),
+        }
+    }
+    match clients::install_python() {
+        Ok(venv) => tools.generators.venv = Some(venv),
+        Err(why) => tools.lacks("the Python generator", "generated clients", why),
     }
     match schemathesis::install() {
         Ok(program) => tools.schemathesis = Some(program),

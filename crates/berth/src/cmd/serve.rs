@@ -136,6 +136,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = Config {
         public_url: args.public_url.clone().or(settings.public_url),
         trusted_proxies: settings.trusted_proxies,
+        keep_alive: settings.http.keep_alive()?,
         rate_limit: args.rate_limit.as_deref().map_or(settings.rate_limit, |word| word == "on"),
         password_cost: settings.passwords.cost()?,
         streams_per_token_max: settings.streams_per_token_max,

@@ -118,10 +118,14 @@ impl Process {
     /// Nothing when it ends without one.
     pub(crate) fn first_line_or_end(&mut self) -> Option<String> {
         until(START_MAX, "first line", || {
-            let has_ended = self.child.try_wait().expect("its status").is_some();
+            let has_ended = self.has_ended();
             let line = self.stdout.text().split_once('\n').map(|(line, _)| line.to_owned());
             (line.is_some() || has_ended).then_some(line)
         })
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_some()
     }
 
     pub(crate) fn stdout_now(&self) -> String {

@@ -19,6 +19,7 @@ mod kit;
 mod linear;
 mod local;
 mod plan;
+mod proxies;
 mod random;
 mod registry;
 mod replicas;

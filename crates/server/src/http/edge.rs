@@ -20,6 +20,7 @@ use tower::Service as _;
 use tracing::Instrument as _;
 
 use super::dashboard::AnyPath;
+use super::drain::watch_body;
 use super::guard::{self, Doors, Matched};
 use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
@@ -63,8 +64,9 @@ impl Edge {
         &self.table
     }
 
-    pub async fn answer(&self, mut request: Request<Body>, peer: IpAddr) -> Response {
+    pub async fn answer(&self, request: Request<Body>, peer: IpAddr) -> Response {
         let started = Instant::now();
+        let (mut request, unread) = watch_body(request);
         let id = request_id(request.headers());
         let asked = Asked {
             method: request.method().clone(),
@@ -85,7 +87,10 @@ impl Edge {
                 self.route(request, matched).instrument(tracing::info_span!("request", id)).await
             }
         };
-        let response = self.finish(response, &asked, &id);
+        let mut response = self.finish(response, &asked, &id);
+        if !unread.drain(response.status()).await {
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         let took = started.elapsed();
         self.app.requests.note(&asked.method, route, response.status(), took);
         let (status, ms) = (response.status().as_u16(), u64::try_from(took.as_millis()).unwrap_or(u64::MAX));

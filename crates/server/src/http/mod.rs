@@ -4,6 +4,7 @@ mod body;
 mod check;
 mod dashboard;
 mod docs;
+mod drain;
 mod edge;
 mod guard;
 pub mod openapi;

@@ -37,7 +37,7 @@ curl ${SERVER_URL}/api/v1/organizations/${org}/repositories \\
         <Text c="dimmed">
           Check it, commit it, and register the repository, here or under{" "}
           <Link to="/o/$org/settings/repositories" params={{ org }}>
-            Settings, Repositories
+            Organization Settings → Repositories
           </Link>
           . Its pipelines are found, and the head of the branch is deployed at once.
         </Text>

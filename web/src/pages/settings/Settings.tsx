@@ -30,7 +30,7 @@ export function Settings() {
         mb="lg"
         activateTabWithKeyboard={false}
       >
-        <Tabs.List ref={tabs} aria-label="Settings" className={styles.tabs}>
+        <Tabs.List ref={tabs} aria-label="Organization Settings" className={styles.tabs}>
           {SETTINGS.map(place => (
             <Tabs.Tab key={place.to} value={place.to} style={{ flex: "none" }}>
               {place.label}

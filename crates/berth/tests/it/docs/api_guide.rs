@@ -31,6 +31,7 @@ fn the_guide_of_the_api_is_what_the_server_answers() {
     guide.environments(&server);
     guide.stages(&server);
     guide.rest(&server);
+    guide.say(include_str!("generated_clients.md").trim_end());
     expect_file!["../../../../../docs/api-guide.md"].assert_eq(&guide.page);
     server.stop();
 }

@@ -1,0 +1,345 @@
+//! Behind nginx and HAProxy, configured as the documentation says: kept connections never break under a request, event
+//! streams and long polls pass.
+
+use std::io::{BufRead as _, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use berth_server::limits::{
+    HEADER_READ_MAX, JSON_BODY_BYTES_MAX, KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, STREAM_CHECK_EVERY,
+    WAIT_S_MAX,
+};
+use berth_testkit::outcome;
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::client::{Api, Client, Request};
+use crate::harness::{Home, Process, Server, berth, until};
+
+const ORGANIZATION: &str = "/api/v1/organizations/acme";
+const ENVIRONMENT: &str = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load-balancers.md");
+const DEFINITION: &str = "version: 1\npipeline:\n  name: Shop\n  stages:\n    - name: staging\n  steps:\n    \
+    - name: Pretend\n      type: dummy\n  ephemeral_environments:\n    qa-1: {}\n";
+const REQUESTS: usize = 10_000;
+const CLIENTS: usize = 8;
+/// Larger than what arrives in one packet with the header block.
+const REFUSED_BODY_BYTES: usize = 64 * 1024;
+const PATIENCE: Duration = Duration::from_secs(10);
+const START_MAX: Duration = Duration::from_secs(5);
+const REFUSAL_MAX: Duration = Duration::from_secs(5);
+/// The timeout of nginx and of an AWS load balancer.
+const PROXY_IDLE_MAX: Duration = Duration::from_secs(60);
+
+/// A proxy in front of a server.
+struct Proxied {
+    proxy: Process,
+    dir: TempDir,
+    api: Api,
+    server: Server,
+    _home: Home,
+}
+
+impl Proxied {
+    /// `None`: the program is not installed.
+    fn start(
+        program: &str,
+        package: &str,
+        command: impl Fn(&Path, SocketAddr, SocketAddr) -> Command,
+    ) -> Option<Self> {
+        if !Path::new(program).exists() {
+            outcome::skip(program, &format!("apt-get install {package}"));
+            return None;
+        }
+        let home = Home::new();
+        // As in production: not --local, which has no proxies.
+        let mut serve =
+            berth(&["serve", "--listen", "127.0.0.1:0", "--rate-limit", "off", "--no-runner", "--data-dir"]);
+        serve.arg(home.path()).env("BERTH_TRUSTED_PROXIES", "127.0.0.1");
+        if let Some(url) = home.database() {
+            serve.args(["--database", url]);
+        }
+        let server = Server::start(&mut serve, &home.token);
+        let made = server
+            .api
+            .post(&format!("{ORGANIZATION}/pipelines"), &json!({"slug": "shop", "definition": DEFINITION}));
+        assert_eq!(made.status, 201, "{}", made.text());
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let address = free_address();
+        let mut proxy = Process::start(&mut command(dir.path(), address, server.address));
+        until(START_MAX, "proxy", || {
+            assert!(!proxy.has_ended(), "the proxy ended: {}", proxy.stderr());
+            TcpStream::connect(address).ok()
+        });
+        let api = Api { address, token: home.token.clone() };
+        Some(Self { proxy, dir, api, server, _home: home })
+    }
+}
+
+fn nginx() -> Option<Proxied> {
+    Proxied::start("/usr/sbin/nginx", "nginx-light", |dir, listen, server| {
+        let site = configuration("nginx", server)
+            .replace("listen 443 ssl;", &format!("listen {listen};"))
+            .lines()
+            .filter(|line| !line.contains("ssl_certificate"))
+            .collect::<Vec<_>>()
+            .join("\n");
+        let temp = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .map(|name| format!("{name}_temp_path temp;\n"))
+            .concat();
+        let text = format!(
+            "daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{temp}{site}\n}}\n"
+        );
+        std::fs::write(dir.join("nginx.conf"), text).expect("a configuration");
+        let mut command = Command::new("/usr/sbin/nginx");
+        command.arg("-p").arg(dir).args(["-e", "stderr", "-c", "nginx.conf"]);
+        command
+    })
+}
+
+fn haproxy() -> Option<Proxied> {
+    Proxied::start("/usr/sbin/haproxy", "haproxy", |dir, listen, server| {
+        let site = configuration("haproxy", server)
+            .replace("bind :443 ssl crt /etc/haproxy/berth.pem", &format!("bind {listen}"));
+        let text = format!("global\n    stats socket {}\n{site}\n", dir.join("stats").display());
+        std::fs::write(dir.join("haproxy.cfg"), text).expect("a configuration");
+        let mut command = Command::new("/usr/sbin/haproxy");
+        command.arg("-db").arg("-f").arg(dir.join("haproxy.cfg"));
+        command
+    })
+}
+
+/// The block of the documentation, for this server.
+fn configuration(language: &str, server: SocketAddr) -> String {
+    let page = std::fs::read_to_string(PAGE).expect("the page");
+    let block = page.split(&format!("```{language}\n")).nth(1).and_then(|rest| rest.split("```").next());
+    block.expect("a block").replace("127.0.0.1:8080", &server.to_string())
+}
+
+fn free_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port")
+}
+
+/// What clients send, with the status each gets: reads, changes, and refusals with a body that is not read.
+fn requests(api: &Api) -> Vec<(Request, u16)> {
+    let refused =
+        Request::new("POST", &format!("{ENVIRONMENT}/sessions")).header("Authorization", "Bearer wrong");
+    let large = vec![b' '; REFUSED_BODY_BYTES];
+    vec![
+        (api.request("GET", ENVIRONMENT), 200),
+        (api.request("GET", &format!("{ORGANIZATION}/pipelines")), 200),
+        (api.request("GET", &format!("{ORGANIZATION}/pipelines/none")), 404),
+        (api.request("POST", &format!("{ORGANIZATION}/pipelines")).json(&json!({"slug": "shop"})), 400),
+        (api.request("GET", "/healthz"), 200),
+        (refused.clone().body(large.clone()), 401),
+        (api.request("POST", "/api/v1/nothing").body(large), 404),
+        (refused.json(&json!({"commitId": "abc"})), 401),
+        (api.request("GET", &format!("{ORGANIZATION}/events?limit=1")), 200),
+        (api.request("DELETE", ENVIRONMENT).body(*b"{}"), 405),
+    ]
+}
+
+/// Sends its share of all requests on a kept connection.
+fn send_share(api: &Api, client_number: usize) {
+    let requests = requests(api);
+    let mut client = Client::connect(api.address);
+    for number in 0..REQUESTS / CLIENTS {
+        let (request, status) = &requests[(client_number + number) % requests.len()];
+        let what =
+            || format!("request {number} of client {client_number}, {} {}", request.method, request.path);
+        let response = client.ask(request).unwrap_or_else(|error| panic!("{}: {error}", what()));
+        assert_eq!(response.status, *status, "{}: {}", what(), response.text());
+        // nginx ends a connection of a client after 1,000 requests.
+        if response.header("connection") == Some("close") {
+            client = Client::connect(api.address);
+        }
+    }
+}
+
+/// Follows events through the proxy: each passes at once, and so does a heartbeat.
+fn follow_events(proxied: &Proxied) {
+    let mut client = Client::connect(proxied.api.address);
+    let path = format!("{ORGANIZATION}/events");
+    let follow = proxied.api.request("GET", &path).header("Accept", "text/event-stream");
+    client.send(&follow.bytes()).expect("sent");
+    let mut wait_for = |wanted: &dyn Fn(&str) -> bool, within: Duration| {
+        let (started, mut line) = (Instant::now(), String::new());
+        while !wanted(&line) {
+            line.clear();
+            assert!(client.stream.read_line(&mut line).expect("a line") > 0, "the stream ended");
+            assert!(started.elapsed() < within, "waited {:?}", started.elapsed());
+        }
+    };
+    wait_for(&|line| line.starts_with("id:"), PATIENCE);
+    let stop = format!("{ORGANIZATION}/pipelines/shop/stop");
+    assert_eq!(proxied.server.api.post(&stop, &json!({"reason": "a sign through the proxy"})).status, 200);
+    wait_for(&|line| line.contains("a sign through the proxy"), PATIENCE);
+    wait_for(&|line| line.starts_with(':'), STREAM_CHECK_EVERY + PATIENCE);
+}
+
+/// Waits in the queue through the proxy, and for a change that does not come.
+fn long_poll(proxied: &Proxied) {
+    let (near, far) = (&proxied.server.api, &proxied.api);
+    let sessions = format!("{ENVIRONMENT}/sessions");
+    let held = near.post(&sessions, &json!({}));
+    assert_eq!(held.status, 201, "{}", held.text());
+    let session = held.json()["data"]["sessionId"].as_str().expect("a session").to_owned();
+    let waits = near.post(&sessions, &json!({"queue": true}));
+    let ticket = waits.json()["data"]["ticketId"].as_str().expect("a ticket").to_owned();
+
+    let seconds = HEADER_READ_MAX.as_secs() + 2;
+    let started = Instant::now();
+    let unchanged = far.get(&format!("{ENVIRONMENT}/queue/{ticket}?wait={seconds}"));
+    assert_eq!(unchanged.status, 200, "{}", unchanged.text());
+    assert!(started.elapsed() >= Duration::from_secs(seconds), "answered after {:?}", started.elapsed());
+
+    std::thread::scope(|scope| {
+        let granted = scope.spawn(|| far.get(&format!("{ENVIRONMENT}/queue/{ticket}?wait={WAIT_S_MAX}")));
+        std::thread::sleep(Duration::from_millis(300));
+        let released = near.ask(&near.request("DELETE", &format!("{sessions}/{session}")));
+        assert!(released.status < 300, "{}", released.text());
+        let granted = granted.join().expect("an answer");
+        assert_eq!(
+            (granted.status, &granted.json()["data"]["status"]),
+            (200, &json!("granted")),
+            "{}",
+            granted.text()
+        );
+    });
+}
+
+/// Everything at once, then nothing for longer than a header block may take.
+fn check(proxied: &Proxied) {
+    std::thread::scope(|scope| {
+        for number in 0..CLIENTS {
+            scope.spawn(move || send_share(&proxied.api, number));
+        }
+        scope.spawn(|| follow_events(proxied));
+        scope.spawn(|| long_poll(proxied));
+    });
+    outcome::covered(&format!("{} requests through a proxy", outcome::group_digits(REQUESTS)));
+}
+
+#[test]
+fn ten_thousand_requests_through_nginx_meet_no_broken_connection() {
+    let Some(proxied) = nginx() else { return };
+    check(&proxied);
+    let log = proxied.proxy.stderr();
+    assert!(!log.contains("[error]") && !log.contains("[crit]"), "{log}");
+    proxied.server.check_well();
+}
+
+#[test]
+fn ten_thousand_requests_through_haproxy_meet_no_broken_connection() {
+    let Some(proxied) = haproxy() else { return };
+    check(&proxied);
+    let mut socket = UnixStream::connect(proxied.dir.path().join("stats")).expect("the statistics");
+    socket.write_all(b"show stat\n").expect("asked");
+    let mut table = String::new();
+    socket.read_to_string(&mut table).expect("a table");
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let server = rows.iter().find(|row| row.get(1) == Some(&"berth1")).expect("the server's row");
+    for column in ["econ", "eresp", "wretr", "wredis", "hrsp_5xx"] {
+        let at = rows[0].iter().position(|name| *name == column).expect("a column");
+        assert_eq!(server[at], "0", "{column}: {table}");
+    }
+    proxied.server.check_well();
+}
+
+#[test]
+fn kept_connection_outlives_the_limit_of_a_header_block() {
+    let home = Home::new();
+    let server = home.serve();
+    let mut client = Client::connect(server.address);
+    let health = Request::new("GET", "/healthz");
+    assert_eq!(client.ask(&health).expect("an answer").status, 200);
+    std::thread::sleep(HEADER_READ_MAX + Duration::from_secs(2));
+    assert_eq!(client.ask(&health).expect("an answer on the kept connection").status, 200);
+}
+
+#[test]
+fn kept_connection_is_closed_after_the_configured_time_and_not_during_a_request() {
+    const KEEP_ALIVE: Duration = Duration::from_secs(2);
+    let home = Home::new();
+    let mut serve = home.serve_command();
+    let server = Server::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", "2"), &home.token);
+    let health = Request::new("GET", "/healthz").bytes();
+    let mut client = Client::connect(server.address);
+    for _ in 0..3 {
+        client.send(&health).expect("sent");
+        assert_eq!(client.receive().expect("an answer").status, 200);
+        std::thread::sleep(KEEP_ALIVE / 2);
+    }
+    // A header block that began in time is read to its end.
+    client.send(&health[..10]).expect("sent");
+    std::thread::sleep(KEEP_ALIVE + Duration::from_secs(1));
+    client.send(&health[10..]).expect("sent");
+    assert_eq!(client.receive().expect("an answer").status, 200);
+    let silent = Instant::now();
+    assert!(client.is_closed());
+    assert!((KEEP_ALIVE..KEEP_ALIVE * 2).contains(&silent.elapsed()), "closed after {:?}", silent.elapsed());
+
+    // A slow one is not.
+    let mut client = Client::connect(server.address);
+    client.send(&[&health[..], &health[..]].concat()).expect("sent");
+    assert_eq!(client.receive().expect("an answer").status, 200);
+    assert_eq!(client.receive().expect("an answer").status, 200);
+    client.send(&health[..10]).expect("sent");
+    let slow = Instant::now();
+    assert!(client.is_closed());
+    let limits = HEADER_READ_MAX - Duration::from_secs(1)..HEADER_READ_MAX + Duration::from_secs(2);
+    assert!(limits.contains(&slow.elapsed()), "closed after {:?}", slow.elapsed());
+}
+
+#[test]
+fn connection_is_kept_after_a_body_that_was_not_read_or_says_that_it_closes() {
+    let home = Home::new();
+    let server = home.serve();
+    let refused =
+        |body: usize| Request::new("POST", &format!("{ORGANIZATION}/pipelines")).body(vec![b' '; body]);
+    let mut client = Client::connect(server.address);
+    for _ in 0..3 {
+        let answer = client.ask(&refused(REFUSED_BODY_BYTES)).expect("an answer");
+        assert_eq!((answer.status, answer.header("connection")), (401, None));
+    }
+    let too_large = vec![b' '; JSON_BODY_BYTES_MAX + 1];
+    let large = server.api.request("POST", &format!("{ORGANIZATION}/pipelines")).body(too_large);
+    let large = client.ask(&large);
+    let large = large.expect("an answer");
+    assert_eq!((large.status, large.header("connection")), (413, None), "{}", large.text());
+    // Not sent before the server says so, and it never does.
+    let mut waiting = refused(REFUSED_BODY_BYTES).header("Expect", "100-continue").bytes();
+    waiting.truncate(waiting.len() - REFUSED_BODY_BYTES);
+    client.send(&waiting).expect("sent");
+    let answer = client.receive().expect("an answer");
+    assert_eq!((answer.status, answer.header("connection")), (401, Some("close")));
+    assert!(client.is_closed());
+}
+
+#[test]
+fn keep_alive_of_zero_or_too_long_is_refused_at_start() {
+    let home = Home::on_sqlite();
+    for (bad, says) in [
+        ("0", "is 0"),
+        ("7201", "is 7201"),
+        ("-1", "http.keep_alive_seconds"),
+        ("soon", "http.keep_alive_seconds"),
+    ] {
+        let mut serve = home.serve_command();
+        let refused = Process::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", bad)).wait(REFUSAL_MAX);
+        refused.refused(&["keep_alive_seconds", says]);
+    }
+    let mut serve = home.serve_command();
+    Server::start(serve.env("BERTH_HTTP__KEEP_ALIVE_SECONDS", KEEP_ALIVE_S_MAX.to_string()), &home.token)
+        .stop();
+}
+
+#[test]
+fn waits_are_shorter_than_proxies_are_patient_and_keep_alive_is_longer() {
+    assert!(Duration::from_secs(KEEP_ALIVE_S_DEFAULT) > PROXY_IDLE_MAX);
+    assert!(Duration::from_secs(WAIT_S_MAX.unsigned_abs()) < PROXY_IDLE_MAX);
+    assert!(STREAM_CHECK_EVERY < PROXY_IDLE_MAX / 2);
+}

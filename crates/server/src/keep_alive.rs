@@ -1,0 +1,152 @@
+//! Read deadlines of a connection that is kept for further requests.
+//!
+//! A request's header block has [`HEADER_READ_MAX`] from its first byte. Between two requests the client or proxy may be
+//! silent for the keep-alive time. hyper has one timer for both, so a long keep-alive would allow slow headers as well.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use hyper::body::{Frame, SizeHint};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::limits::HEADER_READ_MAX;
+
+/// Counts starts and ends of the requests on one connection: odd while one is in progress.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestPhase(Arc<AtomicU64>);
+
+impl RequestPhase {
+    /// Called when a header block is complete; the request ends when the guard is dropped.
+    pub(crate) fn begin(&self) -> RequestGuard {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        RequestGuard(self.0.clone())
+    }
+}
+
+pub(crate) struct RequestGuard(Arc<AtomicU64>);
+
+impl RequestGuard {
+    /// Ends the request with the last byte of its response.
+    pub(crate) fn end_with(self, body: Body) -> Body {
+        Body::new(GuardedBody { body, _guard: self })
+    }
+}
+
+impl Drop for RequestGuard {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+struct GuardedBody {
+    body: Body,
+    _guard: RequestGuard,
+}
+
+impl hyper::body::Body for GuardedBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A stream that reports its end when the client was silent or slow for too long.
+pub(crate) struct KeepAliveStream<S> {
+    stream: S,
+    keep_alive: Duration,
+    phase: RequestPhase,
+    /// The phase that the deadline was set for.
+    seen: u64,
+    /// A byte of the next header block has come, or this is the first one.
+    in_header: bool,
+    deadline: Pin<Box<Sleep>>,
+}
+
+impl<S> KeepAliveStream<S> {
+    pub(crate) fn new(stream: S, keep_alive: Duration, phase: RequestPhase) -> Self {
+        let deadline = Box::pin(sleep(HEADER_READ_MAX));
+        Self { stream, keep_alive, phase, seen: 0, in_header: true, deadline }
+    }
+
+    fn wait_for_header(&mut self) {
+        self.in_header = true;
+        self.deadline.as_mut().reset(Instant::now() + HEADER_READ_MAX);
+    }
+
+    fn wait_for_request(&mut self) {
+        self.in_header = false;
+        self.deadline.as_mut().reset(Instant::now() + self.keep_alive);
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for KeepAliveStream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let phase = self.phase.0.load(Ordering::Acquire);
+        let is_in_progress = phase % 2 == 1;
+        if phase != self.seen && !is_in_progress {
+            self.seen = phase;
+            self.wait_for_request();
+        }
+        let before = buffer.filled().len();
+        if let Poll::Ready(read) = Pin::new(&mut self.stream).poll_read(cx, buffer) {
+            if !is_in_progress && !self.in_header && buffer.filled().len() > before {
+                self.wait_for_header();
+            }
+            return Poll::Ready(read);
+        }
+        if is_in_progress {
+            return Poll::Pending;
+        }
+        ready!(self.deadline.as_mut().poll(cx));
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for KeepAliveStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

