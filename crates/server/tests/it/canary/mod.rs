@@ -400,7 +400,9 @@ fn bodies(operation: &Operation, next: &mut impl FnMut() -> String) -> Vec<Value
     });
     bodies.push(filled.collect());
     // A definition may be read by every member, and what is wrong with it is shown line by line.
-    let names = names.into_iter().filter(|name| name != "definition").collect::<Vec<_>>();
+    // Labels are a list already, and everyone may read them.
+    let is_tried = |name: &String| !["definition", "labels"].contains(&name.as_str());
+    let names = names.into_iter().filter(is_tried).collect::<Vec<_>>();
     for name in names.iter().map(String::as_str).chain(["token", "value"]) {
         // Never valid: a list, an object, and a text with a character that no text may have.
         for wrong in [json!([next()]), json!({ next(): 1 }), json!(format!("{}\u{1}", next()))] {
