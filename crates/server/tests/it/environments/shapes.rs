@@ -19,13 +19,15 @@ fn plain(value: &Value) -> Value {
             Value::Object(object.iter().map(|(name, value)| (name.clone(), plain(value))).collect())
         }
         Value::Array(list) => list.iter().map(plain).collect(),
-        Value::String(text) => Value::String(text.split_inclusive([' ', '/', ',', '"']).map(word).collect()),
+        Value::String(text) => {
+            Value::String(text.split_inclusive([' ', '/', ',', '"', '=']).map(word).collect())
+        }
         other => other.clone(),
     }
 }
 
 fn word(word: &str) -> String {
-    let text = word.trim_end_matches([' ', '/', ',', '"', '.']);
+    let text = word.trim_end_matches([' ', '/', ',', '"', '.', '=']);
     let rest = &word[text.len()..];
     let is_time = text.len() > 20 && text.starts_with("20") && text.contains('T');
     let id = text.split_once('_').filter(|(kind, id)| kind.len() <= 3 && id.len() == 26);
@@ -169,7 +171,7 @@ async fn a_session_that_was_overridden() {
               },
               "deploymentHistory": "1 deployment",
               "deploymentCount": 1,
-              "deploymentsUrl": "/api/v1/organizations/org_…/deployments?session=ses_01m7n6heq5ff1bpddz7zh5ekcv",
+              "deploymentsUrl": "/api/v1/organizations/org_…/deployments?session=ses_…",
               "deployments": "the same as deploymentHistory"
             }
         "#]],
@@ -271,6 +273,7 @@ async fn a_deployment() {
               "definitionHash": "sha256:…",
               "trigger": "session",
               "rollback": null,
+              "context": null,
               "retryOf": null,
               "reason": null,
               "bypass": null,
