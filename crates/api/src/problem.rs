@@ -124,7 +124,7 @@ pub struct Problem {
     pub code: String,
     /// Leads to the log line of the request.
     pub request_id: String,
-    /// With `invalid_request`, `invalid_parameter` and `unknown_member`: what is wrong with which part of the input.
+    /// With `invalid_request`, `invalid_parameter`, `unknown_member` and `commit_ambiguous`: what is wrong with which part of the input.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<InputError>,
     /// Further members that belong to the code.
@@ -186,6 +186,9 @@ pub struct ProblemMembers {
     pub override_reason: Option<String>,
     /// With `session_not_active`, and with `precondition_failed` in an environment: the environment's fence.
     pub current_fence: Option<i64>,
+    /// With `commit_ambiguous`: some of the commits that begin like this.
+    #[schema(nullable = false)]
+    pub candidates: Option<Vec<String>>,
     /// With `pipeline_invalid`.
     #[schema(nullable = false)]
     pub diagnostics: Option<Vec<Diagnostic>>,

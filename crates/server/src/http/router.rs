@@ -95,7 +95,7 @@ impl Routes {
     }
 }
 
-pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Documents) {
+pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Served) {
     use Action::*;
     use routes::{
         analyses, approvals, auth, deployed, deployments, environments, events, fixes, health, invitations,
@@ -240,8 +240,7 @@ pub(super) fn build(app: &Arc<App>) -> (Router, Vec<RouteInfo>, openapi::Documen
         .route(EventsRead, routes!(events::view_event));
 
     let (router, document) = routes.router.split_for_parts();
-    let documents = openapi::finish(document, &routes.table);
-    served.set(&documents);
+    served.set(document, routes.table.clone());
     let router = router.fallback(dashboard::fallback).with_state(app.clone());
-    (router, routes.table, documents)
+    (router, routes.table, served)
 }

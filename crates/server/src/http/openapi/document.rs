@@ -33,7 +33,7 @@ const TAGS: &[(&str, &str)] = &[
 ];
 
 /// Completes what the handlers say with what all operations of a kind have in common.
-pub(in crate::http) fn finish(document: OpenApi, table: &[RouteInfo]) -> Documents {
+pub(super) fn finish(document: &OpenApi, table: &[RouteInfo]) -> Documents {
     let mut document = serde_json::to_value(document).unwrap_or_default();
     problems::add_schema(&mut document);
     // Of parameters only, which utoipa does not collect.

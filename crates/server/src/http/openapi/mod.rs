@@ -16,10 +16,10 @@ use axum::Extension;
 use axum::response::{IntoResponse, Response};
 use http::header;
 use serde_json::Value;
+use utoipa::openapi::OpenApi;
 use utoipa::openapi::path::PathItem;
 
-pub(super) use document::finish;
-
+use super::router::RouteInfo;
 use crate::app::App;
 
 /// Where the paths of runners begin.
@@ -31,19 +31,33 @@ pub struct Documents {
     pub runner: Value,
 }
 
-/// The documents as they are served.
+/// The documents as they are served: completed when they are first asked for, so that no start waits for them.
 #[derive(Clone, Default)]
-pub(super) struct Served(Arc<OnceLock<[String; 2]>>);
+pub(super) struct Served(Arc<Parts>);
+
+#[derive(Default)]
+struct Parts {
+    /// What the handlers say, and the route table.
+    known: OnceLock<(OpenApi, Vec<RouteInfo>)>,
+    texts: OnceLock<[String; 2]>,
+}
 
 impl Served {
     /// Their own routes are in them, so they are known only after those.
-    pub(super) fn set(&self, documents: &Documents) {
-        self.0.get_or_init(|| [documents.api.to_string(), documents.runner.to_string()]);
+    pub(super) fn set(&self, document: OpenApi, table: Vec<RouteInfo>) {
+        self.0.known.get_or_init(|| (document, table));
+    }
+
+    fn documents(&self) -> Documents {
+        self.0.known.get().map(|(document, table)| document::finish(document, table)).unwrap_or_default()
     }
 
     fn respond(&self, index: usize) -> Response {
-        let text = self.0.get().map(|texts| texts[index].clone()).unwrap_or_default();
-        ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+        let texts = self.0.texts.get_or_init(|| {
+            let documents = self.documents();
+            [documents.api.to_string(), documents.runner.to_string()]
+        });
+        ([(header::CONTENT_TYPE, "application/json")], texts[index].clone()).into_response()
     }
 }
 
@@ -63,7 +77,7 @@ pub(super) async fn openapi_runner_json(Extension(served): Extension<Served>) ->
 
 /// The documents, for the files in the repository.
 pub fn documents(app: &Arc<App>) -> Documents {
-    super::router::build(app).2
+    super::router::build(app).2.documents()
 }
 
 pub(super) fn methods(item: &PathItem) -> Vec<&'static str> {
