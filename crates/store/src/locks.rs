@@ -97,6 +97,7 @@ mod tests {
         expect_test::expect![[r#"
             [
                 "berth_store::records::deployment::PUT",
+                "berth_store::records::deployment::RESOLVED",
                 "berth_store::records::environment::INSERT",
                 "berth_store::records::environment::REDEFINE",
                 "berth_store::records::environment::HASTEN_OF_USER",
