@@ -4,9 +4,9 @@
 import {
   claimSession,
   deployCommit,
+  getDeployment,
+  getSession,
   releaseSession,
-  viewDeployment,
-  viewSession,
 } from "./berth";
 import { client } from "./berth/client.gen";
 
@@ -45,7 +45,7 @@ async function drive(): Promise<void> {
   let status = started.data.data.status;
   for (let poll = 0; status !== "succeeded" && poll < POLLS_MAX; poll++) {
     check(status === "queued" || status === "running", `status: ${status}`);
-    const seen = await viewDeployment({
+    const seen = await getDeployment({
       path: { orgId: path.orgId, deploymentId },
       query: { wait: WAIT_SECONDS },
     });
@@ -54,7 +54,7 @@ async function drive(): Promise<void> {
   }
   check(status === "succeeded", `status: still ${status}`);
 
-  const held = await viewSession({ path: session });
+  const held = await getSession({ path: session });
   check(held.data?.data.lockStatus === "locked", "session: not locked");
   check(held.data.data.deploymentHistory[0]?.deploymentId === deploymentId, "session: no deployment");
 

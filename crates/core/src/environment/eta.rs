@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    fn told(ends_in: Option<i64>, elapsed: i64, past: &[i64]) -> (Option<i64>, Basis) {
+    fn estimate_alone(ends_in: Option<i64>, elapsed: i64, past: &[i64]) -> (Option<i64>, Basis) {
         let eta = estimate(Some(Holding { ends_in, elapsed }), [], past);
         (eta.seconds, eta.basis)
     }
@@ -198,20 +198,20 @@ mod tests {
     #[test]
     fn enough_history_is_preferred_to_a_later_limit_and_never_to_an_earlier_one() {
         assert_eq!(
-            told(Some(3_600), 0, &[600, 600]),
+            estimate_alone(Some(3_600), 0, &[600, 600]),
             (Some(3_600), Basis::Expiry),
             "two sessions say little"
         );
-        assert_eq!(told(Some(3_600), 0, &[500, 600, 700]), (Some(600), Basis::History));
-        assert_eq!(told(Some(60), 0, &[500, 600, 700]), (Some(60), Basis::Expiry));
-        assert_eq!(told(None, 0, &[600]), (Some(600), Basis::History), "better than nothing");
-        assert_eq!(told(None, 0, &[]), (None, Basis::Unknown));
+        assert_eq!(estimate_alone(Some(3_600), 0, &[500, 600, 700]), (Some(600), Basis::History));
+        assert_eq!(estimate_alone(Some(60), 0, &[500, 600, 700]), (Some(60), Basis::Expiry));
+        assert_eq!(estimate_alone(None, 0, &[600]), (Some(600), Basis::History), "better than nothing");
+        assert_eq!(estimate_alone(None, 0, &[]), (None, Basis::Unknown));
     }
 
     #[test]
     fn sessions_that_were_over_by_then_say_nothing_about_what_is_left() {
-        assert_eq!(told(None, 550, &[500, 600, 700, 800]), (Some(150), Basis::History));
-        assert_eq!(told(None, 900, &[500, 600, 700, 800]), (Some(600), Basis::History));
+        assert_eq!(estimate_alone(None, 550, &[500, 600, 700, 800]), (Some(150), Basis::History));
+        assert_eq!(estimate_alone(None, 900, &[500, 600, 700, 800]), (Some(600), Basis::History));
     }
 
     #[test]

@@ -60,7 +60,7 @@ pub(crate) fn mark(attempt: &str) -> Vec<u8> {
 }
 
 impl Tree {
-    /// Starts the main process and takes note of it before anybody can mistake it for an orphan. One that keeps its
+    /// Starts the main process and takes note of it before it can be mistaken for an orphan. One that keeps its
     /// descendants together by itself needs no cgroup.
     pub(crate) fn start(
         mark: Vec<u8>,

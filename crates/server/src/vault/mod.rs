@@ -273,7 +273,7 @@ fn stored_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
 }
 
 /// The installation's own key: made with the database, and the proof that a root key belongs to it. Only the first start
-/// writes it: a later one does not wait until nobody else writes.
+/// writes it: a later one waits for no other writer.
 fn instance_key(store: &Store, roots: &Roots, path: &Path) -> Result<KeyBytes, KeyError> {
     let found = match stored_instance_key(store)? {
         Some(found) => found,

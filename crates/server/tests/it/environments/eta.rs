@@ -40,7 +40,7 @@ async fn held_before(shop: &Shop, lengths: &'static [i64]) {
 }
 
 /// The queue of qa-1: position, seconds and basis of each ticket.
-async fn told(shop: &Shop) -> Vec<(i64, Option<i64>, String)> {
+async fn estimates(shop: &Shop) -> Vec<(i64, Option<i64>, String)> {
     let queue = shop.see("qa-1/queue").await;
     let row = |it: &Value| {
         let basis = it["etaBasis"].as_str().unwrap().to_owned();
@@ -61,7 +61,7 @@ async fn eta_of_every_ticket_adds_up_the_time_limits_ahead() {
     shop.queued(&shop.grace, &json!({})).await;
     shop.queued(&shop.ada, &json!({})).await;
     assert!(is_about(first["etaSeconds"].as_i64(), 600), "{first}");
-    let told = told(&shop).await;
+    let told = estimates(&shop).await;
     assert_eq!(told.iter().map(|it| it.0).collect::<Vec<_>>(), [1, 2, 3]);
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 1_500), "{told:?}");
     assert_eq!((told[0].2.as_str(), told[1].2.as_str()), ("expiry", "expiry"));
@@ -87,7 +87,7 @@ async fn eta_comes_from_earlier_sessions_where_there_are_enough() {
     shop.queued(&shop.grace, &json!({"ttlSeconds": 60})).await;
     shop.queued(&shop.ada, &json!({})).await;
     assert_eq!(ticket["etaBasis"], "history", "{ticket}");
-    let told = told(&shop).await;
+    let told = estimates(&shop).await;
     assert!(is_about(told[0].1, 500), "the median of four: {told:?}");
     assert!(is_about(told[1].1, 1_000), "{told:?}");
     assert!(is_about(told[2].1, 1_060), "a limit ends it sooner: {told:?}");
@@ -114,7 +114,7 @@ async fn eta_counts_the_length_that_the_definition_gives_sessions() {
     shop.claimed(&shop.grace, &json!({})).await;
     shop.queued(&shop.ada, &json!({"waitSeconds": 604_800})).await;
     shop.queued(&shop.grace, &json!({})).await;
-    let told = told(&shop).await;
+    let told = estimates(&shop).await;
     assert!(is_about(told[0].1, 3_600) && is_about(told[1].1, 7_200), "{told:?}");
 }
 
@@ -124,6 +124,6 @@ async fn eta_passes_over_tickets_that_expire_before_their_turn() {
     shop.claimed(&shop.grace, &json!({"ttlSeconds": 600})).await;
     shop.queued(&shop.ada, &json!({"waitSeconds": 60})).await;
     shop.queued(&shop.grace, &json!({})).await;
-    let told = told(&shop).await;
+    let told = estimates(&shop).await;
     assert!(is_about(told[0].1, 600) && is_about(told[1].1, 600), "{told:?}");
 }

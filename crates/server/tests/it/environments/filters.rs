@@ -9,7 +9,7 @@ const DEPLOYMENTS: &str = "/api/v1/organizations/acme/deployments";
 
 impl Shop {
     /// The commits of the deployments that a query finds, newest first.
-    async fn found(&self, query: &str) -> Vec<String> {
+    async fn find_commits(&self, query: &str) -> Vec<String> {
         let list = self.send(get(&format!("{DEPLOYMENTS}?{query}&total=true")).by(&self.ada)).await;
         assert_eq!(list.status, 200, "{}", list.text);
         let found = list.body["data"].as_array().unwrap();
@@ -60,7 +60,7 @@ async fn deployments_are_found_by_everything_they_have() {
         (format!("to={middle}"), &["in-qa-2", "in-qa-1-too", "in-qa-1"]),
         (format!("from={middle}&to={middle}"), &[]),
     ] {
-        assert_eq!(shop.found(&query).await, commits, "{query}");
+        assert_eq!(shop.find_commits(&query).await, commits, "{query}");
     }
 
     // Links to further pages keep what was asked for.
