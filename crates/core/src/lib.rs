@@ -27,4 +27,5 @@ pub mod step;
 pub mod time;
 pub mod webhook;
 pub mod window;
+pub mod wording;
 pub mod world;

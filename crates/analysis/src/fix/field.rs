@@ -1,6 +1,6 @@
 //! A misspelt field of a pipeline's definition.
 
-use berth_core::pipeline::{Diagnostic, Severity, parse};
+use berth_definition::{Diagnostic, Severity, parse};
 
 use super::{Repair, file};
 use crate::clean::clean;

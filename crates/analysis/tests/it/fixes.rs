@@ -158,7 +158,7 @@ fn a_misspelt_field_is_respelt_where_an_admin_permits_it() {
     let definition = "version: 1\npipeline:\n  name: Shop\n  stages: [{ name: live }]\n  steps:\n    - name: Build\n      type: script\n      \
                       tmeout: 5m # for slow days\n      params: { run: make }\n";
     let file = (".berth/shop/pipeline.yaml", definition, false);
-    let message = &berth_core::pipeline::parse(definition).diagnostics[0].message;
+    let message = &berth_definition::parse(definition).diagnostics[0].message;
     let log = &format!("error: {message}\n --> .berth/shop/pipeline.yaml:8:7");
     let permit = Permit { definitions: true };
     let expected = expect![[r#"

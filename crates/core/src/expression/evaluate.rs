@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::reference::{Reference, parsed};
 use super::value::{equal, is_collection, key, literal, number, order, text, truth};
 use super::{Budget, condition, function};
-use crate::pipeline::wording::quoted;
+use crate::wording::quoted;
 
 /// Contexts by name: "vars", "stage", "steps", "build", "secrets", …
 pub type Contexts = BTreeMap<String, Value>;

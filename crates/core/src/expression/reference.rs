@@ -8,7 +8,7 @@ use github_actions_expressions::op::BinExpr;
 use github_actions_expressions::{Error, Expr, SpannedExpr};
 
 use super::{EXPR_BYTES_MAX, EXPR_DEPTH_MAX, EXPR_OPERATORS_MAX, ExpressionError};
-use crate::pipeline::wording::{hint, listed, quoted};
+use crate::wording::{hint, listed, quoted};
 
 /// `steps.build.image`: a context and what is taken out of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

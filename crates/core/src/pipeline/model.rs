@@ -11,7 +11,7 @@ use super::seconds::Seconds;
 use super::window::Window;
 use crate::access::Role;
 use crate::name::{DisplayName, Email, EnvName};
-use crate::step::{Builtin, Network, OnLost, StepSpec, is_request};
+use crate::step::{Builtin, Network, OnLost, is_request};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Definition {
@@ -103,8 +103,8 @@ pub enum StepType {
 
 impl From<String> for StepType {
     fn from(text: String) -> Self {
-        match StepSpec::by_name(&text) {
-            Some(spec) => StepType::Builtin(spec.kind),
+        match Builtin::by_name(&text) {
+            Some(builtin) => StepType::Builtin(builtin),
             None => StepType::Custom(text),
         }
     }
@@ -113,7 +113,7 @@ impl From<String> for StepType {
 impl From<StepType> for String {
     fn from(kind: StepType) -> String {
         match kind {
-            StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
+            StepType::Builtin(builtin) => builtin.as_str().to_owned(),
             StepType::Custom(text) => text,
         }
     }

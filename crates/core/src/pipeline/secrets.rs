@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::grammar::{SecretName, StepId};
 use super::model::{Definition, Step};
-use super::tree::escape;
+use crate::wording::escape_pointer;
 use crate::expression::{self, Context};
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -13,7 +13,7 @@ pub struct SecretUse {
     pub name: SecretName,
     pub phase: Phase,
     pub step: StepId,
-    /// JSON pointer of the value in the definition; see [`super::parse::diagnostics_at`].
+    /// JSON pointer of the value in the definition; see `berth_definition::diagnostics_at`.
     pub pointer: String,
 }
 
@@ -58,7 +58,7 @@ fn in_step(step: &Step, pointer: &str) -> Vec<(SecretName, String)> {
         in_text(value, &format!("{pointer}/env/{variable}"), &mut found);
     }
     for (name, value) in &step.params {
-        in_value(value, &format!("{pointer}/params/{}", escape(name)), &mut found);
+        in_value(value, &format!("{pointer}/params/{}", escape_pointer(name)), &mut found);
     }
     found
 }
@@ -74,7 +74,7 @@ pub(crate) fn in_value(value: &Value, pointer: &str, found: &mut Vec<(SecretName
         }
         Value::Object(fields) => {
             for (name, value) in fields {
-                in_value(value, &format!("{pointer}/{}", escape(name)), found);
+                in_value(value, &format!("{pointer}/{}", escape_pointer(name)), found);
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}

@@ -13,7 +13,7 @@ mod state;
 pub use answer::{
     Answer, POLL_PAUSE_MS_DEFAULT, POLL_PAUSE_MS_MAX, POLL_PAUSE_MS_MIN, POLLING_STATE_BYTES_MAX,
 };
-pub use metadata::{METADATA_BYTES_MAX, REGISTRY_STEPS_MAX, StepMetadata};
+pub use metadata::StepMetadata;
 pub use name::{RegistryName, TypeRef, step_key};
 pub use offer::{InputMode, Offer, Offers, Pinned};
 pub use resolve::{COMMIT_PREFIX_CHARS_MIN, Wanted, resolve};

@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::RegistryName;
-use super::metadata::params;
 use crate::id::RegistryId;
-use crate::step::schema::{ParamsSchema, SchemaRefused};
 
 /// One version of one step, pinned when a deployment begins. Whatever happens to the registry, this is what runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,12 +40,6 @@ pub enum InputMode {
 pub struct Offer {
     pub pinned: Pinned,
     pub schema: Value,
-}
-
-impl Offer {
-    pub fn params(&self) -> Result<ParamsSchema, SchemaRefused> {
-        params(&self.schema)
-    }
 }
 
 /// By the type as it is written in a definition. `Err` is for people: why there is no such step, or more than one.

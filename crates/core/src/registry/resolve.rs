@@ -2,7 +2,7 @@
 
 use super::state::{Registry, RegistryStatus, Version, short};
 use super::{Offer, Pinned, TypeRef};
-use crate::pipeline::wording::{hint, listed};
+use crate::wording::{hint, listed};
 
 /// A shorter text is not taken for the beginning of a hash.
 pub const COMMIT_PREFIX_CHARS_MIN: usize = 7;

@@ -17,7 +17,6 @@ mod known;
 pub mod limits;
 pub mod park;
 mod plan;
-mod planning;
 pub mod report;
 pub mod resolve;
 pub mod retry;
@@ -29,10 +28,6 @@ pub use draft::RunChange;
 pub use known::secrets_used;
 pub use park::{Asks, Memory, Parking};
 pub use plan::{Gate, PinnedSecret, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
-pub use planning::{
-    BUILD, Facts, Named, PLAN_BYTES_MAX, PLAN_FUEL_MAX, PLAN_STEPS_MAX, Target, misfits, obstacles, plan,
-    preview,
-};
 pub use state::{
     Attempt, AttemptEnd, Outcome, Resolution, Run, RunStatus, StageRun, StageStatus, StepRun, StepStatus,
 };

@@ -1,17 +1,9 @@
-//! Step types: what each is called, which params it takes and how it behaves when its outcome is unknown.
+//! Built-in step types, what their steps may reach, and what happens to one whose outcome is unknown.
 //!
-//! Each built-in type is one file and one line in [`spec::BUILTINS`].
+//! Their parameters are described in the crate `berth-definition`.
 
-mod approval;
-mod dummy;
-mod http_check;
+mod kind;
 mod network;
-pub mod schema;
-mod script;
-mod soak;
-pub mod spec;
-mod wait_for;
 
+pub use kind::{Builtin, OnLost};
 pub use network::{Network, is_request};
-pub use schema::{ParamProblem, ParamsSchema, SchemaRefused};
-pub use spec::{BUILTINS, Builtin, OnLost, StepSpec};

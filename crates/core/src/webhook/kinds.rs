@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::event::EventKind;
-use crate::pipeline::wording::hint;
+use crate::wording::hint;
 
 pub const KINDS_PER_WEBHOOK_MAX: usize = 100;
 

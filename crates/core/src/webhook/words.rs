@@ -185,7 +185,7 @@ fn one_line(text: &str) -> String {
 }
 
 fn cut(text: &str) -> String {
-    crate::pipeline::wording::cut(text, LINE_CHARS_MAX)
+    crate::wording::cut(text, LINE_CHARS_MAX)
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ mod tests {
     #[test]
     fn every_type_that_runs_has_a_definition() {
         for kind in BUILTINS {
-            assert!(berth_core::step::StepSpec::by_name(kind.name()).is_some(), "{}", kind.name());
+            assert!(berth_core::step::Builtin::by_name(kind.name()).is_some(), "{}", kind.name());
         }
     }
 }

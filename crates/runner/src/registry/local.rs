@@ -8,7 +8,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::Network;
-use berth_core::registry::{InputMode, METADATA_BYTES_MAX};
+use berth_core::registry::InputMode;
+use berth_definition::custom_step::METADATA_BYTES_MAX;
 
 use super::call::{Call, Finished, Handed, check_length};
 use super::exchange::is_whole;

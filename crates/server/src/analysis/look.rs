@@ -240,7 +240,7 @@ fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppErro
         stream: LogStream::Step,
     });
     let step_type = match &planned.kind {
-        StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
+        StepType::Builtin(builtin) => builtin.as_str().to_owned(),
         StepType::Custom(text) => text.clone(),
     };
     let script = planned.params.get("run").and_then(serde_json::Value::as_str);

@@ -9,7 +9,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{EnvironmentId, OrgId, PipelineId};
 use berth_core::name::EnvName;
 use berth_core::pipeline::model::Environment as Configuration;
-use berth_core::pipeline::parse;
+use berth_definition::parse;
 use berth_core::pipeline::state::Pipeline;
 use berth_store::query::pipelines;
 use berth_store::records::{environment, pipeline};

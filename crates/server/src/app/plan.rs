@@ -8,9 +8,8 @@ use berth_core::expression::{Budget, Marks};
 use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::Definition;
 use berth_core::registry::Offers;
-use berth_core::run::{
-    Facts, Named, PLAN_FUEL_MAX, Plan, PlannedStage, PlannedStep, StageKind, Target, When, obstacles, preview,
-};
+use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
+use berth_definition::planning::{Facts, Named, PLAN_FUEL_MAX, Target, obstacles, preview};
 use berth_core::step::Network;
 use berth_store::query::registries;
 use berth_store::records::{organization, pipeline};

@@ -3,7 +3,8 @@
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
 use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
-use berth_core::pipeline::{Definition, Severity, diagnostics_at, parse, parse_with};
+use berth_core::pipeline::Definition;
+use berth_definition::{Severity, diagnostics_at, parse, parse_with};
 use berth_core::step::Network;
 use berth_store::query::registries;
 use berth_store::records::{organization, secret};

@@ -51,7 +51,7 @@ pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
         step: step.step.to_string(),
         step_name: planned.name.clone(),
         kind: match &planned.kind {
-            StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
+            StepType::Builtin(builtin) => builtin.as_str().to_owned(),
             StepType::Custom(text) => text.clone(),
         },
         custom: planned.custom.as_ref().map(|pinned| call(granted, pinned)),

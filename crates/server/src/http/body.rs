@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use berth_api::problem::{Code, InputError, InputErrorCode};
-use berth_core::pipeline::nearest;
+use berth_core::wording::nearest;
 use berth_store::idempotency::OnceKey;
 use http::header;
 use http_body_util::BodyExt;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::Context as _;
 use berth_core::name::{CommitId, EnvName, InvalidName};
-use berth_core::pipeline::{Diagnostic, Parsed, Severity, parse, schema};
+use berth_definition::{Diagnostic, Parsed, Severity, parse, schema};
 use berth_server::app::{PlanFacts, plan_definition, wire_diagnostic};
 
 use super::plan_text::plan_text;

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use berth_analysis::{LineRange, clean};
-use berth_core::step::schema::ParamsSchema;
+use berth_definition::step::params::ParamsSchema;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;

@@ -311,7 +311,7 @@ fn step(it: &StepRun, plan: &Plan, attempts: Vec<wire::Attempt>) -> wire::Step {
         step: it.step.to_string(),
         name: own.name.clone(),
         kind: match &own.kind {
-            StepType::Builtin(builtin) => builtin.spec().name.to_owned(),
+            StepType::Builtin(builtin) => builtin.as_str().to_owned(),
             StepType::Custom(text) => text.clone(),
         },
         status: match it.status {

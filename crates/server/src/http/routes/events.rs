@@ -11,7 +11,7 @@ use berth_api::event::{ChainHead, Event, EventKind, EventsVerify, Verification};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
-use berth_core::pipeline::nearest;
+use berth_core::wording::nearest;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{is_known, known};
 use berth_store::chain::Head;

@@ -1,0 +1,96 @@
+//! Turns of phrase for messages: what was probably meant, lists, quoted text.
+
+use crate::pipeline::limits::{CHOICES_LISTED_MAX, QUOTED_CHARS_MAX, SUGGESTED_CHARS_MAX};
+
+/// `; did you mean …?` with the word to write, or `; there are …` when nothing is near and the choice is small.
+pub fn hint<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> (String, Option<String>) {
+    let known: Vec<&str> = known.into_iter().collect();
+    match nearest(word, &known) {
+        Some(near) => (format!("; did you mean `{near}`?"), Some(near.to_owned())),
+        None if (1..=CHOICES_LISTED_MAX).contains(&known.len()) => {
+            let verb = if known.len() == 1 { "is" } else { "are" };
+            (format!("; there {verb} {}", listed(known, "and")), None)
+        }
+        None => (String::new(), None),
+    }
+}
+
+/// The word that was probably meant: few letters away, or the beginning or end of one another: `tuesday` for `tue`,
+/// `smoke` for `smoke-test`, `repositoryUrl` for `url`.
+pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    const AFFIX_CHARS_MIN: usize = 3;
+    let length = word.chars().count();
+    if length > SUGGESTED_CHARS_MAX {
+        return None;
+    }
+    let lower = word.to_ascii_lowercase();
+    let allowed = (length / 3).max(1);
+    let distance = |candidate: &str| {
+        let candidate = candidate.to_ascii_lowercase();
+        let shorter = candidate.len().min(lower.len());
+        let is_affix = |whole: &str, part: &str| whole.starts_with(part) || whole.ends_with(part);
+        if shorter >= AFFIX_CHARS_MIN && (is_affix(&candidate, &lower) || is_affix(&lower, &candidate)) {
+            return Some(allowed);
+        }
+        let comparable = candidate.chars().count().abs_diff(length) <= allowed;
+        comparable.then(|| strsim::osa_distance(&lower, &candidate)).filter(|distance| *distance <= allowed)
+    };
+    let ranked = known.iter().filter_map(|candidate| Some((distance(candidate)?, *candidate)));
+    ranked.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+/// Text of the author inside a message: on one line and not too long.
+pub fn quoted(text: &str) -> String {
+    let one_line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("`{}`", cut(&one_line, QUOTED_CHARS_MAX))
+}
+
+/// "a", "a and b", "a, b and c".
+pub fn listed<'k>(words: impl IntoIterator<Item = &'k str>, joint: &str) -> String {
+    let words: Vec<&str> = words.into_iter().collect();
+    match words.as_slice() {
+        [] => String::new(),
+        [one] => (*one).to_owned(),
+        [most @ .., last] => format!("{} {joint} {last}", most.join(", ")),
+    }
+}
+
+/// A key as one part of a JSON pointer.
+pub fn escape_pointer(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// At most so many characters, with `…` where some were left out.
+pub fn cut(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_probably_meant_is_near_in_letters_or_in_its_beginning() {
+        for (word, known, meant) in [
+            ("tmeout", vec!["name", "timeout"], Some("timeout")),
+            ("Timeout", vec!["name", "timeout"], Some("timeout")),
+            ("tuesday", vec!["mon", "tue"], Some("tue")),
+            ("smok", vec!["deploy", "smoke-test"], Some("smoke-test")),
+            ("imgae", vec!["image", "images"], Some("image")),
+            ("x", vec!["name"], None),
+            ("", vec!["name"], None),
+        ] {
+            assert_eq!(nearest(word, &known), meant, "{word}");
+        }
+        assert_eq!(nearest(&"x".repeat(65), &[&"x".repeat(64)]), None);
+    }
+
+    #[test]
+    fn long_text_is_cut_in_messages_and_lines() {
+        assert_eq!(quoted("a\nb"), "`a b`");
+        assert_eq!(quoted(&"ü".repeat(99)).chars().count(), QUOTED_CHARS_MAX + 3);
+    }
+}

@@ -1,0 +1,243 @@
+//! One stage or one environment of a definition by itself, to be run on somebody's own machine.
+//!
+//! What waits for people or for time is left out, and every such thing is told: whoever tries a stage at their desk
+//! wants its work, not its gates.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use berth_core::pipeline::grammar::{SecretName, StepId};
+use berth_core::pipeline::model::{Condition, Definition, OnFailure, OnRelease, Step, StepType};
+use berth_core::pipeline::secrets::Phase;
+use berth_core::wording::{hint, listed, quoted};
+use berth_core::step::Builtin;
+
+/// Where the work is meant to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted<'w> {
+    /// The first stage; of a definition without stages, its only environment.
+    Any,
+    Stage(&'w str),
+    Environment(&'w str),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    Stage(String),
+    Environment(String),
+}
+
+impl Place {
+    pub fn name(&self) -> &str {
+        let (Place::Stage(name) | Place::Environment(name)) = self;
+        name
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Alone {
+    /// With this one place in it.
+    pub definition: Definition,
+    pub place: Place,
+    /// What is otherwise than on a server, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// There is no such thing in the definition, or it cannot be run by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refused {
+    Unknown(String),
+    Unclear(String),
+    Custom(String),
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Refused::Unknown(text) | Refused::Unclear(text) | Refused::Custom(text)) = self;
+        f.write_str(text)
+    }
+}
+
+/// `steps`: ids of those to run; all when empty.
+pub fn alone(definition: Definition, wanted: Wanted<'_>, steps: &[String]) -> Result<Alone, Refused> {
+    let place = find(&definition, wanted)?;
+    let mut alone = Alone { definition, place, notes: Vec::new() };
+    alone.reduce_to_place();
+    alone.choose(steps)?;
+    alone.leave_out_waits();
+    alone.forget_labels();
+    alone.refuse_custom()?;
+    Ok(alone)
+}
+
+fn find(definition: &Definition, wanted: Wanted<'_>) -> Result<Place, Refused> {
+    let stages: Vec<&str> = definition.stages.iter().map(|it| it.name.as_str()).collect();
+    let environments: Vec<&str> =
+        definition.ephemeral_environments.keys().map(berth_core::name::EnvName::as_str).collect();
+    match wanted {
+        Wanted::Stage(name) if stages.contains(&name) => Ok(Place::Stage(name.to_owned())),
+        Wanted::Stage(name) if environments.contains(&name) => Err(Refused::Unknown(format!(
+            "{} is an environment, not a stage: run it with `--env {name}`",
+            quoted(name)
+        ))),
+        Wanted::Stage(name) => {
+            Err(Refused::Unknown(format!("there is no stage {}{}", quoted(name), hint(name, stages).0)))
+        }
+        Wanted::Environment(name) if environments.contains(&name) => Ok(Place::Environment(name.to_owned())),
+        Wanted::Environment(name) => Err(Refused::Unknown(format!(
+            "there is no environment {}{}",
+            quoted(name),
+            hint(name, environments).0
+        ))),
+        Wanted::Any => match (stages.as_slice(), environments.as_slice()) {
+            ([first, ..], _) => Ok(Place::Stage((*first).to_owned())),
+            ([], [only]) => Ok(Place::Environment((*only).to_owned())),
+            ([], several) => Err(Refused::Unclear(format!(
+                "it has no stages, and several environments: say which with --env: {}",
+                listed(several.iter().copied(), "or")
+            ))),
+        },
+    }
+}
+
+impl Alone {
+    /// Secrets of what is run.
+    pub fn secrets(&self) -> BTreeSet<SecretName> {
+        let skip = self.skip();
+        let is_run = |phase: Phase, id: &StepId| match phase {
+            Phase::Build => self.definition.build.iter().any(|step| step.id == *id && is_on(step)),
+            Phase::Stages => !skip.contains(id),
+        };
+        let uses = self.definition.secrets_used().into_iter();
+        uses.filter(|it| is_run(it.phase, &it.step)).map(|it| it.name).collect()
+    }
+
+    fn reduce_to_place(&mut self) {
+        let definition = &mut self.definition;
+        definition.notifications.clear();
+        definition.analysis.on_failure = false;
+        let name = self.place.name().to_owned();
+        match self.place {
+            Place::Environment(_) => {
+                definition.stages.clear();
+                definition.ephemeral_environments.retain(|it, _| it.as_str() == name);
+                for environment in definition.ephemeral_environments.values_mut() {
+                    (environment.ttl, environment.on_release) = (None, OnRelease::None);
+                    environment.triggers.clear();
+                    environment.release.clear();
+                }
+            }
+            Place::Stage(_) => {
+                definition.ephemeral_environments.clear();
+                definition.stages.retain(|it| it.name.as_str() == name);
+                for stage in &mut definition.stages {
+                    if let Some(requires) = stage.requires.take() {
+                        let noun = if requires.approvals == 1 { "approval" } else { "approvals" };
+                        let count = requires.approvals;
+                        self.notes.push(format!("{name} asks for {count} {noun}: nobody is asked here"));
+                    }
+                    if stage.window.take().is_some() {
+                        self.notes.push(format!("{name} has a window: it is always open here"));
+                    }
+                    if std::mem::take(&mut stage.on_failure) == OnFailure::Rollback {
+                        self.notes.push(format!("{name} is rolled back when it fails: nothing is here"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn skip(&self) -> BTreeSet<StepId> {
+        let stages = self.definition.stages.iter().map(|it| &it.skip);
+        let environments = self.definition.ephemeral_environments.values().map(|it| &it.skip);
+        stages.chain(environments).flatten().cloned().collect()
+    }
+
+    fn skip_also(&mut self, ids: &BTreeSet<StepId>) {
+        let stages = self.definition.stages.iter_mut().map(|it| &mut it.skip);
+        let environments = self.definition.ephemeral_environments.values_mut().map(|it| &mut it.skip);
+        for skip in stages.chain(environments) {
+            skip.extend(ids.iter().cloned());
+        }
+    }
+
+    /// Steps that nobody chose are not run, and the build only where it is used.
+    fn choose(&mut self, chosen: &[String]) -> Result<(), Refused> {
+        if chosen.is_empty() {
+            return Ok(());
+        }
+        let (build, steps) = (&self.definition.build, &self.definition.steps);
+        let skipped = self.skip();
+        for id in chosen {
+            let known: Vec<&str> = build.iter().chain(steps).map(|step| step.id.as_str()).collect();
+            if !known.contains(&id.as_str()) {
+                let text = format!("there is no step {}{}", quoted(id), hint(id, known).0);
+                return Err(Refused::Unknown(text));
+            }
+            if skipped.iter().any(|it| it.as_str() == id) {
+                let place = self.place.name();
+                return Err(Refused::Unknown(format!("{place} skips the step {}", quoted(id))));
+            }
+        }
+        let is_chosen = |step: &Step| chosen.iter().any(|id| step.id.as_str() == id);
+        let uses_build = steps.iter().filter(|step| is_chosen(step)).any(uses_build);
+        let others: BTreeSet<StepId> =
+            steps.iter().filter(|step| !is_chosen(step)).map(|step| step.id.clone()).collect();
+        for step in self.definition.build.iter_mut().filter(|step| !uses_build && !is_chosen(step)) {
+            step.condition = Some(Condition("false".to_owned()));
+        }
+        self.skip_also(&others);
+        Ok(())
+    }
+
+    fn leave_out_waits(&mut self) {
+        let skipped = self.skip();
+        let mut left_out = BTreeSet::new();
+        for step in self.definition.steps.iter().filter(|step| !skipped.contains(&step.id)) {
+            let why = match step.kind {
+                StepType::Builtin(Builtin::Approval) => "nobody is asked here",
+                StepType::Builtin(Builtin::Soak) => "nothing is waited for here",
+                _ => continue,
+            };
+            self.notes.push(format!("the step {} is left out: {why}", step.id));
+            left_out.insert(step.id.clone());
+        }
+        self.skip_also(&left_out);
+    }
+
+    fn forget_labels(&mut self) {
+        for step in self.definition.build.iter_mut().chain(&mut self.definition.steps) {
+            step.runs_on.clear();
+        }
+    }
+
+    fn refuse_custom(&self) -> Result<(), Refused> {
+        let skipped = self.skip();
+        let run = self.definition.steps.iter().filter(|step| !skipped.contains(&step.id));
+        let custom = self.definition.build.iter().filter(|step| is_on(step)).chain(run);
+        let custom = custom.filter(|step| matches!(step.kind, StepType::Custom(_)));
+        let ids: Vec<&str> = custom.map(|step| step.id.as_str()).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        Err(Refused::Custom(format!(
+            "{} from a registry, which only a server has: choose others with --step, and try the registry itself with `berth registry test`",
+            match ids.as_slice() {
+                [one] => format!("the step {one} is"),
+                several => format!("the steps {} are", listed(several.iter().copied(), "and")),
+            }
+        )))
+    }
+}
+
+fn is_on(step: &Step) -> bool {
+    step.condition.as_ref().is_none_or(|it| it.0 != "false")
+}
+
+/// Rather once too often: a text that only looks like it builds what nobody uses.
+fn uses_build(step: &Step) -> bool {
+    let values =
+        step.env.values().cloned().chain([serde_json::Value::Object(step.params.clone()).to_string()]);
+    let condition = step.condition.iter().map(|it| it.0.clone());
+    !step.needs_artifacts.is_empty() || values.chain(condition).any(|text| text.contains("build."))
+}

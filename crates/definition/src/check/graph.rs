@@ -1,0 +1,127 @@
+//! Which step waits for which: unknown ids, cycles, and who runs before whom.
+
+use std::collections::BTreeMap;
+
+use super::ids;
+use crate::cursor::Site;
+use berth_core::pipeline::grammar::StepId;
+use berth_core::pipeline::model::Step;
+use crate::report::Problem;
+use berth_core::wording::quoted;
+
+/// Who runs before whom among the steps of one phase.
+pub(super) struct Graph {
+    places: BTreeMap<StepId, usize>,
+    /// `before[later][earlier]`; nothing for the steps of a cycle.
+    before: Vec<Option<Vec<bool>>>,
+}
+
+impl Graph {
+    /// Reports what is wrong with the needs of `steps`; `others` are the steps of the other phase.
+    pub(super) fn of(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) -> Self {
+        unknown_needs(steps, others);
+        let mut places: BTreeMap<StepId, usize> = BTreeMap::new();
+        for (index, step) in steps.iter().enumerate() {
+            // A doubled id is reported elsewhere; here the first step keeps it.
+            places.entry(step.value.id.clone()).or_insert(index);
+        }
+        let needs: Vec<Vec<usize>> = steps
+            .iter()
+            .enumerate()
+            .map(|(index, step)| match places.get(&step.value.id) {
+                Some(first) if *first == index => {
+                    step.value.needs.iter().filter_map(|id| places.get(id).copied()).collect()
+                }
+                _ => Vec::new(),
+            })
+            .collect();
+        Self { places, before: order(steps, &needs) }
+    }
+
+    /// Whether `earlier` has ended when `later` begins. Inside a cycle, which is reported already, nobody complains.
+    pub(super) fn is_before(&self, earlier: &StepId, later: &StepId) -> bool {
+        let before = self.places.get(later).and_then(|later| self.before[*later].as_ref());
+        before.is_none_or(|before| self.places.get(earlier).is_some_and(|earlier| before[*earlier]))
+    }
+}
+
+/// Takes out what is ready until nothing is left. When nothing is ready, what is left goes round in circles: one is
+/// named and taken out, and the rest goes on.
+fn order(steps: &[Site<'_, Step>], needs: &[Vec<usize>]) -> Vec<Option<Vec<bool>>> {
+    let mut before: Vec<Option<Vec<bool>>> = vec![None; steps.len()];
+    let mut done = vec![false; steps.len()];
+    loop {
+        let mut progress = false;
+        for index in 0..steps.len() {
+            if !done[index] && needs[index].iter().all(|need| done[*need]) {
+                let mut earlier = vec![false; steps.len()];
+                for need in &needs[index] {
+                    earlier[*need] = true;
+                    for (mine, theirs) in earlier.iter_mut().zip(before[*need].iter().flatten()) {
+                        *mine |= *theirs;
+                    }
+                }
+                before[index] = Some(earlier);
+                done[index] = true;
+                progress = true;
+            }
+        }
+        if !progress {
+            let Some(start) = done.iter().position(|done| !done) else { return before };
+            let cycle = cycle(needs, &done, start);
+            report_cycle(steps, &cycle);
+            for index in cycle {
+                done[index] = true;
+            }
+        }
+    }
+}
+
+fn unknown_needs(steps: &[Site<'_, Step>], others: &[Site<'_, Step>]) {
+    for step in steps {
+        for (at, id) in step.at.get("needs").into_iter().flat_map(|at| at.texts()) {
+            if StepId::parse(id).is_err() || ids(steps).any(|known| known == id) {
+                continue;
+            }
+            let problem = if ids(others).any(|known| known == id) {
+                let message = format!(
+                    "{} is on the other side: the build always ends before any stage begins, so leave it out",
+                    quoted(id)
+                );
+                Problem::error("unknown_step", message)
+            } else {
+                let problem = Problem::error("unknown_step", format!("there is no step {}", quoted(id)));
+                problem.among(at.report(), id, ids(steps))
+            };
+            at.add(problem);
+        }
+    }
+}
+
+/// Follows needs that are not done from `start` until a step comes up a second time. Begins with its first step.
+fn cycle(needs: &[Vec<usize>], done: &[bool], start: usize) -> Vec<usize> {
+    let mut path = vec![start];
+    while let Some(next) = path.last().and_then(|last| needs[*last].iter().copied().find(|need| !done[*need]))
+    {
+        if let Some(again) = path.iter().position(|seen| *seen == next) {
+            path.drain(..again);
+            break;
+        }
+        path.push(next);
+    }
+    let first = path.iter().enumerate().min_by_key(|(_, index)| **index).map_or(0, |(at, _)| at);
+    path.rotate_left(first);
+    path
+}
+
+fn report_cycle(steps: &[Site<'_, Step>], cycle: &[usize]) {
+    let Some(first) = cycle.first().map(|index| &steps[*index]) else { return };
+    let round: Vec<&str> =
+        cycle.iter().chain(cycle.first()).map(|index| steps[*index].value.id.as_str()).collect();
+    let message = match round.as_slice() {
+        [own, _] => format!("the step `{own}` waits for itself; remove it from `needs`"),
+        _ => format!("these steps wait for each other: {}; remove one of the needs", round.join(" → ")),
+    };
+    let place = first.at.get("needs").unwrap_or_else(|| first.at.clone());
+    place.add_at_key(Problem::error("cycle", message));
+}

@@ -1,0 +1,357 @@
+//! The one way to read the tree: a cursor on a value that knows its place, hands out typed parts and reports what
+//! is wrong with them.
+//!
+//! Reading never stops at a mistake. A reader returns `None` for the value that could not be read, after reporting
+//! why; whoever called it goes on with the next one.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use berth_core::pipeline::grammar;
+use berth_core::pipeline::limits::{LIST_ITEMS_MAX, MAP_ENTRIES_MAX};
+use crate::report::{Problem, Report};
+use berth_core::pipeline::seconds::Seconds;
+use crate::tree::{Node, Value};
+use berth_core::wording::escape_pointer;
+use berth_core::wording::quoted;
+use berth_core::name::{DisplayName, EnvName, InvalidName};
+
+#[derive(Clone)]
+pub(super) struct Cursor<'a> {
+    report: &'a Report<'a>,
+    pub(super) node: &'a Node,
+    key: Option<Range<usize>>,
+    pub(super) pointer: String,
+}
+
+/// A mapping with a fixed set of fields.
+pub(super) struct Fields<'a> {
+    pub(super) at: Cursor<'a>,
+}
+
+/// A value together with the place it was read from, for the checks that come after reading.
+pub(super) struct Site<'a, T> {
+    pub(super) value: T,
+    pub(super) at: Cursor<'a>,
+}
+
+/// A value that can be read where the cursor stands.
+pub(super) trait Read: Sized {
+    fn read(at: &Cursor<'_>) -> Option<Self>;
+}
+
+/// Fields that the format reserves: a pipeline that uses them today would mean something else tomorrow.
+const RESERVED: [&str; 6] = ["schedule", "inputs", "include", "cache", "parallel", "matrix"];
+
+impl<'a> Cursor<'a> {
+    pub(super) fn root(report: &'a Report<'a>, node: &'a Node) -> Self {
+        Self { report, node, key: None, pointer: String::new() }
+    }
+
+    pub(super) fn report(&self) -> &'a Report<'a> {
+        self.report
+    }
+
+    /// Reports a problem with this value.
+    pub(super) fn add(&self, problem: Problem) {
+        self.report.add(&self.pointer, &self.node.range, problem);
+    }
+
+    pub(super) fn error(&self, code: &'static str, message: impl Into<String>) {
+        self.add(Problem::error(code, message));
+    }
+
+    /// Reports a problem with the key of this value, or with the value where there is no key.
+    pub(super) fn add_at_key(&self, problem: Problem) {
+        self.report.add(&self.pointer, self.key.as_ref().unwrap_or(&self.node.range), problem);
+    }
+
+    /// Reports a problem with a part of this value.
+    pub(super) fn add_at(&self, range: &Range<usize>, problem: Problem) {
+        self.report.add(&self.pointer, range, problem);
+    }
+
+    pub(super) fn wrong_type(&self, expected: &str) {
+        self.error("wrong_type", format!("expected {expected}, found {}", self.found()));
+    }
+
+    fn found(&self) -> String {
+        match &self.node.value {
+            Value::Null => "nothing".into(),
+            Value::Bool(value) => format!("`{value}`"),
+            Value::Number { text, .. } => format!("the number {}", quoted(text)),
+            Value::Text(text) => format!("the text {}", quoted(text)),
+            Value::List(_) => "a list".into(),
+            Value::Map(_) => "a mapping".into(),
+        }
+    }
+
+    /// The field of a mapping, without any complaint.
+    pub(super) fn get(&self, name: &str) -> Option<Cursor<'a>> {
+        let Value::Map(entries) = &self.node.value else { return None };
+        let entry = entries.iter().find(|entry| entry.key == name)?;
+        Some(self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
+    }
+
+    /// The place of a JSON pointer beneath this one, or the nearest place above it.
+    pub(super) fn descend(&self, pointer: &str) -> Cursor<'a> {
+        let steps = pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~"));
+        steps.fold(self.clone(), |at, step| {
+            let index = step.parse::<usize>().ok();
+            let item = index.and_then(|index| at.children().into_iter().nth(index));
+            at.get(&step).or_else(|| item.filter(|_| matches!(at.node.value, Value::List(_)))).unwrap_or(at)
+        })
+    }
+
+    /// Items of a list or values of a mapping, whatever it is.
+    pub(super) fn children(&self) -> Vec<Cursor<'a>> {
+        match &self.node.value {
+            Value::List(items) => items
+                .iter()
+                .enumerate()
+                .map(|(index, item)| self.child(&index.to_string(), None, item))
+                .collect(),
+            Value::Map(entries) => entries
+                .iter()
+                .map(|entry| self.child(&entry.key, Some(entry.key_range.clone()), &entry.value))
+                .collect(),
+            Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) => Vec::new(),
+        }
+    }
+
+    fn child(&self, step: &str, key: Option<Range<usize>>, node: &'a Node) -> Cursor<'a> {
+        Cursor { report: self.report, node, key, pointer: format!("{}/{}", self.pointer, escape_pointer(step)) }
+    }
+
+    /// Every text beneath this value, itself included, that is not a key.
+    pub(super) fn texts(&self) -> Vec<(Cursor<'a>, &'a str)> {
+        match &self.node.value {
+            Value::Text(text) => vec![(self.clone(), text)],
+            _ => self.children().iter().flat_map(Cursor::texts).collect(),
+        }
+    }
+
+    /// A mapping that may hold `allowed` and nothing else.
+    pub(super) fn fields(&self, allowed: &[&str]) -> Option<Fields<'a>> {
+        let Value::Map(entries) = &self.node.value else {
+            self.wrong_type("a mapping");
+            return None;
+        };
+        for entry in entries.iter().filter(|entry| !allowed.contains(&entry.key.as_str())) {
+            let problem = if RESERVED.contains(&entry.key.as_str()) {
+                Problem::error(
+                    "not_yet",
+                    format!("`{}` is reserved and does not work yet; remove it", entry.key),
+                )
+            } else {
+                let problem =
+                    Problem::error("unknown_field", format!("unknown field {}", quoted(&entry.key)));
+                problem.among(self.report, &entry.key, allowed.iter().copied())
+            };
+            self.child(&entry.key, Some(entry.key_range.clone()), &entry.value).add_at_key(problem);
+        }
+        Some(Fields { at: self.clone() })
+    }
+
+    pub(super) fn items(&self, what: &str, items_max: usize) -> Option<Vec<Cursor<'a>>> {
+        let Value::List(items) = &self.node.value else {
+            self.wrong_type(&format!("a list of {what}"));
+            return None;
+        };
+        if items.len() > items_max {
+            self.add_at_key(Problem::error(
+                "too_many",
+                format!("{} {what}, but at most {items_max} are allowed", items.len()),
+            ));
+            return None;
+        }
+        Some(self.children())
+    }
+
+    /// A mapping with names of the author's choice.
+    pub(super) fn entries(&self, what: &str, entries_max: usize) -> Option<Vec<(&'a str, Cursor<'a>)>> {
+        let Value::Map(entries) = &self.node.value else {
+            self.wrong_type(&format!("a mapping of {what}"));
+            return None;
+        };
+        if entries.len() > entries_max {
+            self.add_at_key(Problem::error(
+                "too_many",
+                format!("{} {what}, but at most {entries_max} are allowed", entries.len()),
+            ));
+            return None;
+        }
+        Some(entries.iter().map(|entry| entry.key.as_str()).zip(self.children()).collect())
+    }
+
+    /// A mapping from names by grammar to values.
+    pub(super) fn named<K: Ord, V>(
+        &self,
+        what: &str,
+        name: impl Fn(&str) -> Result<K, Problem>,
+        read: impl Fn(&Cursor<'_>) -> Option<V>,
+    ) -> BTreeMap<K, V> {
+        let mut map = BTreeMap::new();
+        for (key, value) in self.entries(what, MAP_ENTRIES_MAX).unwrap_or_default() {
+            match (name(key), read(&value)) {
+                (Ok(key), Some(value)) => {
+                    map.insert(key, value);
+                }
+                (Ok(_), None) => {}
+                (Err(problem), _) => value.add_at_key(problem),
+            }
+        }
+        map
+    }
+
+    /// Text as it stands, expressions included.
+    pub(super) fn raw_text(&self) -> Option<&'a str> {
+        match &self.node.value {
+            Value::Text(text) => Some(text),
+            _ => {
+                self.wrong_type("text");
+                None
+            }
+        }
+    }
+
+    /// Text in a place where nothing is evaluated.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        let text = self.raw_text()?;
+        if text.contains("${{") {
+            self.error(
+                "expression_not_allowed",
+                "expressions work in `env`, `params` and `if` only; write the value itself",
+            );
+            return None;
+        }
+        Some(text)
+    }
+
+    /// Text with a grammar of its own.
+    pub(super) fn parsed<T>(
+        &self,
+        code: &'static str,
+        parse: impl Fn(&str) -> Result<T, InvalidName>,
+    ) -> Option<T> {
+        let text = match &self.node.value {
+            // An id or a label like `2024` is a number to YAML and a word to its author.
+            Value::Number { text, .. } => text,
+            _ => self.text()?,
+        };
+        parse(text).map_err(|InvalidName(why)| self.error(code, format!("{} {why}", quoted(text)))).ok()
+    }
+
+    /// One word out of a fixed list.
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        let text = self.text()?;
+        let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+        if found.is_none() {
+            let names = choices.iter().map(|(name, _)| *name);
+            let problem = Problem::error("unknown_value", format!("{} is not known here", quoted(text)));
+            self.add(problem.among(self.report, text, names));
+        }
+        found
+    }
+
+    pub(super) fn whole_number(&self, least: u32, most: u32) -> Option<u32> {
+        let number = match &self.node.value {
+            Value::Number { value, .. } => value.as_u64().and_then(|number| u32::try_from(number).ok()),
+            _ => {
+                self.wrong_type("a whole number");
+                return None;
+            }
+        };
+        let number = number.filter(|number| (least..=most).contains(number));
+        if number.is_none() {
+            self.error("out_of_range", format!("must be a whole number from {least} to {most}"));
+        }
+        number
+    }
+
+    pub(super) fn duration(&self, least: u64, most: u64) -> Option<Seconds> {
+        let duration = self.parsed("bad_duration", Seconds::parse)?;
+        if !(least..=most).contains(&duration.as_secs()) {
+            let (least, most) = (Seconds::from_secs(least), Seconds::from_secs(most));
+            self.error("bad_duration", format!("must be from {least} to {most}"));
+            return None;
+        }
+        Some(duration)
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// The field if it is there. An empty one is reported, as `timeout:` alone is more often forgotten than meant.
+    pub(super) fn get(&self, name: &str) -> Option<Cursor<'a>> {
+        let at = self.at.get(name)?;
+        if matches!(at.node.value, Value::Null) {
+            at.add_at_key(Problem::error(
+                "wrong_type",
+                format!("`{name}` is empty; give it a value or remove it"),
+            ));
+            return None;
+        }
+        Some(at)
+    }
+
+    pub(super) fn require(&self, name: &str) -> Option<Cursor<'a>> {
+        if self.at.get(name).is_none() {
+            self.at.add_at_key(Problem::error("missing_field", format!("`{name}` is missing")));
+        }
+        self.get(name)
+    }
+
+    pub(super) fn read<T: Read>(&self, name: &str) -> Option<T> {
+        T::read(&self.get(name)?)
+    }
+
+    pub(super) fn required<T: Read>(&self, name: &str) -> Option<T> {
+        T::read(&self.require(name)?)
+    }
+
+    pub(super) fn list<T: Read>(&self, name: &str, what: &str) -> Vec<T> {
+        let items = self.get(name).and_then(|at| at.items(what, LIST_ITEMS_MAX)).unwrap_or_default();
+        items.iter().filter_map(T::read).collect()
+    }
+}
+
+/// A key by grammar, for [`Cursor::named`].
+pub(super) fn word<K>(parse: fn(&str) -> Result<K, InvalidName>) -> impl Fn(&str) -> Result<K, Problem> {
+    move |text| {
+        parse(text)
+            .map_err(|InvalidName(why)| Problem::error("invalid_name", format!("{} {why}", quoted(text))))
+    }
+}
+
+impl Read for bool {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        match at.node.value {
+            Value::Bool(value) => Some(value),
+            _ => {
+                at.wrong_type("`true` or `false`");
+                None
+            }
+        }
+    }
+}
+
+macro_rules! read_by_grammar {
+    ($($name:ty),+) => {
+        $(impl Read for $name {
+            fn read(at: &Cursor<'_>) -> Option<Self> {
+                at.parsed("invalid_name", <$name>::parse)
+            }
+        })+
+    };
+}
+
+read_by_grammar!(
+    DisplayName,
+    EnvName,
+    grammar::StepId,
+    grammar::StageName,
+    grammar::SecretName,
+    grammar::OutputName,
+    grammar::ArtifactName,
+    grammar::Label
+);

@@ -1,0 +1,80 @@
+//! The way in: text to a checked definition, with everything that is wrong with it.
+
+use crate::check;
+use crate::cursor::Cursor;
+use crate::diagnostic::{Diagnostic, Severity};
+use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
+use berth_core::pipeline::model::Definition;
+use crate::read;
+use crate::report::{self, Problem, Report, Source};
+use crate::tree::{self, control_message, is_forbidden};
+use berth_core::registry::Offers;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// There exactly when no diagnostic is an error.
+    pub definition: Option<Definition>,
+    /// Sorted by position, at most `DIAGNOSTICS_MAX`.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads and checks a definition. JSON is YAML too and takes the same way. What is said about custom steps is not
+/// checked: that takes a server.
+pub fn parse(source: &str) -> Parsed {
+    parse_with(source, None)
+}
+
+/// With the custom steps that there are.
+pub fn parse_with(source: &str, offers: Option<&Offers>) -> Parsed {
+    let source = Source::new(source);
+    let report = Report::new(&source);
+    let definition = read_source(&report, offers).filter(|_| !report.has_errors());
+    Parsed { definition, diagnostics: report.finish() }
+}
+
+/// Findings of somebody else, each at the value its pointer names. The source is read once for all of them.
+pub fn diagnostics_at(
+    source: &str,
+    severity: Severity,
+    code: &'static str,
+    findings: Vec<(String, String)>,
+) -> Vec<Diagnostic> {
+    let source = Source::new(source);
+    let report = Report::new(&source);
+    let root = within_bounds(&report).and_then(|()| tree::read(&report));
+    let place = |pointer: &str| {
+        root.as_deref().map(|root| Cursor::root(&report, root).descend(pointer).node.range.clone())
+    };
+    findings
+        .into_iter()
+        .map(|(pointer, message)| {
+            let range = place(&pointer).unwrap_or(0..0);
+            let problem = Problem { severity, code, message, suggestion: None };
+            report::diagnostic(&source, pointer, &range, problem)
+        })
+        .collect()
+}
+
+fn read_source(report: &Report<'_>, offers: Option<&Offers>) -> Option<Definition> {
+    within_bounds(report)?;
+    let root = tree::read(report)?;
+    let draft = read::document(&Cursor::root(report, &root))?;
+    check::all(&draft, offers);
+    Some(draft.into_definition())
+}
+
+/// What must hold before the YAML parser sees the text.
+fn within_bounds(report: &Report<'_>) -> Option<()> {
+    let text = report.source().text;
+    if text.len() > PIPELINE_BYTES_MAX {
+        let message =
+            format!("the definition has {} bytes, but at most {PIPELINE_BYTES_MAX} are allowed", text.len());
+        report.add("", &(0..0), Problem::error("too_large", message));
+        return None;
+    }
+    if let Some((at, c)) = text.char_indices().find(|(_, c)| is_forbidden(*c)) {
+        report.add("", &(at..at + c.len_utf8()), Problem::error("control_character", control_message(c)));
+        return None;
+    }
+    Some(())
+}

@@ -1,0 +1,355 @@
+//! From a definition to a plan: which steps run where, in which order, and with what they begin.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value, json};
+
+use berth_core::run::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
+use berth_core::deployment::{Cause, Failure};
+use berth_core::expression::{Budget, Context, Contexts, is_true_within, references};
+use berth_core::name::EnvName;
+use berth_core::pipeline::Definition;
+use berth_core::pipeline::grammar::{StepId, VarName};
+use berth_core::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
+use berth_core::wording::quoted;
+use berth_core::registry::Offers;
+use crate::custom_step::misfits;
+use crate::step::params::UNKNOWN_PARAM;
+use berth_core::step::{Network, is_request};
+
+/// The name of the stage that the build is.
+pub const BUILD: &str = "build";
+/// Steps are written out for every stage. What would come to more is refused.
+pub const PLAN_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Each is a row, looked at whenever one of them ends.
+pub const PLAN_STEPS_MAX: usize = 5_000;
+/// For all conditions of a plan together. Those that are left when it is spent are decided when their turn comes.
+pub const PLAN_FUEL_MAX: usize = 1_000_000;
+
+/// Where to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// Through all stages in order.
+    Stages,
+    Environment(&'a EnvName),
+}
+
+/// What is known when a deployment begins, and is not in the definition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    pub organization: Named,
+    pub pipeline: Named,
+    pub commit: String,
+    pub source: Option<Source>,
+    /// `trigger`, to which the commit is added.
+    pub trigger: Map<String, Value>,
+    /// `session` and `environment`, for a deployment into an environment.
+    pub session: Option<Map<String, Value>>,
+    pub environment: Option<Map<String, Value>>,
+    /// For steps that do not say what they reach.
+    pub default_network: Network,
+    /// The custom steps that the definition names.
+    pub offers: Offers,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    pub id: String,
+    pub slug: String,
+    pub name: String,
+}
+
+/// The plan, if this version can run all of it.
+pub fn plan(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
+    let plan = preview(definition, target, facts)?;
+    match obstacles(&plan, &facts.offers).into_iter().next() {
+        Some(first) => Err(not_runnable(first)),
+        None => Ok(plan),
+    }
+}
+
+/// The plan also of a definition that this version cannot run: to be looked at.
+pub fn preview(definition: &Definition, target: &Target<'_>, facts: &Facts) -> Result<Plan, Failure> {
+    let places = places(definition, target)?;
+    bounded(definition, places.len())?;
+    let mut planning = Planning { facts, budget: Budget::new(PLAN_FUEL_MAX, PLAN_BYTES_MAX) };
+    let mut stages = Vec::with_capacity(places.len() + 1);
+    if !definition.build.is_empty() {
+        if places.iter().any(|place| place.name == BUILD) {
+            let detail = "`build` is the name of the build itself; give the stage or environment another one";
+            return Err(not_runnable(detail.into()));
+        }
+        let (vars, skip) = (BTreeMap::new(), BTreeSet::new());
+        let (vars, skip, gates) = (&vars, &skip, Vec::new());
+        let on_failure = OnFailure::None;
+        let build = Place { name: BUILD, kind: StageKind::Build, vars, skip, gates, on_failure };
+        stages.push(planning.stage(&build, &definition.build)?);
+    }
+    for place in &places {
+        stages.push(planning.stage(place, &definition.steps)?);
+    }
+    Ok(Plan { source: facts.source.clone(), stages, analyses_failures: definition.analysis.on_failure })
+}
+
+/// What in the plan cannot be run, in sentences.
+pub fn obstacles(plan: &Plan, offers: &Offers) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    let steps = plan.stages.iter().flat_map(|stage| &stage.steps);
+    for step in steps.filter(|step| step.when != When::Never) {
+        for sentence in obstacles_of(step, offers) {
+            // The same step is in every stage.
+            if !found.contains(&sentence) {
+                found.push(sentence);
+            }
+        }
+    }
+    found
+}
+
+fn obstacles_of(step: &PlannedStep, offers: &Offers) -> Vec<String> {
+    let id = &step.id;
+    let StepType::Custom(kind) = &step.kind else {
+        let is_cut_off = step.network == Network::None && is_request(&step.kind, &step.params);
+        return Vec::from_iter(is_cut_off.then(|| {
+            format!(
+                "the step `{id}` asks an address, and steps of this organization have no network unless they say so; \
+                 write `network: host` on it"
+            )
+        }));
+    };
+    match offers.get(kind.as_str()) {
+        None => vec![format!(
+            "the step `{id}` is of the type {}, and which custom steps there are is known to a server alone",
+            quoted(kind)
+        )],
+        Some(Err(why)) => vec![format!("the step `{id}`: {why}")],
+        Some(Ok(offer)) => misfits(offer, &step.params)
+            .into_iter()
+            .filter(|problem| problem.code != UNKNOWN_PARAM)
+            .map(|problem| format!("the step `{id}`: params{}: {}", problem.pointer, problem.message))
+            .collect(),
+    }
+}
+
+/// A stage or an environment.
+struct Place<'d> {
+    name: &'d str,
+    kind: StageKind,
+    vars: &'d BTreeMap<VarName, Scalar>,
+    skip: &'d BTreeSet<StepId>,
+    gates: Vec<Gate>,
+    on_failure: OnFailure,
+}
+
+fn gates(stage: &Stage) -> Vec<Gate> {
+    let approval = stage.requires.clone().map(Gate::Approval);
+    approval.into_iter().chain(stage.window.clone().map(Gate::Open)).collect()
+}
+
+fn places<'d>(definition: &'d Definition, target: &Target<'d>) -> Result<Vec<Place<'d>>, Failure> {
+    match target {
+        Target::Stages if definition.stages.is_empty() => {
+            Err(not_runnable("the definition has no stages; name one of its environments".into()))
+        }
+        Target::Stages => Ok(definition
+            .stages
+            .iter()
+            .map(|stage| Place {
+                name: stage.name.as_str(),
+                kind: StageKind::Stage,
+                vars: &stage.vars,
+                skip: &stage.skip,
+                gates: gates(stage),
+                on_failure: stage.on_failure,
+            })
+            .collect()),
+        Target::Environment(name) => {
+            let environment = definition.ephemeral_environments.get(*name).ok_or_else(|| {
+                not_runnable(format!("the definition has no environment {}", quoted(name.as_str())))
+            })?;
+            Ok(vec![Place {
+                name: name.as_str(),
+                kind: StageKind::Environment,
+                vars: &environment.vars,
+                skip: &environment.skip,
+                gates: Vec::new(),
+                on_failure: OnFailure::None,
+            }])
+        }
+    }
+}
+
+fn bounded(definition: &Definition, places: usize) -> Result<(), Failure> {
+    let bytes = |steps: &[Step]| serde_json::to_string(steps).map_or(usize::MAX, |text| text.len());
+    let total = bytes(&definition.steps).saturating_mul(places).saturating_add(bytes(&definition.build));
+    let steps = definition.steps.len().saturating_mul(places) + definition.build.len();
+    if steps > PLAN_STEPS_MAX {
+        return Err(not_runnable(format!(
+            "the stages have {steps} steps in all, but a plan may have at most {PLAN_STEPS_MAX}; split the pipeline"
+        )));
+    }
+    if total > PLAN_BYTES_MAX {
+        return Err(not_runnable(format!(
+            "the steps of all stages together come to {total} bytes, but a plan may have at most {PLAN_BYTES_MAX}; split the pipeline"
+        )));
+    }
+    Ok(())
+}
+
+struct Planning<'f> {
+    facts: &'f Facts,
+    budget: Budget,
+}
+
+impl Planning<'_> {
+    fn stage(&mut self, place: &Place<'_>, steps: &[Step]) -> Result<PlannedStage, Failure> {
+        let contexts = self.contexts(place);
+        let kept: Vec<&Step> = steps.iter().filter(|step| !place.skip.contains(&step.id)).collect();
+        let order = Order::of(steps, &kept);
+        let mut planned = Vec::with_capacity(kept.len());
+        for step in kept {
+            let when = self.when(step, &contexts)?;
+            let custom = match &step.kind {
+                StepType::Custom(kind) => self.facts.offers.get(kind).and_then(|offer| offer.as_ref().ok()),
+                StepType::Builtin(_) => None,
+            };
+            let custom = custom.map(|offer| offer.pinned.clone());
+            let network = step.network.unwrap_or(self.facts.default_network);
+            planned.push(PlannedStep { custom, network, ..planned_step(step, order.needs(step), when) });
+        }
+        Ok(PlannedStage {
+            name: place.name.to_owned(),
+            kind: place.kind,
+            contexts,
+            steps: planned,
+            gates: place.gates.clone(),
+            on_failure: place.on_failure,
+            secrets: BTreeMap::new(),
+        })
+    }
+
+    /// What a step may mention and does not exist here is null: a definition serves stages and environments alike.
+    fn contexts(&self, place: &Place<'_>) -> Contexts {
+        let facts = self.facts;
+        let kind = match place.kind {
+            StageKind::Build => "build",
+            StageKind::Stage => "stage",
+            StageKind::Environment => "environment",
+        };
+        // A build serves whoever deploys its commit: it may not depend on who was first.
+        let mut trigger = if place.kind == StageKind::Build { Map::new() } else { facts.trigger.clone() };
+        trigger.insert("commit".into(), facts.commit.clone().into());
+        let vars = place.vars.iter().map(|(name, value)| (name.to_string(), scalar(value))).collect();
+        let (mut environment, mut session) = (Value::Null, Value::Null);
+        if place.kind == StageKind::Environment {
+            let mut known = facts.environment.clone().unwrap_or_default();
+            known.insert("name".into(), place.name.into());
+            environment = Value::Object(known);
+            session = facts.session.clone().map_or(Value::Null, Value::Object);
+        }
+        [
+            (Context::Vars, Value::Object(vars)),
+            (Context::Stage, json!({ "name": place.name, "kind": kind })),
+            (Context::Pipeline, named(&facts.pipeline)),
+            (Context::Organization, named(&facts.organization)),
+            (Context::Trigger, Value::Object(trigger)),
+            (Context::Environment, environment),
+            (Context::Session, session),
+        ]
+        .into_iter()
+        .map(|(context, value)| (context.as_str().to_owned(), value))
+        .collect()
+    }
+
+    /// Decided now if everything is known now. A mistake that is sure to come is better told before anything has run.
+    fn when(&mut self, step: &Step, contexts: &Contexts) -> Result<When, Failure> {
+        let Some(Condition(text)) = &step.condition else { return Ok(When::Always) };
+        let found = references(text).unwrap_or_default();
+        let known = found.iter().all(|reference| contexts.contains_key(reference.context.as_str()));
+        if !known || self.budget.is_spent() {
+            return Ok(When::If(text.clone()));
+        }
+        match is_true_within(text, contexts, &mut self.budget) {
+            Ok(true) => Ok(When::Always),
+            Ok(false) => Ok(When::Never),
+            Err(_) if self.budget.is_spent() => Ok(When::If(text.clone())),
+            Err(error) => {
+                let detail = format!("the condition of the step `{}` cannot be decided: {error}", step.id);
+                Err(not_runnable(detail))
+            }
+        }
+    }
+}
+
+/// Who waits for whom when some steps are left out.
+struct Order<'d> {
+    all: BTreeMap<&'d StepId, &'d Step>,
+    /// Places among those that are kept.
+    places: BTreeMap<&'d StepId, usize>,
+}
+
+impl<'d> Order<'d> {
+    fn of(steps: &'d [Step], kept: &[&'d Step]) -> Self {
+        Self {
+            all: steps.iter().map(|step| (&step.id, step)).collect(),
+            places: kept.iter().enumerate().map(|(index, step)| (&step.id, index)).collect(),
+        }
+    }
+
+    /// A step that is left out hands on what it waited for.
+    fn needs(&self, step: &'d Step) -> Vec<usize> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let mut open: Vec<&StepId> = step.needs.iter().collect();
+        while let Some(id) = open.pop() {
+            match self.places.get(id) {
+                Some(place) => {
+                    found.insert(*place);
+                }
+                None if seen.insert(id) => {
+                    open.extend(self.all.get(id).into_iter().flat_map(|step| &step.needs));
+                }
+                None => {}
+            }
+        }
+        found.into_iter().collect()
+    }
+}
+
+fn planned_step(step: &Step, needs: Vec<usize>, when: When) -> PlannedStep {
+    PlannedStep {
+        id: step.id.clone(),
+        name: step.name.to_string(),
+        kind: step.kind.clone(),
+        custom: None,
+        needs,
+        when,
+        params: step.params.clone(),
+        env: step.env.clone(),
+        secret_files: step.secret_files.clone(),
+        outputs: step.outputs.clone(),
+        artifacts: step.artifacts.clone(),
+        needs_artifacts: step.needs_artifacts.clone(),
+        timeout: step.timeout,
+        retry: step.retry,
+        on_lost: step.on_lost,
+        runs_on: step.runs_on.clone(),
+        network: step.network.unwrap_or_default(),
+    }
+}
+
+fn named(named: &Named) -> Value {
+    json!({ "id": named.id, "slug": named.slug, "name": named.name })
+}
+
+fn scalar(scalar: &Scalar) -> Value {
+    match scalar {
+        Scalar::Bool(value) => Value::Bool(*value),
+        Scalar::Number(value) => Value::Number(value.clone()),
+        Scalar::Text(text) => Value::String(text.clone()),
+    }
+}
+
+fn not_runnable(detail: String) -> Failure {
+    Failure { cause: Cause::NotRunnable, detail }
+}

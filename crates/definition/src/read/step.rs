@@ -1,0 +1,240 @@
+//! Steps, of the build and of the stages alike.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json};
+
+use berth_core::expression;
+use berth_core::name::DisplayName;
+use crate::cursor::{Cursor, Fields, Read, word};
+use berth_core::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId, is_reserved};
+use berth_core::pipeline::limits::{
+    MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
+};
+use berth_core::pipeline::model::{Artifact, Condition, Retry, Step, StepType};
+use crate::report::Problem;
+use berth_core::pipeline::seconds::Seconds;
+use crate::tree::Value;
+use berth_core::wording::quoted;
+use berth_core::registry::TypeRef;
+use crate::step::spec::PLANNED;
+use berth_core::step::{Network, OnLost};
+use crate::step::{BUILTINS, StepSpec};
+
+/// The step before, for the one that does not say what it waits for.
+#[derive(Default)]
+pub(super) struct Previous {
+    id: Option<StepId>,
+    count: usize,
+}
+
+pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
+    let fields = at.fields(&[
+        "name",
+        "id",
+        "type",
+        "needs",
+        "needs_artifacts",
+        "env",
+        "secret_files",
+        "params",
+        "outputs",
+        "artifacts",
+        "timeout",
+        "retry",
+        "on_lost",
+        "idempotent",
+        "runs_on",
+        "network",
+        "if",
+    ])?;
+    previous.count += 1;
+    let name = fields.required::<DisplayName>("name").or_else(|| DisplayName::parse("unnamed").ok())?;
+    let id = id(&fields, &name, previous.count)?;
+    let kind = fields.required::<StepType>("type").unwrap_or(StepType::Custom(String::new()));
+    let spec = match kind {
+        StepType::Builtin(builtin) => Some(StepSpec::of(*builtin)),
+        StepType::Custom(_) => None,
+    };
+    let idempotent = fields.read("idempotent").unwrap_or(spec.is_some_and(|spec| spec.idempotent));
+    let by_nature = spec.map_or(OnLost::Ask, |spec| spec.on_lost);
+    let on_lost = fields.read("on_lost").unwrap_or(if idempotent { OnLost::Retry } else { by_nature });
+    let needs = match fields.get("needs") {
+        Some(_) => fields.list("needs", "step ids"),
+        None => previous.id.take().into_iter().collect(),
+    };
+    previous.id = Some(id.clone());
+    let (env, secret_files) = (env(&fields), secret_files(&fields));
+    for twice in secret_files.keys().filter(|name| env.contains_key(*name)) {
+        let message =
+            format!("the variable `{twice}` is set in `env` and in `secret_files`; keep one of them");
+        fields
+            .at
+            .descend(&format!("/secret_files/{twice}"))
+            .add_at_key(Problem::error("duplicate_variable", message));
+    }
+    Some(Step {
+        name,
+        id,
+        kind,
+        needs,
+        needs_artifacts: fields.list("needs_artifacts", "artifacts"),
+        env,
+        secret_files,
+        params: params(&fields),
+        outputs: fields.list("outputs", "outputs"),
+        artifacts: fields
+            .get("artifacts")
+            .map(|at| at.named("artifacts", word(ArtifactName::parse), Artifact::read))
+            .unwrap_or_default(),
+        timeout: fields.get("timeout").and_then(|at| at.duration(1, STEP_TIMEOUT_S_MAX)),
+        retry: fields.read("retry"),
+        on_lost,
+        idempotent,
+        runs_on: fields.list("runs_on", "labels"),
+        network: fields.read("network"),
+        condition: fields.get("if").and_then(|at| condition(&at)),
+    })
+}
+
+/// A step keeps an id even when its own cannot be read: others may still refer to what they can see.
+fn id(fields: &Fields<'_>, name: &DisplayName, count: usize) -> Option<StepId> {
+    let fallback = || StepId::parse(&format!("step-{count}")).ok();
+    if fields.at.get("id").is_some() {
+        return fields.read("id").or_else(fallback);
+    }
+    StepId::from_name(name.as_str()).or_else(|| {
+        fields
+            .at
+            .error("missing_field", "no id can be made from this name; add an `id` of letters and digits");
+        fallback()
+    })
+}
+
+impl Read for StepType {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        let text = at.text()?;
+        if let Some(spec) = StepSpec::by_name(text) {
+            return Some(StepType::Builtin(spec.kind));
+        }
+        if TypeRef::parse(text).is_some() {
+            return Some(StepType::Custom(text.to_owned()));
+        }
+        let problem = if PLANNED.contains(&text) {
+            Problem::error(
+                "not_yet",
+                format!("the step type `{text}` is planned and does not work yet; use `script` meanwhile"),
+            )
+        } else {
+            let problem =
+                Problem::error("unknown_step_type", format!("there is no step type {}", quoted(text)));
+            problem.among(at.report(), text, BUILTINS.iter().map(|spec| spec.name))
+        };
+        at.add(problem);
+        None
+    }
+}
+
+impl Read for OnLost {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        at.choice(&[("ask", OnLost::Ask), ("retry", OnLost::Retry), ("fail", OnLost::Fail)])
+    }
+}
+
+impl Read for Network {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        at.choice(&Network::ALL.map(|network| (network.as_str(), network)))
+    }
+}
+
+impl Read for Retry {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        let fields = at.fields(&["attempts", "backoff"])?;
+        Some(Retry {
+            attempts: fields.require("attempts")?.whole_number(1, RETRY_ATTEMPTS_MAX)?,
+            backoff: match fields.get("backoff") {
+                Some(at) => at.duration(0, RETRY_BACKOFF_S_MAX)?,
+                None => Seconds::from_secs(0),
+            },
+        })
+    }
+}
+
+impl Read for Artifact {
+    fn read(at: &Cursor<'_>) -> Option<Self> {
+        let fields = at.fields(&["path"])?;
+        let at = fields.require("path")?;
+        let path = at.text()?;
+        let inside =
+            !path.starts_with('/') && path.split('/').all(|part| part != "..") && !path.contains('\\');
+        if path.is_empty() || path.len() > PATH_BYTES_MAX || !inside {
+            at.error(
+                "bad_path",
+                format!("{} must be a path inside the workspace, like `dist/`", quoted(path)),
+            );
+            return None;
+        }
+        Some(Artifact { path: path.to_owned() })
+    }
+}
+
+/// Every value is text to a process: `3`, `true` and `1.10` arrive as they are written.
+fn env(fields: &Fields<'_>) -> BTreeMap<EnvVarName, String> {
+    let Some(at) = fields.get("env") else { return BTreeMap::new() };
+    at.named("variables", variable, |at| match &at.node.value {
+        Value::Text(text) | Value::Number { text, .. } => Some(text.clone()),
+        Value::Bool(value) => Some(value.to_string()),
+        Value::Null | Value::List(_) | Value::Map(_) => {
+            at.wrong_type("text");
+            None
+        }
+    })
+}
+
+fn secret_files(fields: &Fields<'_>) -> BTreeMap<EnvVarName, SecretName> {
+    let Some(at) = fields.get("secret_files") else { return BTreeMap::new() };
+    at.named("variables", variable, SecretName::read)
+}
+
+/// Reserved names get their own words: the grammar's would send people looking for a typing error.
+fn variable(name: &str) -> Result<EnvVarName, Problem> {
+    if is_reserved(name) {
+        let message = format!(
+            "the variable {} is reserved: it could change what runs. Choose another name",
+            quoted(name)
+        );
+        return Err(Problem::error("reserved_env_name", message));
+    }
+    word(EnvVarName::parse)(name)
+}
+
+fn params(fields: &Fields<'_>) -> Map<String, Json> {
+    let Some(at) = fields.get("params") else { return Map::new() };
+    let entries = at.entries("params", MAP_ENTRIES_MAX).unwrap_or_default();
+    entries.into_iter().map(|(key, value)| (key.to_owned(), json(&value))).collect()
+}
+
+fn json(at: &Cursor<'_>) -> Json {
+    match &at.node.value {
+        Value::Null => Json::Null,
+        Value::Bool(value) => Json::Bool(*value),
+        Value::Number { value, .. } => Json::Number(value.clone()),
+        Value::Text(text) => Json::String(text.clone()),
+        Value::List(_) => Json::Array(at.children().iter().map(json).collect()),
+        Value::Map(entries) => entries
+            .iter()
+            .map(|entry| entry.key.clone())
+            .zip(at.children().iter().map(json))
+            .collect::<Map<_, _>>()
+            .into(),
+    }
+}
+
+/// `if: vars.x == 'y'` and `if: ${{ vars.x == 'y' }}` are the same; a bare boolean is allowed too.
+fn condition(at: &Cursor<'_>) -> Option<Condition> {
+    let text = match &at.node.value {
+        Value::Bool(value) => return Some(Condition(value.to_string())),
+        _ => at.raw_text()?,
+    };
+    Some(Condition(expression::condition(text).to_owned()))
+}

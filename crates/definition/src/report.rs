@@ -1,0 +1,180 @@
+//! Collects what is found wrong, with byte ranges, and turns it into diagnostics with lines and columns at the end.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use crate::diagnostic::{Diagnostic, Severity};
+use berth_core::pipeline::limits::{DIAGNOSTICS_MAX, SOURCE_LINE_CHARS_MAX};
+use berth_core::wording::{cut, hint};
+
+/// The text of a definition and where its lines begin.
+pub(super) struct Source<'a> {
+    pub(super) text: &'a str,
+    line_starts: Vec<usize>,
+}
+
+/// One problem, still in bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Problem {
+    pub(super) severity: Severity,
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    pub(super) suggestion: Option<String>,
+}
+
+struct Found {
+    problem: Problem,
+    pointer: String,
+    range: Range<usize>,
+}
+
+pub(super) struct Report<'a> {
+    source: &'a Source<'a>,
+    found: RefCell<Vec<Found>>,
+}
+
+impl Problem {
+    pub(super) fn error(code: &'static str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Error, code, message: message.into(), suggestion: None }
+    }
+
+    pub(super) fn warning(code: &'static str, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, code, message: message.into(), suggestion: None }
+    }
+
+    /// Appends what the word was probably meant to be, or what there is to choose from.
+    pub(super) fn among<'k>(
+        mut self,
+        report: &Report<'_>,
+        word: &str,
+        known: impl IntoIterator<Item = &'k str>,
+    ) -> Self {
+        // What comes after the last diagnostic is not shown, so hostile files buy no more comparisons.
+        if report.found.borrow().len() <= DIAGNOSTICS_MAX {
+            let (hint, suggestion) = hint(word, known);
+            self.message.push_str(&hint);
+            self.suggestion = suggestion.or(self.suggestion);
+        }
+        self
+    }
+
+    pub(super) fn suggesting(mut self, text: impl Into<String>) -> Self {
+        self.suggestion = Some(text.into());
+        self
+    }
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(text: &'a str) -> Self {
+        let after_breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        Self { text, line_starts: std::iter::once(0).chain(after_breaks).collect() }
+    }
+
+    pub(super) fn slice(&self, range: &Range<usize>) -> &'a str {
+        self.text.get(range.clone()).unwrap_or_default()
+    }
+
+    /// The line's number from 1, and its range without the line break.
+    fn line_at(&self, byte: usize) -> (usize, Range<usize>) {
+        let number = self.line_starts.partition_point(|start| *start <= byte).max(1);
+        let start = self.line_starts[number - 1];
+        let end = self.line_starts.get(number).map_or(self.text.len(), |next| next - 1);
+        let line = self.text.get(start..end).unwrap_or_default();
+        (number, start..start + line.trim_end_matches('\r').len())
+    }
+
+    fn chars_between(&self, from: usize, to: usize) -> usize {
+        self.slice(&(from..to)).chars().count()
+    }
+
+    /// The nearest place at or before `byte` where a character begins.
+    fn boundary(&self, byte: usize) -> usize {
+        (0..=byte.min(self.text.len())).rev().find(|at| self.text.is_char_boundary(*at)).unwrap_or(0)
+    }
+}
+
+impl<'a> Report<'a> {
+    pub(super) fn new(source: &'a Source<'a>) -> Self {
+        Self { source, found: RefCell::new(Vec::new()) }
+    }
+
+    pub(super) fn source(&self) -> &'a Source<'a> {
+        self.source
+    }
+
+    pub(super) fn add(&self, pointer: &str, range: &Range<usize>, problem: Problem) {
+        self.found.borrow_mut().push(Found { problem, pointer: pointer.to_owned(), range: range.clone() });
+    }
+
+    pub(super) fn has_errors(&self) -> bool {
+        self.found.borrow().iter().any(|found| found.problem.severity == Severity::Error)
+    }
+
+    /// Sorted by position; errors are kept before warnings when there are too many.
+    pub(super) fn finish(self) -> Vec<Diagnostic> {
+        let mut found = self.found.into_inner();
+        found.sort_by(|a, b| order(a).cmp(&order(b)));
+        found.dedup_by(|a, b| order(a) == order(b));
+        if found.len() > DIAGNOSTICS_MAX {
+            found.sort_by_key(|found| found.problem.severity);
+            found.truncate(DIAGNOSTICS_MAX);
+            found.sort_by(|a, b| order(a).cmp(&order(b)));
+        }
+        found
+            .into_iter()
+            .map(|found| diagnostic(self.source, found.pointer, &found.range, found.problem))
+            .collect()
+    }
+}
+
+/// An alias makes one text be read in several places; what is wrong with it is told once.
+fn order(found: &Found) -> (usize, usize, Severity, &str, &str) {
+    let problem = &found.problem;
+    (found.range.start, found.range.end, problem.severity, problem.code, &problem.message)
+}
+
+/// A problem with its place in lines and columns.
+pub(super) fn diagnostic(
+    source: &Source<'_>,
+    pointer: String,
+    range: &Range<usize>,
+    problem: Problem,
+) -> Diagnostic {
+    let start = source.boundary(range.start);
+    let (line, whole) = source.line_at(start);
+    let start = start.min(whole.end);
+    // A range over several lines is shown to the end of its first line.
+    let end = source.boundary(range.end).clamp(start, whole.end);
+    let column = 1 + source.chars_between(whole.start, start);
+    let width = source.chars_between(start, end).max(1);
+    Diagnostic {
+        severity: problem.severity,
+        code: problem.code,
+        message: problem.message,
+        pointer,
+        line: u32::try_from(line).unwrap_or(u32::MAX),
+        column: u32::try_from(column).unwrap_or(u32::MAX),
+        end_column: u32::try_from(column + width).unwrap_or(u32::MAX),
+        source_line: cut(source.slice(&whole), SOURCE_LINE_CHARS_MAX),
+        suggestion: problem.suggestion,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters_and_ranges_end_with_their_line() {
+        let source = Source::new("a: b\r\nü: 'cd\n  e'\n");
+        let place = |range: Range<usize>| {
+            let found = diagnostic(&source, String::new(), &range, Problem::error("x", "y"));
+            (found.line, found.column, found.end_column, found.source_line)
+        };
+        assert_eq!(place(3..4), (1, 4, 5, "a: b".to_owned()));
+        assert_eq!(place(10..18), (2, 4, 7, "ü: 'cd".to_owned()));
+        // Inside of a character, behind the end, and where nothing is.
+        assert_eq!(place(7..7), (2, 1, 2, "ü: 'cd".to_owned()));
+        assert_eq!(place(99..100), (4, 1, 2, String::new()));
+    }
+}

@@ -1,0 +1,76 @@
+//! `approval`: waits until enough people say yes.
+
+use std::sync::LazyLock;
+
+use super::schema::ParamsSchema;
+use super::spec::{Builtin, OnLost, StepSpec};
+
+pub(super) static SPEC: StepSpec = StepSpec {
+    kind: Builtin::Approval,
+    name: "approval",
+    summary: "Waits until enough people say yes.",
+    schema: SCHEMA,
+    idempotent: false,
+    on_lost: OnLost::Ask,
+    compiled: LazyLock::new(|| ParamsSchema::compile(SCHEMA)),
+};
+
+const SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "approvals": {
+      "type": "integer",
+      "minimum": 1,
+      "maximum": 20,
+      "default": 1,
+      "description": "How many different people must approve."
+    },
+    "from": {
+      "type": "array",
+      "maxItems": 500,
+      "items": { "type": "string", "format": "berth-approver" },
+      "description": "Roles (this one or higher) and e-mail addresses that may approve; everybody who may approve when left out."
+    },
+    "self_approval": {
+      "type": "boolean",
+      "default": true,
+      "description": "false: not by people who wrote, committed or co-authored part of the change, nor by those who started or retried the deployment."
+    },
+    "timeout": { "type": "string", "format": "berth-duration", "description": "The step fails when nobody answers in time." },
+    "message": { "type": "string", "maxLength": 1000, "description": "What people should look at before they answer." }
+  }
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::SPEC;
+    use crate::step::params::findings;
+
+    fn check(params: &Value, expected: &Expect) {
+        expected.assert_eq(&findings(&SPEC, params));
+    }
+
+    #[test]
+    fn approvers_are_roles_or_addresses() {
+        check(&json!({}), &expect![[""]]);
+        check(
+            &json!({ "approvals": 2, "from": ["admin", "ada@acme.test"], "timeout": "24h" }),
+            &expect![[""]],
+        );
+        check(
+            &json!({ "approvals": 0, "from": ["boss"], "timeout": "0s" }),
+            &expect![[r#"
+            /approvals out_of_range: must be at least 1
+            /from/0 unknown_value: must be a role (viewer, deployer, admin, owner) or an e-mail address
+            /timeout bad_duration: must be a duration like 30s, 10m, 24h or 1h30m"#]],
+        );
+        check(
+            &json!({ "approvers": 2 }),
+            &expect!["/approvers unknown_param: unknown param `approvers`; did you mean `approvals`?"],
+        );
+    }
+}

@@ -1,0 +1,66 @@
+//! `dummy`: pretends to work, for trying pipelines out and for tests.
+
+use std::sync::LazyLock;
+
+use super::schema::ParamsSchema;
+use super::spec::{Builtin, OnLost, StepSpec};
+
+pub(super) static SPEC: StepSpec = StepSpec {
+    kind: Builtin::Dummy,
+    name: "dummy",
+    summary: "Pretends to work, for trying pipelines out and for tests.",
+    schema: SCHEMA,
+    idempotent: true,
+    on_lost: OnLost::Retry,
+    compiled: LazyLock::new(|| ParamsSchema::compile(SCHEMA)),
+};
+
+const SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "properties": {
+    "outcome": {
+      "enum": ["succeed", "fail", "hang"],
+      "default": "succeed",
+      "description": "How it ends; `hang` goes on until the timeout or a cancellation."
+    },
+    "duration": { "type": "string", "format": "berth-duration", "description": "How long it seems to work; no time when left out." },
+    "stop_after": { "type": "string", "format": "berth-duration", "description": "How long it takes to stop when it is told to; at once when left out. Like every step it is killed after 10 seconds." },
+    "message": { "type": "string", "maxLength": 1000, "description": "A line for its log." },
+    "outputs": {
+      "type": "object",
+      "maxProperties": 100,
+      "additionalProperties": { "type": "string" },
+      "description": "Outputs to write; name them in the step's `outputs` too."
+    }
+  }
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::SPEC;
+    use crate::step::params::findings;
+
+    fn check(params: &Value, expected: &Expect) {
+        expected.assert_eq(&findings(&SPEC, params));
+    }
+
+    #[test]
+    fn a_dummy_ends_as_it_is_told() {
+        check(&json!({}), &expect![[""]]);
+        check(
+            &json!({ "outcome": "fail", "duration": "2s", "message": "no", "outputs": { "image": "a" } }),
+            &expect![[""]],
+        );
+        check(&json!({ "outcome": "hang", "stop_after": "3s" }), &expect![[""]]);
+        check(
+            &json!({ "outcome": "faill", "outputs": { "image": 1 } }),
+            &expect![[r#"
+            /outcome unknown_value: `faill` is not known here; did you mean `fail`?
+            /outputs/image wrong_type: expected text, found the number 1"#]],
+        );
+    }
+}

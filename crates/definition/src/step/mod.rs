@@ -1,0 +1,15 @@
+//! The parameters of each built-in step type, as JSON Schema.
+//!
+//! Each type is one file and one line in [`spec::BUILTINS`].
+
+mod approval;
+mod dummy;
+mod http_check;
+pub mod params;
+mod script;
+mod soak;
+pub mod spec;
+mod wait_for;
+
+pub use params::{ParamProblem, ParamsSchema, SchemaRefused};
+pub use spec::{BUILTINS, StepSpec};

@@ -1,0 +1,245 @@
+//! Params against a step type's JSON Schema, with the findings in our own words.
+//!
+//! Schemas come from step registries too, so compiling one never reads a file or the network, and patterns run on
+//! a linear-time engine.
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
+use serde_json::Value;
+
+use berth_core::access::Role;
+use berth_core::name::Email;
+use berth_core::pipeline::seconds::Seconds;
+use berth_core::wording::{hint, listed, quoted};
+
+pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
+pub const REGEX_COMPILED_BYTES_MAX: usize = 1024 * 1024;
+/// Of one step; what is beyond is found after the first ones are fixed.
+pub const PARAM_PROBLEMS_MAX: usize = 50;
+
+/// The code of a param that the schema does not have.
+pub const UNKNOWN_PARAM: &str = "unknown_param";
+/// Formats of ours that a schema may name.
+const FORMAT_DURATION: &str = "berth-duration";
+const FORMAT_APPROVER: &str = "berth-approver";
+const FORMAT_URL: &str = "berth-url";
+
+#[derive(Debug)]
+pub struct ParamsSchema {
+    validator: Validator,
+    schema: Value,
+}
+
+/// Why a schema is not used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the schema is refused: {0}")]
+pub struct SchemaRefused(String);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParamProblem {
+    /// JSON pointer below `params`.
+    pub pointer: String,
+    pub code: &'static str,
+    pub message: String,
+    pub suggestion: Option<String>,
+}
+
+impl ParamsSchema {
+    pub fn compile(text: &str) -> Result<Self, SchemaRefused> {
+        if text.len() > SCHEMA_BYTES_MAX {
+            return Err(SchemaRefused(format!("it is longer than {SCHEMA_BYTES_MAX} bytes")));
+        }
+        let schema: Value = serde_json::from_str(text).map_err(|error| SchemaRefused(error.to_string()))?;
+        let patterns = PatternOptions::regex()
+            .size_limit(REGEX_COMPILED_BYTES_MAX)
+            .dfa_size_limit(REGEX_COMPILED_BYTES_MAX);
+        let validator = jsonschema::options()
+            .offline()
+            .with_pattern_options(patterns)
+            .should_validate_formats(true)
+            .with_format(FORMAT_DURATION, |text: &str| {
+                Seconds::parse(text).is_ok_and(|length| length.as_secs() > 0)
+            })
+            .with_format(FORMAT_APPROVER, |text: &str| {
+                text.parse::<Role>().is_ok() || Email::parse(text).is_ok()
+            })
+            .with_format(FORMAT_URL, is_url)
+            .build(&schema)
+            .map_err(|error| SchemaRefused(error.to_string()))?;
+        Ok(Self { validator, schema })
+    }
+
+    /// Everything wrong with `params`. A text for which `is_open` holds is known only later and passes as any value.
+    pub fn check(&self, params: &Value, is_open: impl Fn(&str) -> bool) -> Vec<ParamProblem> {
+        let open = |error: &ValidationError<'_>| match params.pointer(error.instance_path().as_str()) {
+            Some(Value::String(text)) => is_open(text),
+            _ => false,
+        };
+        let errors = self.validator.iter_errors(params).filter(|error| !open(error));
+        errors.take(PARAM_PROBLEMS_MAX).flat_map(|error| self.explain(&error)).collect()
+    }
+
+    fn explain(&self, error: &ValidationError<'_>) -> Vec<ParamProblem> {
+        let pointer = error.instance_path().as_str().to_owned();
+        let problem = |code, message: String| {
+            vec![ParamProblem { pointer: pointer.clone(), code, message, suggestion: None }]
+        };
+        let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        match error.kind() {
+            ValidationErrorKind::AdditionalProperties { unexpected } => {
+                unexpected.iter().map(|name| self.unknown(&pointer, name)).collect()
+            }
+            ValidationErrorKind::Required { property } => {
+                problem("missing_param", format!("the param {} is missing", quoted(&shown(property))))
+            }
+            ValidationErrorKind::Type { kind } => {
+                let kinds = match kind {
+                    TypeKind::Single(kind) => in_yaml_words(*kind).to_owned(),
+                    TypeKind::Multiple(kinds) => listed(kinds.iter().map(in_yaml_words), "or"),
+                };
+                let found = found(error.instance());
+                problem("wrong_type", format!("expected {kinds}, found {found}"))
+            }
+            ValidationErrorKind::Enum { options } => {
+                let options: Vec<String> = options.as_array().into_iter().flatten().map(shown).collect();
+                let given = error.instance().as_str().unwrap_or_default();
+                let (hint, suggestion) = hint(given, options.iter().map(String::as_str));
+                let message = format!("{} is not known here{hint}", quoted(&shown(error.instance())));
+                vec![ParamProblem { pointer, code: "unknown_value", message, suggestion }]
+            }
+            ValidationErrorKind::Minimum { limit } => {
+                problem("out_of_range", format!("must be at least {limit}"))
+            }
+            ValidationErrorKind::Maximum { limit } => {
+                problem("out_of_range", format!("must be at most {limit}"))
+            }
+            ValidationErrorKind::MinLength { .. } | ValidationErrorKind::MinItems { .. } => {
+                problem("out_of_range", "must not be empty".into())
+            }
+            ValidationErrorKind::MaxLength { limit } => {
+                problem("out_of_range", format!("must be at most {limit} characters"))
+            }
+            ValidationErrorKind::MaxItems { limit } => {
+                problem("out_of_range", format!("must hold at most {limit} items"))
+            }
+            ValidationErrorKind::Format { format } => match format.as_str() {
+                FORMAT_DURATION => {
+                    problem("bad_duration", "must be a duration like 30s, 10m, 24h or 1h30m".into())
+                }
+                FORMAT_APPROVER => problem(
+                    "unknown_value",
+                    "must be a role (viewer, deployer, admin, owner) or an e-mail address".into(),
+                ),
+                FORMAT_URL => {
+                    problem("bad_url", "must be an address that begins with http:// or https://".into())
+                }
+                _ => problem("bad_param", format!("must be of the format {}", quoted(format))),
+            },
+            ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::OneOfMultipleValid { .. } => {
+                // A schema says in `$comment` what its alternatives mean.
+                let comment = self.schema["$comment"].as_str().filter(|_| pointer.is_empty());
+                problem(
+                    "bad_param",
+                    comment.unwrap_or("must match exactly one of the alternatives").to_owned(),
+                )
+            }
+            // The library quotes the value, which may be long: cut.
+            _ => problem("bad_param", quoted(&error.to_string()).replace('`', "")),
+        }
+    }
+
+    fn unknown(&self, parent: &str, name: &str) -> ParamProblem {
+        let known = self.schema["properties"].as_object().filter(|_| parent.is_empty());
+        let (hint, suggestion) = hint(name, known.into_iter().flatten().map(|(name, _)| name.as_str()));
+        let pointer = format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"));
+        ParamProblem {
+            pointer,
+            code: UNKNOWN_PARAM,
+            message: format!("unknown param {}{hint}", quoted(name)),
+            suggestion,
+        }
+    }
+}
+
+fn in_yaml_words(kind: JsonType) -> &'static str {
+    match kind {
+        JsonType::String => "text",
+        JsonType::Integer => "a whole number",
+        JsonType::Number => "a number",
+        JsonType::Boolean => "`true` or `false`",
+        JsonType::Array => "a list",
+        JsonType::Object => "a mapping",
+        JsonType::Null => "nothing",
+    }
+}
+
+fn found(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".into(),
+        Value::Bool(value) => format!("`{value}`"),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the text {}", quoted(text)),
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "a mapping".into(),
+    }
+}
+
+fn is_url(text: &str) -> bool {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
+        && !text.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+/// For the tests beneath each step type: what is wrong with these params, one line each.
+#[cfg(test)]
+pub(super) fn findings(spec: &super::StepSpec, params: &Value) -> String {
+    let schema = spec.params().expect("a test compiles every schema");
+    let lines = schema.check(params, |text| text.contains("${{"));
+    let lines = lines.iter().map(|found| format!("{} {}: {}", found.pointer, found.code, found.message));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_schema_that_points_elsewhere_is_refused_and_nothing_is_fetched() {
+        for reference in
+            ["http://127.0.0.1:9/s.json", "https://schema.test/s.json", "file:///etc/passwd", "other.json"]
+        {
+            let schema = json!({ "type": "object", "properties": { "a": { "$ref": reference } } });
+            assert!(ParamsSchema::compile(&schema.to_string()).is_err(), "{reference} was followed");
+        }
+        let inside =
+            json!({ "$defs": { "a": { "type": "string" } }, "properties": { "a": { "$ref": "#/$defs/a" } } });
+        assert!(ParamsSchema::compile(&inside.to_string()).is_ok());
+    }
+
+    #[test]
+    fn hostile_schemas_are_refused() {
+        for schema in [
+            "",
+            "not json",
+            "[]",
+            r#"{"type":"nonsense"}"#,
+            r#"{"pattern":"("}"#,
+            r#"{"pattern":"(a{1000}){1000}"}"#,
+        ] {
+            assert!(ParamsSchema::compile(schema).is_err(), "{schema} was compiled");
+        }
+        assert!(ParamsSchema::compile(&"[".repeat(100_000)).is_err());
+        assert!(ParamsSchema::compile(&" ".repeat(SCHEMA_BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn a_value_known_only_later_passes_as_any_value() {
+        let schema = ParamsSchema::compile(r#"{"properties":{"n":{"type":"integer","minimum":3}}}"#)
+            .expect("compiles");
+        let is_open = |text: &str| text.contains("${{");
+        assert_eq!(schema.check(&json!({ "n": "${{ vars.n }}" }), is_open), vec![]);
+        assert_eq!(schema.check(&json!({ "n": "three" }), is_open).len(), 1);
+        assert_eq!(schema.check(&json!({ "n": 2 }), is_open)[0].message, "must be at least 3");
+    }
+}

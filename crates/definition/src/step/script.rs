@@ -1,0 +1,55 @@
+//! `script`: runs shell text in a fresh checkout.
+
+use std::sync::LazyLock;
+
+use super::schema::ParamsSchema;
+use super::spec::{Builtin, OnLost, StepSpec};
+
+pub(super) static SPEC: StepSpec = StepSpec {
+    kind: Builtin::Script,
+    name: "script",
+    summary: "Runs shell text in a fresh checkout.",
+    schema: SCHEMA,
+    idempotent: false,
+    on_lost: OnLost::Ask,
+    compiled: LazyLock::new(|| ParamsSchema::compile(SCHEMA)),
+};
+
+const SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["run"],
+  "properties": {
+    "run": {
+      "type": "string",
+      "minLength": 1,
+      "description": "What to run. May not hold expressions: values reach it through `env`."
+    }
+  }
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::SPEC;
+    use crate::step::params::findings;
+
+    fn check(params: &Value, expected: &Expect) {
+        expected.assert_eq(&findings(&SPEC, params));
+    }
+
+    #[test]
+    fn a_script_needs_something_to_run() {
+        check(&json!({ "run": "./deploy.sh" }), &expect![[""]]);
+        check(&json!({}), &expect![" missing_param: the param `run` is missing"]);
+        check(&json!({ "run": "" }), &expect!["/run out_of_range: must not be empty"]);
+        check(
+            &json!({ "run": ["a"], "rnu": "bash" }),
+            &expect![[r#"
+            /run wrong_type: expected text, found a list
+            /rnu unknown_param: unknown param `rnu`; did you mean `run`?"#]],
+        );
+    }
+}

@@ -1,0 +1,50 @@
+//! `soak`: lets time pass before the next step.
+
+use std::sync::LazyLock;
+
+use super::schema::ParamsSchema;
+use super::spec::{Builtin, OnLost, StepSpec};
+
+pub(super) static SPEC: StepSpec = StepSpec {
+    kind: Builtin::Soak,
+    name: "soak",
+    summary: "Lets time pass before the next step.",
+    schema: SCHEMA,
+    idempotent: true,
+    on_lost: OnLost::Retry,
+    compiled: LazyLock::new(|| ParamsSchema::compile(SCHEMA)),
+};
+
+const SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "required": ["duration"],
+  "properties": {
+    "duration": { "type": "string", "format": "berth-duration", "description": "How long to wait." }
+  }
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::SPEC;
+    use crate::step::params::findings;
+
+    fn check(params: &Value, expected: &Expect) {
+        expected.assert_eq(&findings(&SPEC, params));
+    }
+
+    #[test]
+    fn a_soak_takes_a_duration_and_nothing_else() {
+        check(&json!({ "duration": "10m" }), &expect![[""]]);
+        check(&json!({}), &expect![" missing_param: the param `duration` is missing"]);
+        check(
+            &json!({ "duration": 10, "for": "10m" }),
+            &expect![[r#"
+            /duration wrong_type: expected text, found the number 10
+            /for unknown_param: unknown param `for`; there is duration"#]],
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! The flat list of built-in step types.
+
+use std::sync::LazyLock;
+
+use berth_core::step::{Builtin, OnLost};
+
+use super::params::{ParamsSchema, SchemaRefused};
+use super::{approval, dummy, http_check, script, soak, wait_for};
+
+/// Everything a definition, a document or an editor needs to know about a step type.
+pub struct StepSpec {
+    pub kind: Builtin,
+    /// What stands after `type:`.
+    pub name: &'static str,
+    /// One line for lists and docs.
+    pub summary: &'static str,
+    /// JSON Schema of `params`.
+    pub schema: &'static str,
+    /// Safe to run again by nature.
+    pub idempotent: bool,
+    /// What happens after a lost run when the step does not say.
+    pub on_lost: OnLost,
+    pub(super) compiled: LazyLock<Result<ParamsSchema, SchemaRefused>>,
+}
+
+pub static BUILTINS: [&StepSpec; 6] =
+    [&script::SPEC, &http_check::SPEC, &approval::SPEC, &soak::SPEC, &wait_for::SPEC, &dummy::SPEC];
+
+/// Types that have a name but no code yet.
+pub const PLANNED: [&str; 6] = ["container", "docker_build", "terraform", "kubernetes", "helm", "ssh"];
+
+impl StepSpec {
+    pub fn by_name(name: &str) -> Option<&'static StepSpec> {
+        BUILTINS.into_iter().find(|spec| spec.name == name)
+    }
+
+    pub fn of(kind: Builtin) -> &'static StepSpec {
+        match kind {
+            Builtin::Script => &script::SPEC,
+            Builtin::HttpCheck => &http_check::SPEC,
+            Builtin::Approval => &approval::SPEC,
+            Builtin::Soak => &soak::SPEC,
+            Builtin::WaitFor => &wait_for::SPEC,
+            Builtin::Dummy => &dummy::SPEC,
+        }
+    }
+
+    /// The compiled schema of `params`; compiled once.
+    pub fn params(&self) -> Result<&ParamsSchema, &SchemaRefused> {
+        self.compiled.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_is_listed_once_under_its_own_name() {
+        for spec in BUILTINS {
+            assert!(std::ptr::eq(StepSpec::by_name(spec.name).expect(spec.name), spec));
+            assert!(std::ptr::eq(StepSpec::of(spec.kind), spec));
+            assert_eq!(serde_json::to_value(spec.kind).expect("json"), spec.name);
+            assert_eq!(spec.kind.as_str(), spec.name);
+            assert!(!PLANNED.contains(&spec.name));
+        }
+    }
+
+    #[test]
+    fn every_built_in_schema_compiles_and_describes_each_param() {
+        for spec in BUILTINS {
+            spec.params().unwrap_or_else(|refused| panic!("{}: {refused}", spec.name));
+            let schema: serde_json::Value = serde_json::from_str(spec.schema).expect(spec.name);
+            assert_eq!(schema["type"], "object", "{}", spec.name);
+            assert_eq!(schema["additionalProperties"], false, "{}", spec.name);
+            for (name, param) in schema["properties"].as_object().expect("properties") {
+                assert!(param["description"].is_string(), "{}.{name} has no description", spec.name);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_idempotent_by_nature_is_retried_when_lost() {
+        for spec in BUILTINS {
+            assert!(!spec.idempotent || spec.on_lost == OnLost::Retry, "{}", spec.name);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `wait_for`: tries a command or an address until it succeeds.
+
+use std::sync::LazyLock;
+
+use super::schema::ParamsSchema;
+use super::spec::{Builtin, OnLost, StepSpec};
+
+pub(super) static SPEC: StepSpec = StepSpec {
+    kind: Builtin::WaitFor,
+    name: "wait_for",
+    summary: "Tries a command or an address until it succeeds.",
+    schema: SCHEMA,
+    idempotent: true,
+    on_lost: OnLost::Retry,
+    compiled: LazyLock::new(|| ParamsSchema::compile(SCHEMA)),
+};
+
+const SCHEMA: &str = r#"{
+  "type": "object",
+  "additionalProperties": false,
+  "$comment": "give exactly one of `run` and `url`",
+  "oneOf": [{ "required": ["run"] }, { "required": ["url"] }],
+  "properties": {
+    "run": {
+      "type": "string",
+      "minLength": 1,
+      "description": "Shell text that ends with 0 when the wait is over. May not hold expressions."
+    },
+    "url": { "type": "string", "format": "berth-url", "description": "An address that answers with 2xx when the wait is over." },
+    "within": {
+      "type": "string",
+      "format": "berth-duration",
+      "default": "10m",
+      "description": "How long to go on trying before the step fails."
+    },
+    "every": { "type": "string", "format": "berth-duration", "default": "5s", "description": "The pause between two tries." }
+  }
+}"#;
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use serde_json::{Value, json};
+
+    use super::SPEC;
+    use crate::step::params::findings;
+
+    fn check(params: &Value, expected: &Expect) {
+        expected.assert_eq(&findings(&SPEC, params));
+    }
+
+    #[test]
+    fn either_a_command_or_an_address_is_waited_for() {
+        check(&json!({ "run": "pg_isready", "within": "5m", "every": "2s" }), &expect![[""]]);
+        check(&json!({ "url": "http://db.test" }), &expect![[""]]);
+        check(&json!({ "within": "5m" }), &expect![" bad_param: give exactly one of `run` and `url`"]);
+        check(
+            &json!({ "run": "x", "url": "http://db.test" }),
+            &expect![" bad_param: give exactly one of `run` and `url`"],
+        );
+    }
+}

@@ -1,0 +1,359 @@
+//! YAML text as a tree in which every value knows its byte range.
+//!
+//! The events of the YAML parser come in one by one; budgets are counted before a value is built, so a bomb costs
+//! what was read so far. An alias shares the value it names, but is charged for all of it. What is wrong without
+//! making the tree useless (a tag, a doubled key) is reported and reading goes on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::rc::Rc;
+
+use serde_json::Number;
+use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, ScanError, Tag};
+
+use berth_core::pipeline::limits::{
+    YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES, YAML_EXPANSION_PER_BYTE_MAX, YAML_NODES_MAX,
+};
+use crate::report::{Problem, Report};
+use crate::scalar;
+use berth_core::wording::quoted;
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) value: Value,
+    pub(super) range: Range<usize>,
+    weight: Weight,
+}
+
+#[derive(Debug)]
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    /// The text is kept: `1.10` is a version to its author.
+    Number {
+        value: Number,
+        text: String,
+    },
+    Text(String),
+    List(Vec<Rc<Node>>),
+    Map(Vec<Entry>),
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: String,
+    pub(super) key_range: Range<usize>,
+    pub(super) value: Rc<Node>,
+}
+
+/// What an alias to this value costs.
+#[derive(Debug, Clone, Copy, Default)]
+struct Weight {
+    height: usize,
+    nodes: usize,
+    bytes: usize,
+}
+
+/// A budget is used up or the text is no YAML: the problem is reported, there is no tree.
+struct Refused;
+
+/// Reads the one document of the source. `None` when there is no tree to look at; then a problem was reported.
+pub(super) fn read(report: &Report<'_>) -> Option<Rc<Node>> {
+    let options = granit_parser::options! {
+        disallow_directives: true,
+        emit_unresolved_aliases: true,
+        emit_comments: false,
+        // One more than ours: the message should be ours too.
+        flow_nesting_limit: YAML_DEPTH_MAX + 1,
+        block_nesting_limit: YAML_DEPTH_MAX + 1,
+        // Our keys are short, but JSON on one line makes whole objects look like keys for a while.
+        simple_key_max_lookahead: 1024,
+    };
+    let text = report.source().text;
+    let mut builder = Builder {
+        report,
+        open: Vec::new(),
+        root: None,
+        anchors: BTreeMap::new(),
+        spent: Weight::default(),
+        aliases: 0,
+    };
+    for item in Parser::new_from_str_with_options(text, options) {
+        let done = match item {
+            Ok((event, span)) => {
+                let at =
+                    |mark: &granit_parser::Marker| mark.byte_offset().unwrap_or(text.len()).min(text.len());
+                builder.take(event, at(&span.start)..at(&span.end))
+            }
+            Err(error) => Err(builder.no_yaml(&error)),
+        };
+        if done.is_err() {
+            return None;
+        }
+    }
+    if builder.root.is_none() {
+        builder.problem(
+            &(0..0),
+            Problem::error("empty", "the definition is empty; it begins with `version: 1`"),
+        );
+    }
+    builder.root
+}
+
+struct Builder<'a> {
+    report: &'a Report<'a>,
+    open: Vec<Open>,
+    root: Option<Rc<Node>>,
+    anchors: BTreeMap<usize, Rc<Node>>,
+    spent: Weight,
+    aliases: usize,
+}
+
+/// A list or mapping whose end is not read yet.
+struct Open {
+    content: Content,
+    start: Range<usize>,
+    anchor: usize,
+}
+
+enum Content {
+    List(Vec<Rc<Node>>),
+    Map { entries: Vec<Entry>, seen: BTreeSet<String>, key: Option<(String, Range<usize>)> },
+}
+
+impl Builder<'_> {
+    fn take(&mut self, event: Event<'_>, range: Range<usize>) -> Result<(), Refused> {
+        match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                self.no_tag(tag.as_deref(), &range);
+                self.no_control(&text, &range);
+                let bytes = text.len();
+                let value = match style {
+                    ScalarStyle::Plain => scalar::resolve(&text),
+                    _ => Value::Text(text.into_owned()),
+                };
+                self.charge(Weight { height: 0, nodes: 1, bytes }, &range)?;
+                self.place(value, range, anchor, Weight { height: 0, nodes: 1, bytes });
+            }
+            Event::SequenceStart(_, anchor, tag) => {
+                self.no_tag(tag.as_deref(), &range);
+                self.enter(Content::List(Vec::new()), range, anchor)?;
+            }
+            Event::MappingStart(_, anchor, tag) => {
+                self.no_tag(tag.as_deref(), &range);
+                let content = Content::Map { entries: Vec::new(), seen: BTreeSet::new(), key: None };
+                self.enter(content, range, anchor)?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.leave(range.end),
+            Event::Alias(anchor) => self.alias(anchor, &range)?,
+            Event::UnresolvedAlias(name) => {
+                let message = format!("there is no anchor {} above this alias", quoted(&format!("&{name}")));
+                return self.refuse(&range, "unknown_alias", message);
+            }
+            Event::DocumentStart(..) if self.root.is_some() => {
+                let message = "a second document begins here; a file holds exactly one pipeline";
+                self.problem(&range, Problem::error("several_documents", message));
+                return Err(Refused);
+            }
+            // Comments and the frame of the stream carry no values.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn enter(&mut self, content: Content, start: Range<usize>, anchor: usize) -> Result<(), Refused> {
+        self.charge(Weight { height: 1, nodes: 1, bytes: 0 }, &start)?;
+        self.open.push(Open { content, start, anchor });
+        Ok(())
+    }
+
+    fn leave(&mut self, end: usize) {
+        let Some(Open { content, start, anchor }) = self.open.pop() else { return };
+        let (value, children): (Value, Vec<Weight>) = match content {
+            Content::List(items) => {
+                let weights = items.iter().map(|item| item.weight).collect();
+                (Value::List(items), weights)
+            }
+            Content::Map { entries, .. } => {
+                let weight = |entry: &Entry| {
+                    entry.value.weight.plus(Weight { height: 0, nodes: 1, bytes: entry.key.len() })
+                };
+                let weights = entries.iter().map(weight).collect();
+                (Value::Map(entries), weights)
+            }
+        };
+        let inside = children.into_iter().fold(Weight::default(), Weight::plus);
+        let weight = Weight { height: inside.height + 1, nodes: inside.nodes + 1, ..inside };
+        self.place(value, start.start..end.max(start.end), anchor, weight);
+    }
+
+    fn alias(&mut self, anchor: usize, range: &Range<usize>) -> Result<(), Refused> {
+        self.aliases += 1;
+        if self.aliases > YAML_ALIASES_MAX {
+            let message = format!("more than {YAML_ALIASES_MAX} aliases; write some of them out");
+            return self.refuse(range, "too_many_aliases", message);
+        }
+        let Some(node) = self.anchors.get(&anchor).cloned() else {
+            return self.refuse(
+                range,
+                "unknown_alias",
+                "this alias stands inside the very value it names".into(),
+            );
+        };
+        self.charge(node.weight, range)?;
+        self.attach(node, range);
+        Ok(())
+    }
+
+    /// Counts a value before it is kept. Nothing is built beyond a budget.
+    fn charge(&mut self, weight: Weight, range: &Range<usize>) -> Result<(), Refused> {
+        if self.open.len() + weight.height > YAML_DEPTH_MAX {
+            let message = format!("nested more than {YAML_DEPTH_MAX} levels deep");
+            return self.refuse(range, "too_deep", message);
+        }
+        self.spent = Weight { height: 0, ..self.spent.plus(weight) };
+        if self.spent.nodes > YAML_NODES_MAX {
+            let message = format!("more than {YAML_NODES_MAX} values, aliases followed; split the pipeline");
+            return self.refuse(range, "too_many_values", message);
+        }
+        let base = self.report.source().text.len().max(YAML_EXPANSION_BASE_BYTES);
+        if self.spent.bytes > base * YAML_EXPANSION_PER_BYTE_MAX {
+            let message = format!(
+                "with its aliases followed the text is more than {YAML_EXPANSION_PER_BYTE_MAX} times as long"
+            );
+            return self.refuse(range, "expands_too_much", message);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, value: Value, range: Range<usize>, anchor: usize, weight: Weight) {
+        let at = range.clone();
+        let node = Rc::new(Node { value, range, weight });
+        if anchor != 0 {
+            self.anchors.insert(anchor, Rc::clone(&node));
+        }
+        self.attach(node, &at);
+    }
+
+    /// Hands a finished value to the collection around it, as item, key or value.
+    fn attach(&mut self, node: Rc<Node>, range: &Range<usize>) {
+        let problem = match self.open.last_mut().map(|open| &mut open.content) {
+            None => {
+                self.root = Some(node);
+                None
+            }
+            Some(Content::List(items)) => {
+                items.push(node);
+                None
+            }
+            Some(Content::Map { entries, seen, key }) => match key.take() {
+                None => {
+                    let (name, problem) = match key_text(&node) {
+                        Ok(name) => (name, None),
+                        Err(problem) => (String::new(), Some(problem)),
+                    };
+                    *key = Some((name, range.clone()));
+                    problem.map(|problem| (range.clone(), problem))
+                }
+                // Its key was refused already.
+                Some((name, _)) if name.is_empty() => None,
+                Some((name, key_range)) if seen.contains(&name) => {
+                    let message = format!("{} is given twice; keep one of them", quoted(&name));
+                    let pointer = format!("{}/{}", self.pointer(), escape_pointer(&name));
+                    self.report.add(&pointer, &key_range, Problem::error("duplicate_key", message));
+                    None
+                }
+                Some((name, key_range)) => {
+                    seen.insert(name.clone());
+                    entries.push(Entry { key: name, key_range, value: node });
+                    None
+                }
+            },
+        };
+        if let Some((range, problem)) = problem {
+            self.problem(&range, problem);
+        }
+    }
+
+    /// JSON pointer of the value being read.
+    fn pointer(&self) -> String {
+        let steps = self.open.iter().filter_map(|open| match &open.content {
+            Content::List(items) => Some(items.len().to_string()),
+            Content::Map { key, .. } => key.as_ref().map(|(name, _)| escape_pointer(name)),
+        });
+        steps.fold(String::new(), |pointer, step| pointer + "/" + &step)
+    }
+
+    fn problem(&self, range: &Range<usize>, problem: Problem) {
+        self.report.add(&self.pointer(), range, problem);
+    }
+
+    fn refuse(&self, range: &Range<usize>, code: &'static str, message: String) -> Result<(), Refused> {
+        self.problem(range, Problem::error(code, message));
+        Err(Refused)
+    }
+
+    fn no_tag(&self, tag: Option<&Tag>, range: &Range<usize>) {
+        if let Some(tag) = tag {
+            let message =
+                format!("the tag {} is not allowed; write the value without it", quoted(&tag.original()));
+            self.problem(range, Problem::error("tag_not_allowed", message));
+        }
+    }
+
+    /// Escapes can write what the file itself may not hold.
+    fn no_control(&self, text: &str, range: &Range<usize>) {
+        if let Some(c) = text.chars().find(|c| is_forbidden(*c)) {
+            self.problem(range, Problem::error("control_character", control_message(c)));
+        }
+    }
+
+    fn no_yaml(&self, error: &ScanError) -> Refused {
+        let source = self.report.source();
+        let start = error.marker().byte_offset().unwrap_or(source.text.len()).min(source.text.len());
+        let line_start =
+            source.text.get(..start).and_then(|before| before.rfind('\n')).map_or(0, |at| at + 1);
+        let line = source.text.get(line_start..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+        let advice = if line.contains("${{") {
+            ". Put quotes around values with expressions: \"${{ … }}\""
+        } else if error.kind().to_string().contains("tab") {
+            ". Use spaces instead of tabs"
+        } else {
+            ""
+        };
+        let message = format!("this is not valid YAML: {}{advice}", error.kind());
+        self.problem(&(start..start), Problem::error("invalid_yaml", message));
+        Refused
+    }
+}
+
+impl Weight {
+    fn plus(self, other: Weight) -> Weight {
+        Weight {
+            height: self.height.max(other.height),
+            nodes: self.nodes.saturating_add(other.nodes),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+}
+
+/// Characters that have no business in a definition, however they are written.
+pub(super) fn is_forbidden(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\r' | '\t')
+}
+
+pub(super) fn control_message(c: char) -> String {
+    format!("the control character U+{:04X} is not allowed; remove it", u32::from(c))
+}
+
+fn key_text(node: &Node) -> Result<String, Problem> {
+    match &node.value {
+        Value::Text(text) if text == "<<" => Err(Problem::error(
+            "merge_key",
+            "merge keys are not supported; write the fields out, or use an alias for a whole value",
+        )),
+        Value::Text(text) | Value::Number { text, .. } if !text.is_empty() => Ok(text.clone()),
+        Value::Bool(value) => Ok(value.to_string()),
+        _ => Err(Problem::error("bad_key", "a key must be a plain word; quote it if it is meant as text")),
+    }
+}

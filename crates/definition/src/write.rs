@@ -1,0 +1,39 @@
+//! A definition as text again. Defaults are written out; reading it gives the same definition.
+
+use serde_json::{Map, Value, json};
+
+use berth_core::pipeline::model::Definition;
+
+pub fn write(definition: &Definition) -> Result<String, serde_json::Error> {
+    let pipeline = without_nothing(serde_json::to_value(definition)?);
+    // JSON is YAML.
+    serde_json::to_string_pretty(&json!({ "version": 1, "pipeline": pipeline }))
+}
+
+/// What is empty is not written, except `needs`: a step that needs nothing is another one than a step that does not say.
+fn without_nothing(value: Value) -> Value {
+    let Value::Object(fields) = value else {
+        return match value {
+            Value::Array(items) => Value::Array(items.into_iter().map(without_nothing).collect()),
+            plain => plain,
+        };
+    };
+    let mut kept = Map::new();
+    for (name, value) in fields {
+        // What an author gave to a step is theirs, whatever it looks like.
+        let value = if name == "params" { value } else { without_nothing(value) };
+        if name == "needs" || name == "ephemeral_environments" || !is_nothing(&value) {
+            kept.insert(name, value);
+        }
+    }
+    Value::Object(kept)
+}
+
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}

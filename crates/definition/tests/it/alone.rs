@@ -1,0 +1,106 @@
+//! One place of a definition by itself.
+
+use berth_definition::alone::{Alone, Place, Refused, Wanted, alone};
+use berth_definition::parse;
+
+use crate::pipeline;
+
+const SHOP: &str = "build:
+  - { name: Build, id: build, type: script, params: { run: make }, outputs: [image], env: { K: '${{ secrets.BUILD_KEY }}' } }
+stage_defaults: { window: { timezone: UTC, days: [mon] } }
+stages:
+  - { name: staging, skip: [wipe] }
+  - { name: production, requires: { approvals: 2 }, on_failure: rollback }
+steps:
+  - { name: Deploy, id: deploy, type: script, params: { run: ./deploy }, runs_on: [gpu], env: { I: '${{ build.image }}' } }
+  - { name: Ask, id: ask, type: approval }
+  - { name: Wait, id: wait, type: soak, params: { duration: 1h } }
+  - { name: Smoke, id: smoke, type: script, params: { run: ./smoke }, env: { T: '${{ secrets.SMOKE }}' } }
+  - { name: Wipe, id: wipe, type: tools/wipe }
+ephemeral_environments: { qa-1: { ttl: 2h, skip: [wipe] } }";
+
+fn shop(wanted: Wanted<'_>, steps: &[&str]) -> Result<Alone, Refused> {
+    let parsed = parse(&pipeline(SHOP));
+    let definition = parsed.definition.unwrap_or_else(|| panic!("{:?}", parsed.diagnostics));
+    let steps: Vec<String> = steps.iter().map(ToString::to_string).collect();
+    alone(definition, wanted, &steps)
+}
+
+fn refused(wanted: Wanted<'_>, steps: &[&str]) -> String {
+    shop(wanted, steps).expect_err("refused").to_string()
+}
+
+fn secrets(alone: &Alone) -> Vec<String> {
+    alone.secrets().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn the_first_stage_is_meant_and_what_waits_is_left_out_and_told() {
+    let staging = shop(Wanted::Any, &[]).expect("it can be run");
+    assert_eq!(staging.place, Place::Stage("staging".into()));
+    assert_eq!(
+        staging.notes,
+        [
+            "staging has a window: it is always open here",
+            "the step ask is left out: nobody is asked here",
+            "the step wait is left out: nothing is waited for here",
+        ]
+    );
+    let [stage] = staging.definition.stages.as_slice() else { panic!("one stage") };
+    assert_eq!((&stage.window, stage.skip.len()), (&None, 3));
+    assert!(staging.definition.ephemeral_environments.is_empty());
+    assert!(staging.definition.steps.iter().all(|step| step.runs_on.is_empty()));
+    assert_eq!(secrets(&staging), ["BUILD_KEY", "SMOKE"]);
+}
+
+#[test]
+fn approvals_and_the_way_back_of_a_stage_are_left_out_and_told() {
+    let production = shop(Wanted::Stage("production"), &["deploy"]).expect("it can be run");
+    assert_eq!(
+        production.notes,
+        [
+            "production asks for 2 approvals: nobody is asked here",
+            "production has a window: it is always open here",
+            "production is rolled back when it fails: nothing is here",
+        ]
+    );
+}
+
+#[test]
+fn an_environment_is_one_that_can_be_claimed() {
+    let qa = shop(Wanted::Environment("qa-1"), &[]).expect("it can be run");
+    assert_eq!(qa.place, Place::Environment("qa-1".into()));
+    assert!(qa.definition.stages.is_empty());
+    assert!(qa.definition.ephemeral_environments.values().all(|it| it.ttl.is_none()));
+}
+
+#[test]
+fn only_what_was_chosen_runs_with_the_build_where_it_uses_one() {
+    let smoke = shop(Wanted::Any, &["smoke"]).expect("it can be run");
+    assert_eq!(secrets(&smoke), ["SMOKE"], "nothing is built for it");
+    let deploy = shop(Wanted::Any, &["deploy"]).expect("it can be run");
+    assert_eq!(secrets(&deploy), ["BUILD_KEY"]);
+    let build = shop(Wanted::Any, &["build"]).expect("it can be run");
+    assert_eq!(secrets(&build), ["BUILD_KEY"]);
+}
+
+#[test]
+fn what_is_not_there_is_told_with_what_was_probably_meant() {
+    assert_eq!(refused(Wanted::Stage("stagin"), &[]), "there is no stage `stagin`; did you mean `staging`?");
+    assert_eq!(
+        refused(Wanted::Stage("qa-1"), &[]),
+        "`qa-1` is an environment, not a stage: run it with `--env qa-1`"
+    );
+    assert_eq!(
+        refused(Wanted::Environment("qa-7"), &[]),
+        "there is no environment `qa-7`; did you mean `qa-1`?"
+    );
+    assert_eq!(refused(Wanted::Any, &["smok"]), "there is no step `smok`; did you mean `smoke`?");
+    assert_eq!(refused(Wanted::Any, &["wipe"]), "staging skips the step `wipe`");
+}
+
+#[test]
+fn custom_steps_are_refused_where_they_would_run() {
+    let told = refused(Wanted::Stage("production"), &[]);
+    assert!(told.starts_with("the step wipe is from a registry, which only a server has"), "{told}");
+}

@@ -1,0 +1,95 @@
+//! Whole files.
+
+use berth_core::pipeline::self;
+use berth_definition::{Severity, parse};
+use expect_test::expect_file;
+
+use crate::shown;
+
+const FULL: &str = include_str!("pipelines/full.yaml");
+
+#[test]
+fn the_example_of_the_reference_is_a_pipeline_with_only_its_not_yet_active_parts_marked() {
+    let parsed = parse(FULL);
+    expect_file!["pipelines/full.diagnostics.txt"].assert_eq(&shown(&parsed));
+    let definition = serde_json::to_string_pretty(&parsed.definition).expect("json");
+    expect_file!["pipelines/full.json"].assert_eq(&definition);
+}
+
+#[test]
+fn the_docs_show_that_same_example() {
+    let page = include_str!("../../../../docs/pipeline.md");
+    let example = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next());
+    assert_eq!(example.map(str::trim_end), Some(FULL.trim_end()));
+}
+
+#[test]
+fn a_definition_survives_being_written_and_read_as_json() {
+    let definition = parse(FULL).definition.expect("no errors");
+    let text = serde_json::to_string(&definition).expect("json");
+    assert_eq!(serde_json::from_str::<pipeline::Definition>(&text).expect("reads"), definition);
+}
+
+#[test]
+fn a_definition_survives_being_written_as_its_author_would() {
+    let definition = parse(FULL).definition.expect("no errors");
+    let text = pipeline::write(&definition).expect("text");
+    assert_eq!(parse(&text).definition.as_ref(), Some(&definition), "{text}");
+    let apart = crate::pipeline("steps: [{ name: A, type: dummy }, { name: B, type: dummy, needs: [] }]");
+    let apart = parse(&apart).definition.expect("no errors");
+    assert_eq!(parse(&pipeline::write(&apart).expect("text")).definition, Some(apart));
+}
+
+#[test]
+fn every_mistake_of_an_afternoon_is_told_at_once() {
+    let parsed = parse(include_str!("pipelines/mistakes.yaml"));
+    expect_file!["pipelines/mistakes.diagnostics.txt"].assert_eq(&shown(&parsed));
+}
+
+#[test]
+fn json_takes_the_same_way_and_points_at_its_own_lines() {
+    let parsed = parse(include_str!("pipelines/mistakes.json"));
+    expect_file!["pipelines/mistakes.json.diagnostics.txt"].assert_eq(&shown(&parsed));
+}
+
+#[test]
+fn the_same_definition_in_yaml_and_json_is_the_same() {
+    let yaml = "version: 1\npipeline:\n  name: A\n  stages: [{ name: a }]\n  steps:\n    - name: B\n      type: soak\n      params: { duration: 1h30m }\n";
+    let json = r#"{"version": 1, "pipeline": {"name": "A", "stages": [{"name": "a"}],
+      "steps": [{"name": "B", "type": "soak", "params": {"duration": "1h30m"}}]}}"#;
+    let definition = parse(yaml).definition;
+    assert!(definition.is_some());
+    assert_eq!(parse(json).definition, definition);
+}
+
+#[test]
+fn secrets_are_listed_with_the_places_that_use_them() {
+    let definition = parse(FULL).definition.expect("no errors");
+    let uses: Vec<String> = definition
+        .secrets_used()
+        .into_iter()
+        .map(|found| format!("{} {:?} {} {}", found.name, found.phase, found.step, found.pointer))
+        .collect();
+    assert_eq!(
+        uses,
+        [
+            "DEPLOY_TOKEN Stages deploy /pipeline/steps/0/env/TOKEN",
+            "KUBECONFIG_YAML Stages deploy /pipeline/steps/0/secret_files/KUBECONFIG",
+        ]
+    );
+}
+
+#[test]
+fn what_only_the_server_knows_can_be_told_at_its_place() {
+    let place = |source, pointer: &str| {
+        let findings = vec![(pointer.to_owned(), "there is no secret `DEPLOY_TOKEN`".to_owned())];
+        pipeline::diagnostics_at(source, Severity::Error, "missing_secret", findings).remove(0)
+    };
+    let found = place(FULL, "/pipeline/steps/0/env/TOKEN");
+    assert_eq!(
+        &found.source_line[found.column as usize - 1..found.end_column as usize - 1],
+        r#""${{ secrets.DEPLOY_TOKEN }}""#
+    );
+    let nowhere = place("{", "/a/b");
+    assert_eq!((nowhere.line, nowhere.column), (1, 1));
+}

@@ -1,0 +1,77 @@
+//! Whole definitions through the public door of `berth-definition`.
+
+mod alone;
+mod bombs;
+mod checks;
+mod expressions;
+mod fixtures;
+mod frame;
+mod gates;
+mod network;
+mod planning;
+mod properties;
+mod reference;
+mod schema;
+
+use std::fmt::Write as _;
+
+use berth_definition::{Parsed, Severity, parse};
+use expect_test::Expect;
+
+/// Diagnostics as a terminal would show them: the line, and marks beneath what is meant.
+fn shown(parsed: &Parsed) -> String {
+    let mut text = String::new();
+    for found in &parsed.diagnostics {
+        let _ = writeln!(
+            text,
+            "{}[{}] {}:{} {}",
+            found.severity, found.code, found.line, found.column, found.pointer
+        );
+        let _ = writeln!(text, "  | {}", found.source_line);
+        let width = (found.end_column - found.column) as usize;
+        let _ = writeln!(text, "  | {}{}", " ".repeat(found.column as usize - 1), "^".repeat(width));
+        let _ = writeln!(text, "  {}", found.message);
+    }
+    let errors = parsed.diagnostics.iter().any(|found| found.severity == Severity::Error);
+    assert_eq!(parsed.definition.is_some(), !errors, "a definition is there exactly when there is no error");
+    text
+}
+
+/// One line per diagnostic.
+fn listed(source: &str) -> String {
+    let parsed = parse(source);
+    shown(&parsed);
+    parsed.diagnostics.iter().map(|found| format!("{found}\n")).collect()
+}
+
+/// A whole file.
+fn check(source: &str, expected: &Expect) {
+    expected.assert_eq(&listed(source));
+}
+
+/// Lines beneath `pipeline:`, in a pipeline that has a stage and a step unless they bring their own.
+fn check_pipeline(lines: &str, expected: &Expect) {
+    check(&pipeline(lines), expected);
+}
+
+/// Lines of one step of the type `script`.
+fn check_step(lines: &str, expected: &Expect) {
+    let lines: String = lines.lines().map(|line| format!("      {line}\n")).collect();
+    check_pipeline(&format!("steps:\n    - name: A\n      type: script\n{lines}"), expected);
+}
+
+fn pipeline(lines: &str) -> String {
+    let mut text = "version: 1\npipeline:\n  name: Shop\n".to_owned();
+    for line in lines.lines() {
+        text.push_str(if line.starts_with(' ') { "" } else { "  " });
+        text.push_str(line);
+        text.push('\n');
+    }
+    if !lines.contains("stages:") && !lines.contains("ephemeral_environments:") {
+        text.push_str("  stages: [{ name: staging }]\n");
+    }
+    if !lines.starts_with("steps:") && !lines.contains("\nsteps:") {
+        text.push_str("  steps: [{ name: Nothing, type: dummy }]\n");
+    }
+    text
+}

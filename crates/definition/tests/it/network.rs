@@ -1,0 +1,63 @@
+//! What steps reach of the network: as they say, or as their organization does.
+
+use berth_definition::parse;
+use berth_definition::planning::{Facts, Target, plan};
+use berth_core::step::Network;
+
+use crate::pipeline;
+use crate::planning::facts;
+
+const REACHING: &str = "stages: [{ name: staging }]
+steps:
+    - { name: Plain, type: script, params: { run: ./plain } }
+    - { name: Open, type: script, network: host, params: { run: ./open } }
+    - { name: Shut, type: script, network: none, params: { run: ./shut } }
+";
+
+#[test]
+fn network_of_a_step_is_its_own_or_the_organizations() {
+    let source = pipeline(REACHING);
+    let definition = parse(&source).definition.expect("a definition");
+    let networks = |default_network| {
+        let facts = Facts { default_network, ..facts() };
+        let plan = plan(&definition, &Target::Stages, &facts).expect("a plan");
+        plan.stages[0].steps.iter().map(|step| step.network).collect::<Vec<_>>()
+    };
+    assert_eq!(networks(Network::Host), [Network::Host, Network::Host, Network::None]);
+    assert_eq!(networks(Network::None), [Network::None, Network::Host, Network::None]);
+}
+
+#[test]
+fn step_that_asks_an_address_is_an_obstacle_without_network() {
+    let check = |more: &str| {
+        let source = pipeline(&format!(
+            "stages: [{{ name: staging }}]
+steps:
+    - {{ name: Smoke, type: http_check, {more} params: {{ url: https://shop.test }} }}
+"
+        ));
+        let definition = parse(&source).definition.expect("a definition");
+        let facts = Facts { default_network: Network::None, ..facts() };
+        plan(&definition, &Target::Stages, &facts).map(|_| ()).map_err(|failure| failure.detail)
+    };
+    assert_eq!(check("network: host,"), Ok(()));
+    let detail = check("").expect_err("refused");
+    assert!(detail.contains("write `network: host` on it"), "{detail}");
+}
+
+#[test]
+fn network_none_on_a_step_that_asks_an_address_is_an_error() {
+    for step in [
+        "{ name: A, type: http_check, network: none, params: { url: https://shop.test } }",
+        "{ name: A, type: wait_for, network: none, params: { url: https://shop.test } }",
+        "{ name: A, type: script, network: some, params: { run: ./a } }",
+    ] {
+        let parsed = parse(&pipeline(&format!("stages: [{{ name: staging }}]\nsteps: [{step}]\n")));
+        assert!(parsed.definition.is_none(), "{step}");
+        assert!(parsed.diagnostics[0].pointer.ends_with("/steps/0/network"), "{:?}", parsed.diagnostics);
+    }
+    let good = "{ name: A, type: wait_for, network: none, params: { run: ./ready } }";
+    assert!(
+        parse(&pipeline(&format!("stages: [{{ name: staging }}]\nsteps: [{good}]\n"))).definition.is_some()
+    );
+}
