@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::Context as _;
 use berth_core::id::{OrgId, PipelineId};
 use berth_core::name::{DisplayName, Slug};
-use berth_definition::parse;
 use berth_core::pipeline::state::{self, Create, Defined, Outline};
 use berth_core::time::Timestamp;
+use berth_definition::parse;
 use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 

@@ -9,16 +9,17 @@ use anyhow::{Context as _, anyhow, bail, ensure};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::OrgId;
 use berth_core::name::{Email, Slug};
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::app::App;
+use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
-use berth_server::credential::password::PasswordCost;
 use berth_server::setup::create_organization;
-use berth_server::vault::{Vault, WhenMissing};
 use berth_store::chain::{self, Head, StoredCheck};
 use berth_store::data_dir::DataDir;
 use berth_store::{Context, Store, StoreError, query};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
 use crate::report::{grouped, millis, rate};
 use crate::site::{serve_on_a_thread, told};
@@ -86,12 +87,12 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
         streams_per_token_max: options.followers.max(100),
         ..Config::local(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
     };
-    let app = Arc::new(App::new(store, vault, config));
+    let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
     let (thread, address) = serve_on_a_thread(app.clone())?;
     // The followers share one thread, as the clients of the other benchmark do.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let outcome = runtime.block_on(measure(&options, &app, address, org, created.token.reveal()));
-    app.shutdown.cancel();
+    app.services().shutdown.cancel();
     let _ = thread.join();
     outcome
 }

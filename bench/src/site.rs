@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use berth_core::name::{Email, Slug};
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::app::App;
+use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
-use berth_server::credential::password::PasswordCost;
 use berth_server::error::AppError;
 use berth_server::serve::serve;
 use berth_server::setup::create_organization;
-use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::data;
 use crate::load::Target;
@@ -54,7 +55,7 @@ impl Site {
         let vault = Vault::open(&store, &dir.path().join("root.key"), WhenMissing::Create)?;
         let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let config = Config { data_dir: dir.path().to_owned(), rate_limit: false, ..Config::local(listen) };
-        let app = Arc::new(App::new(store, vault, config));
+        let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
         let (thread, address) = serve_on_a_thread(app.clone())?;
         let target = Target { address, token: created.token.reveal().to_owned() };
         let list = format!("/api/v1/organizations/{}/pipelines", created.org.id);
@@ -64,7 +65,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        self.app.shutdown.cancel();
+        self.app.services().shutdown.cancel();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::Times;
-use berth_server::credential::password::PasswordCost;
+use berth_server::auth::passwords::PasswordCost;
 use berth_server::limits::{KEEP_ALIVE_S_DEFAULT, KEEP_ALIVE_S_MAX, KEEP_ALIVE_S_MIN, STREAMS_PER_TOKEN_MAX};
 use serde::Deserialize;
 

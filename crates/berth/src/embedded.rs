@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use berth_engine::Embedded;
 use berth_runner::{
     Confinement, Runner, STEP_LOG_PATIENCE, Sandbox, Settings, StartError, StepUser, kill_left_over,
 };
 use berth_server::app::App;
 use berth_server::config::Config;
-use berth_server::engine::Embedded;
 use tokio_util::sync::CancellationToken;
 
 use crate::builder::InSandbox;
@@ -70,7 +70,7 @@ pub(crate) fn start(
         kill_left_over(&work_dir).context("what an earlier process left cannot be stopped")?;
         return Ok(None);
     };
-    let link = Arc::new(Embedded::new(app.clone()));
+    let link = Arc::new(Embedded::new(app.services().clone()));
     let settings = Settings {
         places: told.places,
         labels,

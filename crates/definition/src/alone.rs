@@ -9,8 +9,8 @@ use std::fmt;
 use berth_core::pipeline::grammar::{SecretName, StepId};
 use berth_core::pipeline::model::{Condition, Definition, OnFailure, OnRelease, Step, StepType};
 use berth_core::pipeline::secrets::Phase;
-use berth_core::wording::{hint, listed, quoted};
 use berth_core::step::Builtin;
+use berth_core::wording::{hint, listed, quoted};
 
 /// Where the work is meant to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

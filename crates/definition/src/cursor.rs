@@ -7,14 +7,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use berth_core::name::{DisplayName, EnvName, InvalidName};
 use berth_core::pipeline::grammar;
 use berth_core::pipeline::limits::{LIST_ITEMS_MAX, MAP_ENTRIES_MAX};
-use crate::report::{Problem, Report};
 use berth_core::pipeline::seconds::Seconds;
-use crate::tree::{Node, Value};
 use berth_core::wording::escape_pointer;
 use berth_core::wording::quoted;
-use berth_core::name::{DisplayName, EnvName, InvalidName};
+
+use crate::report::{Problem, Report};
+use crate::tree::{Node, Value};
 
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
@@ -120,7 +121,12 @@ impl<'a> Cursor<'a> {
     }
 
     fn child(&self, step: &str, key: Option<Range<usize>>, node: &'a Node) -> Cursor<'a> {
-        Cursor { report: self.report, node, key, pointer: format!("{}/{}", self.pointer, escape_pointer(step)) }
+        Cursor {
+            report: self.report,
+            node,
+            key,
+            pointer: format!("{}/{}", self.pointer, escape_pointer(step)),
+        }
     }
 
     /// Every text beneath this value, itself included, that is not a key.

@@ -51,10 +51,7 @@ pub fn parse_metadata(bytes: &[u8]) -> Result<Vec<StepMetadata>, String> {
         return Err("it offers no steps".into());
     }
     if found.len() > REGISTRY_STEPS_MAX {
-        return Err(format!(
-            "it offers {} steps, but at most {REGISTRY_STEPS_MAX} are kept",
-            found.len()
-        ));
+        return Err(format!("it offers {} steps, but at most {REGISTRY_STEPS_MAX} are kept", found.len()));
     }
     let mut steps: Vec<StepMetadata> = Vec::with_capacity(found.len());
     for step in found {
@@ -109,7 +106,8 @@ fn read(step: Step) -> Result<StepMetadata, String> {
         schema,
         step_type: own,
     };
-    params_schema(&step.schema).map_err(|refused| format!("its step type {:?}: {refused}", step.step_type))?;
+    params_schema(&step.schema)
+        .map_err(|refused| format!("its step type {:?}: {refused}", step.step_type))?;
     Ok(step)
 }
 
@@ -169,7 +167,7 @@ mod tests {
         assert!(
             told(json!([{"stepType": "a", "paramsJsonSchema": remote}])).contains("the schema is refused")
         );
-        let failed = StepMetadata::parse(br#"{"status":"FAILED","error":"no"}"#).expect_err("failed");
+        let failed = parse_metadata(br#"{"status":"FAILED","error":"no"}"#).expect_err("failed");
         assert_eq!(failed, r#"it answered "FAILED" when asked for its metadata: "no""#);
     }
 

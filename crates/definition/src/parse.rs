@@ -1,14 +1,15 @@
 //! The way in: text to a checked definition, with everything that is wrong with it.
 
+use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
+use berth_core::pipeline::model::Definition;
+use berth_core::registry::Offers;
+
 use crate::check;
 use crate::cursor::Cursor;
 use crate::diagnostic::{Diagnostic, Severity};
-use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
-use berth_core::pipeline::model::Definition;
 use crate::read;
 use crate::report::{self, Problem, Report, Source};
 use crate::tree::{self, control_message, is_forbidden};
-use berth_core::registry::Offers;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {

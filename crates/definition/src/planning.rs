@@ -2,20 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Map, Value, json};
-
-use berth_core::run::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
 use berth_core::deployment::{Cause, Failure};
 use berth_core::expression::{Budget, Context, Contexts, is_true_within, references};
 use berth_core::name::EnvName;
 use berth_core::pipeline::Definition;
 use berth_core::pipeline::grammar::{StepId, VarName};
 use berth_core::pipeline::model::{Condition, OnFailure, Scalar, Stage, Step, StepType};
-use berth_core::wording::quoted;
 use berth_core::registry::Offers;
+use berth_core::run::{Gate, Plan, PlannedStage, PlannedStep, Source, StageKind, When};
+use berth_core::step::{Network, is_request};
+use berth_core::wording::quoted;
+use serde_json::{Map, Value, json};
+
 use crate::custom_step::misfits;
 use crate::step::params::UNKNOWN_PARAM;
-use berth_core::step::{Network, is_request};
 
 /// The name of the stage that the build is.
 pub const BUILD: &str = "build";

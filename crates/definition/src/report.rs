@@ -3,9 +3,10 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use crate::diagnostic::{Diagnostic, Severity};
 use berth_core::pipeline::limits::{DIAGNOSTICS_MAX, SOURCE_LINE_CHARS_MAX};
 use berth_core::wording::{cut, hint};
+
+use crate::diagnostic::{Diagnostic, Severity};
 
 /// The text of a definition and where its lines begin.
 pub(super) struct Source<'a> {

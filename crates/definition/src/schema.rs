@@ -3,8 +3,7 @@
 //! It is wider than the checks, never narrower: references between parts, time zones and globs are beyond a schema.
 //! A test compares its fields with those that are read.
 
-use serde_json::{Map, Value, json};
-
+use berth_core::access::Role;
 use berth_core::pipeline::limits::{
     APPROVALS_MAX, DURATION_S_MAX, ENVIRONMENTS_MAX, LIST_ITEMS_MAX, MAP_ENTRIES_MAX, NAME_CHARS_MAX,
     NOTIFICATIONS_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, SECRET_NAME_CHARS_MAX, STAGES_MAX,
@@ -12,8 +11,9 @@ use berth_core::pipeline::limits::{
 };
 use berth_core::pipeline::seconds::Seconds;
 use berth_core::pipeline::window::Day;
-use berth_core::access::Role;
 use berth_core::step::Network;
+use serde_json::{Map, Value, json};
+
 use crate::step::{BUILTINS, StepSpec};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";

@@ -8,15 +8,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::rc::Rc;
 
-use serde_json::Number;
-use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, ScanError, Tag};
-
 use berth_core::pipeline::limits::{
     YAML_ALIASES_MAX, YAML_DEPTH_MAX, YAML_EXPANSION_BASE_BYTES, YAML_EXPANSION_PER_BYTE_MAX, YAML_NODES_MAX,
 };
+use berth_core::wording::{escape_pointer, quoted};
+use serde_json::Number;
+use serde_saphyr::granit_parser::{self, Event, Parser, ScalarStyle, ScanError, Tag};
+
 use crate::report::{Problem, Report};
 use crate::scalar;
-use berth_core::wording::quoted;
 
 #[derive(Debug)]
 pub(super) struct Node {

@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::name::Email;
+use berth_engine::credential::{Redacted, random_base62};
+use berth_engine::vault::KeyError;
 use berth_store::{Context, Store};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::app::{App, ResetLink, issue_reset_link};
-use crate::credential::{Redacted, random_base62, token};
+use crate::auth::tokens;
 use crate::error::AppError;
-use crate::vault::KeyError;
 
 /// Name of the socket in the data directory.
 const SOCKET: &str = "admin.sock";
@@ -103,12 +104,12 @@ pub async fn serve(app: Arc<App>, data_dir: &Path) {
             return;
         }
     };
-    while let Some(accepted) = app.shutdown.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = app.services.shutdown.run_until_cancelled(listener.accept()).await {
         if let Ok((stream, _)) = accepted {
             let (app, pass) = (app.clone(), pass.clone());
             tokio::spawn(async move {
                 let answered = tokio::time::timeout(ANSWER_MAX, answer(&app, &pass, stream));
-                if let Some(Ok(Err(error))) = app.shutdown.run_until_cancelled(answered).await {
+                if let Some(Ok(Err(error))) = app.services.shutdown.run_until_cancelled(answered).await {
                     tracing::warn!(%error, "an admin command was not answered");
                 }
             });
@@ -131,16 +132,17 @@ async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io:
     let read = BufReader::new(reader.take(REQUEST_BYTES_MAX)).read_line(&mut line).await;
     let is_owner = peer == 0 || peer == rustix::process::geteuid().as_raw();
     // By hash, so that the time tells nothing.
-    let knows = |asked: &Asked| is_owner && token::hash(&asked.pass) == token::hash(pass.reveal());
+    let knows = |asked: &Asked| is_owner && tokens::hash(&asked.pass) == tokens::hash(pass.reveal());
     let answer = match read.ok().and_then(|_| serde_json::from_str::<Asked>(&line).ok()) {
         None => Answer::Failed("not a command of this version".into()),
         Some(asked) if !knows(&asked) => Answer::Failed("only the server's own user may ask that".into()),
-        Some(Asked { request: Request::RotateKeys, .. }) if app.store.is_shared() => {
+        Some(Asked { request: Request::RotateKeys, .. }) if app.services.store.is_shared() => {
             Answer::Failed(SHARED.into())
         }
         Some(Asked { request: Request::RotateKeys, .. }) => rotate(app.clone()).await,
         Some(Asked { request: Request::ResetPassword { email }, .. }) => {
-            let issued = app.store.transact(Context::system(None), move |tx| issue_reset_link(tx, &email));
+            let issued =
+                app.services.store.transact(Context::system(None), move |tx| issue_reset_link(tx, &email));
             reset_link(issued.await, &app.config.base_url())
         }
     };
@@ -148,7 +150,7 @@ async fn answer(app: &Arc<App>, pass: &Redacted, stream: UnixStream) -> std::io:
 }
 
 async fn rotate(app: Arc<App>) -> Answer {
-    let done = tokio::task::spawn_blocking(move || app.vault.rotate(&app.store)).await;
+    let done = tokio::task::spawn_blocking(move || app.services.vault.rotate(&app.services.store)).await;
     match done {
         Ok(Ok(rotated)) => Answer::Rotated { root_key_id: rotated.root_key_id, data_keys: rotated.data_keys },
         Ok(Err(error)) => failed(&error),

@@ -1,21 +1,21 @@
 //! What the server is told from outside.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use berth_api::runner::Isolation;
 use berth_core::runner::{LOCAL_LABEL, Times};
+use berth_engine::ServicesConfig;
+use berth_engine::egress::{self, Allowed};
+use berth_engine::git::Access;
 
-use crate::credential::password::PasswordCost;
-use crate::egress::{self, Allowed};
-use crate::forge::ForgeAt;
-use crate::git::Access;
+use crate::auth::passwords::PasswordCost;
+use crate::integrations::forges::ForgeAt;
 use crate::limits::{
     GIT_S_MAX, KEEP_ALIVE_S_DEFAULT, REGISTRY_BUILD_S_MAX, REGISTRY_BYTES_MAX, REQUESTS_PER_TOKEN_BURST,
     REQUESTS_PER_TOKEN_PER_S, STREAM_CHECK_EVERY, STREAMS_PER_TOKEN_MAX, WEBHOOK_BEHIND_MAX,
 };
-use crate::registries::registries_dir;
 
 /// What every runner says of the machine it is on, and that it is this one.
 fn own_labels() -> Vec<String> {
@@ -34,6 +34,11 @@ pub fn local_dashboard(authority: &str) -> Option<String> {
         ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| authority.host().eq_ignore_ascii_case(name));
     let port = authority.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
     is_this_machine.then(|| format!("http://{LOCAL_DASHBOARD_HOST}{port}"))
+}
+
+/// Registries, their logs and builds.
+pub(crate) fn registries_dir(data_dir: &Path) -> PathBuf {
+    data_dir.join("registries")
 }
 
 #[derive(Debug, Clone)]
@@ -135,6 +140,19 @@ impl Config {
             webhook_max: egress::REQUEST_MAX,
             webhook_behind_max: WEBHOOK_BEHIND_MAX,
             demo_sites: None,
+        }
+    }
+
+    /// What the services of this server are made from.
+    pub fn services(&self) -> ServicesConfig {
+        ServicesConfig {
+            data_dir: self.data_dir.clone(),
+            own_dir: self.own_dir.clone(),
+            isolation: self.isolation,
+            runner_times: self.runner_times,
+            git_max: self.git_max,
+            egress_allow: self.egress_allow.clone(),
+            egress_max: self.webhook_max,
         }
     }
 

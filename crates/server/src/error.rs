@@ -3,6 +3,8 @@
 use berth_api::problem::{Code, InputError, InputErrorCode, Problem};
 use berth_core::access::Action;
 use berth_core::decision::Refusal;
+use berth_engine::error::EngineError;
+use berth_engine::vault::KeyError;
 use berth_store::StoreError;
 
 #[derive(Debug)]
@@ -139,22 +141,24 @@ impl From<StoreError> for AppError {
     }
 }
 
+impl From<EngineError> for AppError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Problem(problem) => AppError::Problem(problem),
+            EngineError::Fault(detail) => AppError::Fault(detail),
+            EngineError::Store(error) => AppError::Store(error),
+        }
+    }
+}
+
+impl From<KeyError> for AppError {
+    fn from(error: KeyError) -> Self {
+        EngineError::from(error).into()
+    }
+}
+
 impl From<Refusal> for AppError {
     fn from(refusal: Refusal) -> Self {
-        let code = match refusal {
-            Refusal::PreconditionFailed { .. } | Refusal::FenceMoved { .. } => Code::PreconditionFailed,
-            Refusal::AlreadyExists(_) => Code::AlreadyExists,
-            Refusal::InvalidState(_) => Code::InvalidState,
-            Refusal::NothingToRollBackTo(_) => Code::NothingToRollBackTo,
-            Refusal::Forbidden(_) => Code::Forbidden,
-            Refusal::EnvironmentLocked(_) => Code::EnvironmentLocked,
-            Refusal::SessionNotActive(_) => Code::SessionNotActive,
-            Refusal::NotSessionHolder(_) => Code::NotSessionHolder,
-            Refusal::NoSuchStage => Code::NotFound,
-            Refusal::ApprovalEnded(_) => Code::ApprovalEnded,
-            Refusal::AlreadyVoted(_) => Code::AlreadyVoted,
-            Refusal::NotEligible(_) => Code::NotEligible,
-        };
-        Self::new(code, refusal.to_string())
+        EngineError::from(refusal).into()
     }
 }

@@ -1,32 +1,20 @@
-//! Berth's server: use cases (`app`), HTTP (`http`), the accept loop (`serve`) and background work (`work`).
+//! Berth's server: use cases (`app`), HTTP (`http`), background jobs (`jobs`) and other systems (`integrations`).
 
-pub mod access;
 pub mod admin;
-mod analysis;
 pub mod app;
-pub mod artifacts;
+pub mod auth;
 pub mod config;
-pub mod credential;
 pub mod demo;
-pub mod egress;
-pub mod engine;
 pub mod error;
-mod fixes;
-pub mod forge;
-pub mod gate;
-pub mod git;
 pub mod http;
+pub mod integrations;
+pub mod jobs;
 mod keep_alive;
 pub mod limits;
-pub mod logs;
 pub mod metrics;
-mod notify;
-pub mod rate;
-pub mod registries;
 pub mod serve;
 pub mod setup;
 mod streams;
 pub mod tls;
 pub mod upkeep;
-pub mod vault;
-pub mod work;
+mod worker;

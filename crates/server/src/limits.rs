@@ -2,12 +2,7 @@
 
 use std::time::Duration;
 
-use crate::gate::Capacity;
-
-/// What one organization may have of something that all share.
-const fn capacity(total: usize, share: usize) -> Capacity {
-    Capacity { total, share }
-}
+use berth_engine::gate::Capacity;
 
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const HEADERS_MAX: usize = 100;
@@ -39,9 +34,6 @@ pub const CONNECTIONS_PER_IP_MAX: usize = 1_024;
 pub const STREAMS_PER_TOKEN_MAX: usize = 100;
 /// A stream says something at least so often, and whether its caller may still have it is asked again.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(15);
-/// Histories checked at once; so many wait.
-pub const HISTORY_CHECKS_AT_ONCE: Capacity = capacity(2, 1);
-pub const HISTORY_CHECKS_WAITING_MAX: Capacity = capacity(128, 32);
 
 pub const JSON_BODY_BYTES_MAX: usize = 1024 * 1024;
 pub const JSON_DEPTH_MAX: usize = 64;
@@ -68,23 +60,9 @@ pub const LOGIN_SLOW_DOWN: Duration = Duration::from_secs(2);
 pub const PASSWORD_CHARS_MIN: usize = 15;
 pub const PASSWORD_CHARS_MAX: usize = 256;
 /// Hashing takes 64 MiB each: so many at once, so many waiting. Accounts are of no organization.
-pub const PASSWORD_HASHES_AT_ONCE: Capacity = capacity(2, 2);
-pub const PASSWORD_HASHES_WAITING_MAX: Capacity = capacity(32, 32);
+pub const PASSWORD_HASHES_AT_ONCE: Capacity = Capacity::new(2, 2);
+pub const PASSWORD_HASHES_WAITING_MAX: Capacity = Capacity::new(32, 32);
 
-/// Definitions can be large: so many are checked at once, so many wait.
-pub const DEFINITIONS_AT_ONCE: Capacity = capacity(2, 1);
-pub const DEFINITIONS_WAITING_MAX: Capacity = capacity(64, 32);
-
-/// Deployments begun at once: they share flushes, and one that waits for git holds up few others of its organization.
-pub const BEGUN_AT_ONCE: Capacity = capacity(32, 16);
-pub const BEGUN_WAITING_MAX: Capacity = capacity(2_048, 512);
-/// Plans made at once; so many wait.
-pub const PLANS_AT_ONCE: Capacity = capacity(3, 2);
-pub const PLANS_WAITING_MAX: Capacity = capacity(64, 32);
-
-/// Logs cut into lines or searched at once; so many wait.
-pub const LOG_READS_AT_ONCE: Capacity = capacity(4, 3);
-pub const LOG_READS_WAITING_MAX: Capacity = capacity(256, 128);
 /// What was appended to a log survives a power failure after so long, at the latest.
 pub const LOG_FLUSH_EVERY: Duration = Duration::from_secs(5);
 
@@ -98,13 +76,6 @@ pub const RUNNERS_PER_ORGANIZATION_MAX: i64 = 5_000;
 /// Attempts shown with the runners of an organization.
 pub const RUNNING_LISTED_MAX: i64 = 5_000;
 
-/// Attempts at once to grant a step to a runner that waits for one. They share the store with callers that hold an
-/// environment, and must not queue before them.
-pub const GRANTS_AT_ONCE: Capacity = capacity(4, 3);
-pub const GRANTS_WAITING_MAX: Capacity = capacity(CONNECTIONS_MAX, 5_000);
-/// Sources and artifacts packed or unpacked for runners at once; so many wait.
-pub const TRANSFERS_AT_ONCE: Capacity = capacity(4, 3);
-pub const TRANSFERS_WAITING_MAX: Capacity = capacity(256, 128);
 /// One source or artifact on its way; pauses in it have the limit of every body.
 pub const TRANSFER_MAX: Duration = Duration::from_secs(900);
 /// What a runner says in one go: a report has the outputs of its step.
@@ -124,40 +95,22 @@ pub const INVITATIONS_PER_ORGANIZATION_MAX: i64 = 1_000;
 pub const PASSWORD_RESET_HOURS: i64 = 24;
 /// So long after the password was checked, a browser may create tokens and change roles and secrets.
 pub const PASSWORD_CONFIRMED_S: i64 = 60 * 60;
-pub const MEMBERS_PER_ORGANIZATION_MAX: i64 = 5_000;
-pub const SECRETS_PER_ORGANIZATION_MAX: i64 = 10_000;
 
 /// A last-used time is written at most so often.
 pub const LAST_USED_EVERY_S: i64 = 60;
 /// Tokens whose callers are remembered; with one more, all are looked up again.
 pub const CALLERS_KNOWN_MAX: usize = 1_024;
 
-/// Fix pull requests made at once.
-pub const FIXES_AT_ONCE: Capacity = capacity(2, 1);
 /// Between two looks at whether they were merged or closed. Forges count requests.
 pub const FIX_ENDS_EVERY: Duration = Duration::from_secs(5 * 60);
 
-/// Runs of git at once; so many wait.
-pub const GIT_AT_ONCE: Capacity = capacity(6, 3);
-pub const GIT_WAITING_MAX: Capacity = capacity(1_024, 256);
 /// One run of git: a fetch over a slow line is the longest.
 pub const GIT_S_MAX: u64 = 300;
-pub const MIRROR_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
-/// Branches and tags of one repository.
-pub const MIRROR_REFS_MAX: usize = 50_000;
-/// Packs and loose objects, thirty-two for one, before they are packed together.
-pub const MIRROR_FILES_MAX: usize = 200;
-pub const CHECKOUT_FILES_MAX: usize = 200_000;
-pub const CHECKOUT_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 pub const REPOSITORIES_PER_ORGANIZATION_MAX: i64 = 1_000;
 pub const PIPELINES_PER_REPOSITORY_MAX: usize = 200;
-/// Repositories synced at once. A remote that sends a byte now and then keeps its place until git is stopped.
-pub const SYNCS_AT_ONCE: Capacity = capacity(4, 1);
 /// Paths that differ between two heads; with more of them everything counts as changed.
 pub const CHANGED_PATHS_MAX: usize = 20_000;
 
-/// Registries looked at and built at once.
-pub const REGISTRY_BUILDS_AT_ONCE: Capacity = capacity(2, 1);
 /// One build of a registry, with everything it fetches.
 pub const REGISTRY_BUILD_S_MAX: u64 = 900;
 /// What a build leaves behind.
@@ -169,11 +122,6 @@ pub const BUILD_LOG_LINES_MAX: usize = 5_000;
 /// Builds of one registry that are kept, with their logs. Versions are kept for ever.
 pub const BUILDS_KEPT_MAX: i64 = 50;
 
-/// Failures looked into at once. Most of that time a model is waited for.
-pub const ANALYSES_AT_ONCE: Capacity = capacity(8, 1);
-/// Analyses of one organization that wait. With so many nobody can ask for more, and failures are not looked into by
-/// themselves.
-pub const ANALYSES_WAITING_MAX: i64 = 1_000;
 /// Lookups in a commit for one suggested fix.
 pub const FIX_LOOKUPS_MAX: usize = 100;
 
@@ -182,10 +130,6 @@ pub const WEBHOOKS_PER_ORGANIZATION_MAX: i64 = 100;
 pub const DELIVERIES_PENDING_MAX: i64 = 1_000;
 /// Events a webhook may be behind. What is further back is dropped, and counted.
 pub const WEBHOOK_BEHIND_MAX: i64 = 100_000;
-/// Tries under way at once. One webhook has one.
-pub const SENDS_AT_ONCE: Capacity = capacity(64, 16);
-/// Try-outs under way at once.
-pub const PINGS_AT_ONCE: Capacity = capacity(32, 4);
 /// How long ended deliveries are kept, with their log.
 pub const DELIVERY_DAYS_KEPT: i64 = 7;
 /// Deliveries of one webhook that are kept.
@@ -194,10 +138,3 @@ pub const DELIVERIES_KEPT_MAX: i64 = 10_000;
 pub const ATTEMPTS_PER_DELIVERY_MAX: i64 = 100;
 /// What a ping shows of the answer.
 pub const ANSWER_EXCERPT_CHARS_MAX: usize = 200;
-
-/// Commits of the first deployment of a stage whose authors may not approve it.
-pub const FIRST_CHANGE_COMMITS_MAX: usize = 250;
-/// Commits between what a stage has and what it gets whose authors are read. Of more, some authors are unknown.
-pub const CHANGE_COMMITS_MAX: usize = 10_000;
-/// Their addresses.
-pub const CHANGE_AUTHORS_MAX: usize = 1_000;

@@ -16,37 +16,27 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
-use crate::app::{App, adopt, adopt_stages};
+use crate::app::App;
 use crate::http::Edge;
+use crate::jobs;
 use crate::keep_alive::{KeepAliveStream, RequestPhase};
 use crate::limits::{
     CONNECTIONS_MAX, CONNECTIONS_PER_IP_MAX, HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX, SHUTDOWN_MAX,
     WRITE_IDLE_MAX,
 };
-use crate::work;
 
 /// After a failed accept (no descriptors left, for example) wait a little instead of spinning.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until the application's shutdown token is cancelled; then finishes what runs, within [`SHUTDOWN_MAX`].
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
-    if let Err(error) = adopt(&app).await {
-        tracing::error!(
-            ?error,
-            "environments of older pipelines could not be set up; it is tried again at the next start"
-        );
-    }
-    if let Err(error) = adopt_stages(&app).await {
-        tracing::error!(
-            ?error,
-            "what is in the stages of older pipelines could not be told; it is tried again at the next start"
-        );
-    }
     let edge = Arc::new(Edge::new(app.clone()));
-    let work = tokio::spawn(work::run(app.clone()));
+    let work = tokio::spawn(jobs::run(app.jobs.clone()));
     let connections = Arc::new(Connections::new(app.config().trusted_proxies.clone()));
     let graceful = GracefulShutdown::new();
-    while let Some(accepted) = app.shutdown.run_until_cancelled(accept(&listener, &connections)).await {
+    while let Some(accepted) =
+        app.services.shutdown.run_until_cancelled(accept(&listener, &connections)).await
+    {
         let Some((stream, peer, place)) = accepted else { continue };
         let (edge, tls) = (edge.clone(), app.tls().cloned());
         let keep_alive = app.config().keep_alive;

@@ -5,14 +5,14 @@ use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::step::Network;
+use berth_engine::credential::Redacted;
 use berth_store::records::member::{self, Member};
 use berth_store::records::organization::{self, Organization};
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Context, Store, Tx};
 
 use crate::app::{default_name, issue_token, organization_subject};
-use crate::credential::Redacted;
-use crate::credential::password::{self, PasswordCost};
+use crate::auth::passwords::{self, PasswordCost};
 use crate::error::AppError;
 
 /// What `berth init` made. Password and token are shown once.
@@ -30,8 +30,8 @@ pub fn create_organization(
     email: Email,
     cost: PasswordCost,
 ) -> Result<Created, AppError> {
-    let password = password::generate();
-    let hash = password::hash(&password, cost);
+    let password = passwords::generate();
+    let hash = passwords::hash(&password, cost);
     store.transact_blocking(Context::system(None), move |tx| {
         if organization::by_slug(tx, &slug)?.is_some() {
             let text = format!("an organization \"{slug}\" exists already");

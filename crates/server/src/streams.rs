@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::gate::Gate;
-use crate::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
+use berth_engine::gate::Gate;
+use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 
 pub(crate) struct Streams {
     max: usize,

@@ -2,17 +2,35 @@
 
 /// A crate, and those of ours it may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("crates/berth", &["berth-server", "berth-runner", "berth-store", "berth-api", "berth-core"]),
-    ("crates/server", &["berth-store", "berth-api", "berth-analysis", "berth-core"]),
-    ("crates/runner", &["berth-api", "berth-core"]),
+    (
+        "crates/berth",
+        &[
+            "berth-server",
+            "berth-engine",
+            "berth-runner",
+            "berth-store",
+            "berth-api",
+            "berth-definition",
+            "berth-core",
+        ],
+    ),
+    (
+        "crates/server",
+        &["berth-engine", "berth-store", "berth-api", "berth-analysis", "berth-definition", "berth-core"],
+    ),
+    ("crates/engine", &["berth-store", "berth-api", "berth-analysis", "berth-definition", "berth-core"]),
+    ("crates/runner", &["berth-api", "berth-definition", "berth-core"]),
     ("crates/store", &["berth-core"]),
     ("crates/api", &["berth-core"]),
-    ("crates/analysis", &["berth-core"]),
+    ("crates/analysis", &["berth-definition", "berth-core"]),
+    ("crates/definition", &["berth-core"]),
     ("crates/core", &[]),
     (
         "bench",
         &[
             "berth-analysis",
+            "berth-definition",
+            "berth-engine",
             "berth-server",
             "berth-store",
             "berth-api",

@@ -4,6 +4,7 @@ mod docs;
 mod edges;
 mod licences;
 mod lock;
+mod modules;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -29,12 +30,15 @@ pub(crate) fn run() -> Done {
 
 fn violations(root: &Path) -> Vec<String> {
     let files = files(root);
-    let mut found = Vec::new();
+    let (mut found, mut sources) = (Vec::new(), Vec::new());
     for path in &files {
         let name = shown(root, path);
         let Ok(text) = std::fs::read_to_string(path) else { continue };
         match path.extension().and_then(|end| end.to_str()) {
-            Some("rs") => found.extend(source::check(&name, &text)),
+            Some("rs") => {
+                found.extend(source::check(&name, &text));
+                sources.push((name, text));
+            }
             Some("ts" | "tsx" | "css" | "mjs") if !name.ends_with(".gen.ts") => {
                 found.extend(source::check_web(&name, &text));
             }
@@ -46,6 +50,7 @@ fn violations(root: &Path) -> Vec<String> {
             _ => {}
         }
     }
+    found.extend(modules::check(sources.iter().map(|(name, text)| (name.as_str(), text.as_str()))));
     found.extend(docs::check_decisions(&root.join("docs/adr")));
     found.extend(lock::check(root));
     found.extend(licences::check(root));

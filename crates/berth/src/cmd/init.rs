@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use berth_core::name::{Email, Slug};
-use berth_server::credential::Redacted;
+use berth_engine::credential::Redacted;
+use berth_engine::vault::WhenMissing;
 use berth_server::setup::{Created, create_organization};
-use berth_server::vault::WhenMissing;
 use berth_store::data_dir::DataDir;
 use serde_json::json;
 

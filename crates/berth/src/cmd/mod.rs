@@ -25,8 +25,8 @@ pub(crate) mod token;
 mod watch;
 
 use anyhow::Context as _;
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::error::AppError;
-use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 use rustix::process::{Resource, Rlimit, setrlimit};

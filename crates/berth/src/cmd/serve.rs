@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::Times;
+use berth_engine::check_organizations;
+use berth_engine::egress::Allowed;
+use berth_engine::vault::WhenMissing;
 use berth_runner::Confinement;
-use berth_server::admin;
-use berth_server::app::{App, check_organizations};
+use berth_server::app::App;
 use berth_server::config::Config;
-use berth_server::egress::Allowed;
-use berth_server::forge::ForgeAt;
-use berth_server::metrics;
+use berth_server::integrations::forges::ForgeAt;
 use berth_server::serve::serve;
 use berth_server::tls::{Reload, Tls};
-use berth_server::vault::WhenMissing;
+use berth_server::{admin, metrics};
 use berth_store::query::everywhere;
 use clap::ValueEnum as _;
 use tokio::net::TcpListener;
@@ -211,13 +211,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_organizations(isolation, organizations).map_err(anyhow::Error::msg)?;
     let exposed = exposed.unwrap_or_default();
     let config = Config { runner_labels: labels, isolation, exposed, ..config };
-    let app = App::new(store, vault, config).stopped_by(stop);
+    let app = App::new(store, vault, config, stop);
     let app = match &tls {
         Some(tls) => app.with_tls(tls.clone()),
         None => app,
     };
     let listen = if let Some(keeper) = args.kept_by {
-        stop_without(keeper, &runtime, &app.shutdown);
+        stop_without(keeper, &runtime, &app.services().shutdown);
         Listen::Given
     } else {
         Listen::At(listen)
@@ -287,7 +287,7 @@ pub(super) fn listen_and_serve(
         };
         announce(app.config())?;
         let mut broken = app.store().broken();
-        let stop = app.shutdown.clone();
+        let stop = app.services().shutdown.clone();
         let own_dir = app.config().own_dir.clone();
         let admin = admin::serve(app.clone(), &own_dir);
         let running = embedded::run(runner, stop.clone());
@@ -348,11 +348,11 @@ fn tls(settings: &TlsSettings) -> anyhow::Result<Option<Arc<Tls>>> {
 async fn reload_tls(app: Arc<App>) {
     let Some(tls) = app.tls() else { return };
     let Ok(mut asked) = signal(SignalKind::hangup()) else { return };
-    while !app.shutdown.is_cancelled() {
+    while !app.services().shutdown.is_cancelled() {
         let when = tokio::select! {
             _ = asked.recv() => Reload::Asked,
             () = tokio::time::sleep(TLS_LOOK_EVERY) => Reload::IfChanged,
-            () = app.shutdown.cancelled() => return,
+            () = app.services().shutdown.cancelled() => return,
         };
         tls.reload(when);
     }

@@ -4,7 +4,7 @@ use expect_test::{Expect, expect};
 
 use crate::harness::{DEFINITION, run};
 
-const FULL: &str = include_str!("../../../core/tests/it/pipelines/full.yaml");
+const FULL: &str = include_str!("../../../definition/tests/it/pipelines/full.yaml");
 
 fn check(source: &str, args: &[&str], expected: &Expect) {
     let temp = tempfile::tempdir().expect("a directory");

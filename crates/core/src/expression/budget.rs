@@ -24,7 +24,7 @@ impl Budget {
     }
 
     /// Nothing more can be evaluated with it.
-    pub(crate) const fn is_spent(&self) -> bool {
+    pub const fn is_spent(&self) -> bool {
         self.fuel == 0
     }
 

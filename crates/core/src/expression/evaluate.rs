@@ -42,11 +42,7 @@ pub fn is_true(text: &str, contexts: &Contexts) -> Result<bool, EvaluationError>
     is_true_within(text, contexts, &mut Budget::of_one())
 }
 
-pub(crate) fn is_true_within(
-    text: &str,
-    contexts: &Contexts,
-    budget: &mut Budget,
-) -> Result<bool, EvaluationError> {
+pub fn is_true_within(text: &str, contexts: &Contexts, budget: &mut Budget) -> Result<bool, EvaluationError> {
     evaluate_within(condition(text), contexts, budget).map(|value| truth(&value))
 }
 

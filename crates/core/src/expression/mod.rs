@@ -14,8 +14,7 @@ mod template;
 mod value;
 
 pub use budget::Budget;
-pub(crate) use evaluate::is_true_within;
-pub use evaluate::{Contexts, EvaluationError, evaluate, is_true};
+pub use evaluate::{Contexts, EvaluationError, evaluate, is_true, is_true_within};
 pub use fill::{fill, fill_value};
 pub use mark::{Marks, mark, mark_value};
 pub use reference::{Context, Member, Reference, references};

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::grammar::{SecretName, StepId};
 use super::model::{Definition, Step};
-use crate::wording::escape_pointer;
 use crate::expression::{self, Context};
+use crate::wording::escape_pointer;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct SecretUse {

@@ -1,3 +1,5 @@
+//! Names of the built-in step types, and what happens to a step whose outcome is unknown.
+
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::graph::Graph;
-use crate::cursor::Site;
 use berth_core::pipeline::grammar::{ArtifactName, StepId};
 use berth_core::pipeline::model::Step;
+use berth_core::wording::quoted;
+
+use super::graph::Graph;
+use crate::cursor::Site;
 use crate::read::Draft;
 use crate::report::Problem;
-use berth_core::wording::quoted;
 
 pub(super) fn check(draft: &Draft<'_>, build: &Graph, stages: &Graph) {
     let made = made(draft);

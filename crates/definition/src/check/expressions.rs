@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
+use berth_core::expression::{self, Context};
+use berth_core::pipeline::model::Step;
+use berth_core::pipeline::secrets::Phase;
+use berth_core::wording::quoted;
+
 use super::graph::Graph;
 use super::references::{Known, Scope};
-use berth_core::expression::{self, Context};
 use crate::cursor::{Cursor, Site};
-use berth_core::pipeline::model::Step;
 use crate::read::Draft;
 use crate::report::Problem;
-use berth_core::pipeline::secrets::Phase;
 use crate::tree::Value;
-use berth_core::wording::quoted;
 
 pub(super) fn check(draft: &Draft<'_>, build: &Graph, stages: &Graph) {
     let known = Known::of(draft);
@@ -134,7 +135,11 @@ fn variable_for(expression: &str) -> String {
     let last = expression.rsplit('.').next().unwrap_or_default();
     let plain = !last.is_empty() && last.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let name = last.to_ascii_uppercase().replace('-', "_");
-    if plain && berth_core::pipeline::grammar::EnvVarName::parse(&name).is_ok() { name } else { "VALUE".into() }
+    if plain && berth_core::pipeline::grammar::EnvVarName::parse(&name).is_ok() {
+        name
+    } else {
+        "VALUE".into()
+    }
 }
 
 /// Finds parts of a read text in the source it was read from, in order.

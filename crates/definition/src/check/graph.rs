@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::ids;
-use crate::cursor::Site;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::Step;
-use crate::report::Problem;
 use berth_core::wording::quoted;
+
+use super::ids;
+use crate::cursor::Site;
+use crate::report::Problem;
 
 /// Who runs before whom among the steps of one phase.
 pub(super) struct Graph {

@@ -8,15 +8,16 @@ mod references;
 
 use std::collections::BTreeMap;
 
-use self::graph::Graph;
-use super::cursor::Site;
 use berth_core::pipeline::grammar::StepId;
 use berth_core::pipeline::model::{OnRelease, Step};
-use super::read::Draft;
-use super::report::Problem;
-use berth_core::wording::quoted;
 use berth_core::registry::Offers;
 use berth_core::step::{Network, is_request};
+use berth_core::wording::quoted;
+
+use self::graph::Graph;
+use super::cursor::Site;
+use super::read::Draft;
+use super::report::Problem;
 
 pub(super) fn all(draft: &Draft<'_>, offers: Option<&Offers>) {
     unique_ids(draft);

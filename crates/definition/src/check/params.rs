@@ -1,17 +1,17 @@
 //! Params against the schema of the step type, told at the place in the YAML.
 
+use berth_core::pipeline::model::{Approver, Requires, Step, StepType};
+use berth_core::registry::Offers;
+use berth_core::step::Builtin;
 use serde_json::Value as Json;
 
 use crate::cursor::{Cursor, Site};
-use crate::diagnostic::Severity;
-use berth_core::pipeline::model::{Approver, Requires, Step, StepType};
-use crate::report::Problem;
-use crate::tree::Value;
-use berth_core::registry::Offers;
 use crate::custom_step::misfits;
+use crate::diagnostic::Severity;
+use crate::report::Problem;
 use crate::step::params::UNKNOWN_PARAM;
-use berth_core::step::Builtin;
 use crate::step::{ParamProblem, StepSpec};
+use crate::tree::Value;
 
 pub(super) fn check(step: &Site<'_, Step>, offers: Option<&Offers>) {
     let builtin = match &step.value.kind {

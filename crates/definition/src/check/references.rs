@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::graph::Graph;
 use berth_core::expression::{Context, Member, Reference};
 use berth_core::pipeline::grammar::{SecretName, StepId, VarName};
 use berth_core::pipeline::model::{Scalar, Step, StepType};
-use crate::read::Draft;
-use crate::report::{Problem, Report};
 use berth_core::pipeline::secrets::Phase;
 use berth_core::wording::{listed, quoted};
+
+use super::graph::Graph;
+use crate::read::Draft;
+use crate::report::{Problem, Report};
 
 /// How many stages and environments are named in one message.
 const NAMED_MAX: usize = 5;

@@ -1,10 +1,11 @@
 //! Ephemeral environments: how a session begins and ends.
 
+use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
+use berth_core::pipeline::model::{Environment, OnRelease, ReleaseRule, Trigger};
+
 use super::branch;
 use super::stage::{skip, vars};
 use crate::cursor::{Cursor, Read};
-use berth_core::pipeline::limits::{DURATION_S_MAX, LIST_ITEMS_MAX};
-use berth_core::pipeline::model::{Environment, OnRelease, ReleaseRule, Trigger};
 use crate::report::Problem;
 use crate::tree::Value;
 

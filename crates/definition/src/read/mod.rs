@@ -9,21 +9,21 @@ mod step;
 
 use std::collections::BTreeMap;
 
+use berth_core::name::{DisplayName, EnvName, InvalidName};
+use berth_core::pipeline::grammar::{Label, is_branch};
+use berth_core::pipeline::limits::{
+    ENVIRONMENTS_MAX, LIST_ITEMS_MAX, NOTIFICATIONS_MAX, PATTERN_BYTES_MAX, STAGES_MAX, STEPS_MAX,
+};
+use berth_core::pipeline::model::{Analysis, Definition, Environment, Notification, Stage, Step};
+use berth_core::webhook;
+use berth_core::wording::quoted;
 use globset::GlobBuilder;
 
 use self::environment::environment;
 use self::stage::{StageDefaults, stage};
 use self::step::{Previous, step};
 use super::cursor::{Cursor, Fields, Read, Site};
-use berth_core::pipeline::grammar::{Label, is_branch};
-use berth_core::pipeline::limits::{
-    ENVIRONMENTS_MAX, LIST_ITEMS_MAX, NOTIFICATIONS_MAX, PATTERN_BYTES_MAX, STAGES_MAX, STEPS_MAX,
-};
-use berth_core::pipeline::model::{Analysis, Definition, Environment, Notification, Stage, Step};
 use super::report::Problem;
-use berth_core::wording::quoted;
-use berth_core::name::{DisplayName, EnvName, InvalidName};
-use berth_core::webhook;
 
 /// A definition that was read but whose parts were not compared with each other yet.
 pub(super) struct Draft<'a> {

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::access::Role;
 use berth_core::name::Email;
-use crate::cursor::{Cursor, Fields, Read, word};
 use berth_core::pipeline::grammar::{StepId, VarName};
 use berth_core::pipeline::limits::{APPROVALS_MAX, DURATION_S_MAX};
 use berth_core::pipeline::model::{Approver, OnFailure, Requires, Scalar, Stage};
-use crate::report::Problem;
-use crate::tree::Value;
 use berth_core::pipeline::window::{DateRange, Day, Hours, Window, ZoneName};
 use berth_core::wording::quoted;
+
+use crate::cursor::{Cursor, Fields, Read, word};
+use crate::report::Problem;
+use crate::tree::Value;
 
 /// What every stage has that does not say otherwise.
 #[derive(Default)]

@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value as Json};
-
 use berth_core::expression;
 use berth_core::name::DisplayName;
-use crate::cursor::{Cursor, Fields, Read, word};
 use berth_core::pipeline::grammar::{ArtifactName, EnvVarName, SecretName, StepId, is_reserved};
 use berth_core::pipeline::limits::{
     MAP_ENTRIES_MAX, PATH_BYTES_MAX, RETRY_ATTEMPTS_MAX, RETRY_BACKOFF_S_MAX, STEP_TIMEOUT_S_MAX,
 };
 use berth_core::pipeline::model::{Artifact, Condition, Retry, Step, StepType};
-use crate::report::Problem;
 use berth_core::pipeline::seconds::Seconds;
-use crate::tree::Value;
-use berth_core::wording::quoted;
 use berth_core::registry::TypeRef;
-use crate::step::spec::PLANNED;
 use berth_core::step::{Network, OnLost};
+use berth_core::wording::quoted;
+use serde_json::{Map, Value as Json};
+
+use crate::cursor::{Cursor, Fields, Read, word};
+use crate::report::Problem;
+use crate::step::spec::PLANNED;
 use crate::step::{BUILTINS, StepSpec};
+use crate::tree::Value;
 
 /// The step before, for the one that does not say what it waits for.
 #[derive(Default)]
@@ -53,7 +53,7 @@ pub(super) fn step(at: &Cursor<'_>, previous: &mut Previous) -> Option<Step> {
     let id = id(&fields, &name, previous.count)?;
     let kind = fields.required::<StepType>("type").unwrap_or(StepType::Custom(String::new()));
     let spec = match kind {
-        StepType::Builtin(builtin) => Some(StepSpec::of(*builtin)),
+        StepType::Builtin(builtin) => Some(StepSpec::of(builtin)),
         StepType::Custom(_) => None,
     };
     let idempotent = fields.read("idempotent").unwrap_or(spec.is_some_and(|spec| spec.idempotent));

@@ -2,8 +2,10 @@
 
 use std::sync::LazyLock;
 
-use super::schema::ParamsSchema;
-use super::spec::{Builtin, OnLost, StepSpec};
+use berth_core::step::{Builtin, OnLost};
+
+use super::params::ParamsSchema;
+use super::spec::StepSpec;
 
 pub(super) static SPEC: StepSpec = StepSpec {
     kind: Builtin::Soak,

@@ -1,7 +1,6 @@
 //! Whole files.
 
-use berth_core::pipeline::self;
-use berth_definition::{Severity, parse};
+use berth_definition::{Severity, diagnostics_at, parse, write};
 use expect_test::expect_file;
 
 use crate::shown;
@@ -27,17 +26,17 @@ fn the_docs_show_that_same_example() {
 fn a_definition_survives_being_written_and_read_as_json() {
     let definition = parse(FULL).definition.expect("no errors");
     let text = serde_json::to_string(&definition).expect("json");
-    assert_eq!(serde_json::from_str::<pipeline::Definition>(&text).expect("reads"), definition);
+    assert_eq!(serde_json::from_str::<berth_core::pipeline::Definition>(&text).expect("reads"), definition);
 }
 
 #[test]
 fn a_definition_survives_being_written_as_its_author_would() {
     let definition = parse(FULL).definition.expect("no errors");
-    let text = pipeline::write(&definition).expect("text");
+    let text = write(&definition).expect("text");
     assert_eq!(parse(&text).definition.as_ref(), Some(&definition), "{text}");
     let apart = crate::pipeline("steps: [{ name: A, type: dummy }, { name: B, type: dummy, needs: [] }]");
     let apart = parse(&apart).definition.expect("no errors");
-    assert_eq!(parse(&pipeline::write(&apart).expect("text")).definition, Some(apart));
+    assert_eq!(parse(&write(&apart).expect("text")).definition, Some(apart));
 }
 
 #[test]
@@ -83,7 +82,7 @@ fn secrets_are_listed_with_the_places_that_use_them() {
 fn what_only_the_server_knows_can_be_told_at_its_place() {
     let place = |source, pointer: &str| {
         let findings = vec![(pointer.to_owned(), "there is no secret `DEPLOY_TOKEN`".to_owned())];
-        pipeline::diagnostics_at(source, Severity::Error, "missing_secret", findings).remove(0)
+        diagnostics_at(source, Severity::Error, "missing_secret", findings).remove(0)
     };
     let found = place(FULL, "/pipeline/steps/0/env/TOKEN");
     assert_eq!(

@@ -1,8 +1,8 @@
 //! What steps reach of the network: as they say, or as their organization does.
 
+use berth_core::step::Network;
 use berth_definition::parse;
 use berth_definition::planning::{Facts, Target, plan};
-use berth_core::step::Network;
 
 use crate::pipeline;
 use crate::planning::facts;

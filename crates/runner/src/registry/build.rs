@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::Network;
 use berth_core::registry::StepMetadata;
+use berth_definition::custom_step::parse_metadata;
 use serde_json::json;
 
 use super::local::{Local, Scratch, call_for};
@@ -121,7 +122,7 @@ fn ask(
         host,
     );
     match called {
-        Ok(Called::Answered { answer, .. }) => StepMetadata::parse(&answer).map_err(BuildFailed::Registry),
+        Ok(Called::Answered { answer, .. }) => parse_metadata(&answer).map_err(BuildFailed::Registry),
         Ok(Called::Unanswered(problem)) => {
             Err(BuildFailed::Registry(format!("asked for its steps, {problem}")))
         }

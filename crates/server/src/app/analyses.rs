@@ -8,6 +8,8 @@ use berth_core::event::{EventKind, NewEvent};
 use berth_core::id::{AnalysisId, DeploymentId};
 use berth_core::run::{Run, StepRun, StepStatus};
 use berth_core::secret::Scope;
+use berth_engine::analysis_requests::{request, wanted};
+use berth_engine::limits::ANALYSES_WAITING_MAX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, analyses, deployments};
@@ -16,10 +18,9 @@ use berth_store::records::{analysis, analysis_settings, organization, plan, run,
 
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page, fixes, organization_subject};
-use crate::access::Authorized;
-use crate::analysis::{Found, Lines, preview, request, wanted};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::limits::ANALYSES_WAITING_MAX;
+use crate::jobs::analyze::{Found, Lines, preview};
 
 pub struct NewSettings {
     /// `None`: the rules alone.
@@ -53,7 +54,7 @@ impl App {
             Ok(Answer::accepted(location, body).at_version(found.version))
         });
         let asked = asked.await;
-        self.analyses.nudge();
+        self.jobs.analyses.nudge();
         asked
     }
 
@@ -74,7 +75,7 @@ impl App {
                 wanted(AnalysisId::from_parts(db.now(), [0; 10]), &run, &plan, failed, asked_by);
             Ok(Analysis::request(new, db.now()).answer)
         });
-        let would = preview(self, who.org(), &meant.await?).await?;
+        let would = preview(&self.services, who.org(), &meant.await?).await?;
         let body = match would {
             None => wire::AnalysisPreview { analyser: "rules".into(), url: None, body: None },
             Some(would) => wire::AnalysisPreview {
@@ -143,7 +144,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::AnalysisSettings>, AppError> {
         if let Some(base) = new.model.as_ref().and_then(|model| model.base_url.as_deref()) {
-            let allowed = self.egress.policy().check(base);
+            let allowed = self.services.egress.policy().check(base);
             allowed.map_err(|why| AppError::invalid_member("/baseUrl", why.to_string()))?;
         }
         self.change(who, None, move |tx, _| {

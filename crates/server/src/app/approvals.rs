@@ -19,10 +19,11 @@ use berth_store::records::approval;
 
 pub use berth_store::query::approvals::Filter as ApprovalFilter;
 
+use berth_engine::{Members, Whole, electorate, gates, voter};
+
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page, Ruled};
-use crate::access::Authorized;
-use crate::engine::{Members, Whole, electorate, gates, voter};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 /// Members who may not approve that are named.
@@ -70,7 +71,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Approval>, AppError> {
         let (by, account) = (who.principal().actor(), who.principal().user);
-        let plans = self.engine.plans().clone();
+        let plans = self.services.engine.plans().clone();
         let done = self.rule(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             let Some(mut whole) = Whole::load(tx, &plans, found.deployment)? else {
@@ -106,7 +107,7 @@ impl App {
             }
         });
         let done = done.await;
-        self.nudge();
+        self.services.nudge();
         done
     }
 }

@@ -5,8 +5,8 @@ use berth_core::pipeline::Definition;
 use berth_core::pipeline::model::Requires;
 use berth_store::Read;
 
-use crate::engine::Members;
 use crate::error::AppError;
+use berth_engine::Members;
 
 /// Rules of stages that cannot be fulfilled: where they stand, and why not.
 pub(super) fn unfulfillable(

@@ -3,11 +3,11 @@
 use berth_api::problem::{Code, Problem};
 use berth_core::id::OrgId;
 use berth_core::name::CommitId;
+use berth_engine::git::{Meant, is_abbreviation, is_whole_hash, several};
 use berth_store::records::pipeline;
 
 use super::App;
 use crate::error::{AppError, input_error};
-use crate::git::{Meant, is_abbreviation, is_whole_hash, several};
 
 impl App {
     /// What is wrong with this commit, as far as the copy of the pipeline's repository can tell. The deployment looks
@@ -22,10 +22,11 @@ impl App {
         let is_short = |it: &&CommitId| is_abbreviation(it.as_str()) && !is_whole_hash(it.as_str());
         let Some(commit) = commit.filter(is_short).cloned() else { return Ok(None) };
         let key = pipeline.to_owned();
-        let read = self.store.read(Some(org), move |db| Ok::<_, AppError>(pipeline::find(db, &key)?));
+        let read =
+            self.services.store.read(Some(org), move |db| Ok::<_, AppError>(pipeline::find(db, &key)?));
         let Some(origin) = read.await?.and_then(|found| found.origin) else { return Ok(None) };
-        let (mirror, meant) = (self.git.mirror(org, origin.repository), commit.clone());
-        let found = self.git.run(org, move || mirror.resolve(&meant)).await?;
+        let (mirror, meant) = (self.services.git.mirror(org, origin.repository), commit.clone());
+        let found = self.services.git.run(org, move || mirror.resolve(&meant)).await?;
         let Ok(Meant::Several(commits)) = found else { return Ok(None) };
         let detail = several(&commit, &commits);
         let candidates: Vec<_> = commits.iter().map(ToString::to_string).collect();

@@ -12,10 +12,10 @@ use berth_store::records::{delivery, organization, webhook};
 
 use super::webhooks::find;
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::integrations::webhooks::{Letter, ping};
 use crate::limits::ATTEMPTS_PER_DELIVERY_MAX;
-use crate::notify::{Letter, ping};
 
 impl App {
     /// Sends something harmless now and tells what came back.
@@ -28,10 +28,10 @@ impl App {
         if let Some(earlier) = self.earlier(who.context(), once.clone()).await? {
             return Ok(Outcome::Replayed(earlier));
         }
-        let turn = self.notify.take_ping(who.org());
+        let turn = self.jobs.notify.take_ping(who.org());
         let turn =
             turn.ok_or_else(|| AppError::busy("too many webhooks are being tried at once; try again"))?;
-        let (vault, org) = (self.vault.clone(), who.org());
+        let (vault, org) = (self.services.vault.clone(), who.org());
         let letter = self.read(who, move |db| {
             let found = find(db, &key)?;
             let owner = organization::by_id(db, org)?.ok_or_else(|| AppError::not_found("organization"))?;
@@ -48,7 +48,7 @@ impl App {
             let id = DeliveryId::from_parts(now, entropy);
             Ok(Letter { id, url: found.url, body, secrets, seconds: now.as_micros() / 1_000_000 })
         });
-        let sent = letter.await?.send(&self.egress).await?;
+        let sent = letter.await?.send(&self.services.egress).await?;
         drop(turn);
         let tried = sent.tried();
         let body = wire::WebhookPing {
@@ -108,7 +108,7 @@ impl App {
             Ok(Answer::accepted(location, shown_delivery(tx, &again)?))
         });
         let asked = asked.await;
-        self.notify.nudge();
+        self.jobs.notify.nudge();
         asked
     }
 }

@@ -9,7 +9,7 @@ use berth_store::records::pipeline;
 use berth_store::{Context, Reader};
 
 use super::{Answer, App, Page};
-use crate::access::{Authorized, Principal};
+use crate::auth::authorize::{Authorized, Principal};
 use crate::error::{AppError, Denied};
 
 pub use berth_store::query::events::Filter as EventFilter;
@@ -62,7 +62,8 @@ impl App {
             Denied::Permission(action) => event.with("requiredPermission", action.as_str()),
             Denied::Code(code) => event.with("code", code),
         };
-        let recorded = self.store.transact(context, move |tx| Ok::<_, AppError>(tx.record(event)?)).await;
+        let recorded =
+            self.services.store.transact(context, move |tx| Ok::<_, AppError>(tx.record(event)?)).await;
         if let Err(error) = recorded {
             tracing::warn!(?error, "a refusal was not recorded");
         }

@@ -6,16 +6,16 @@ use berth_api::fix as wire;
 use berth_core::access::permit;
 use berth_core::analysis::{Analysis, FixPullRequest, NewPullRequest, PullRequestState, pull};
 use berth_core::id::OrgId;
+use berth_engine::git::BRANCH_PREFIX;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::records::{analysis, fix_pull_request};
 
 use super::wire::actor;
 use super::{Answer, App, Outcome};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::fixes::ends;
-use crate::git::BRANCH_PREFIX;
+use crate::jobs::fix_prs::notice;
 
 /// Of a fingerprint, in the name of a branch.
 const FINGERPRINT_CHARS: usize = 12;
@@ -71,19 +71,19 @@ impl App {
             Ok(answer(&asked, &org.to_string()))
         });
         let asked = asked.await;
-        self.fixes.nudge();
+        self.jobs.fixes.nudge();
         asked
     }
 
     /// Whether the one there is has been merged or closed. Who cannot be asked is asked again later.
     async fn notice_end(&self, org: OrgId, key: String) -> Result<(), AppError> {
-        let open = self.store.read(Some(org), move |db| {
+        let open = self.services.store.read(Some(org), move |db| {
             let Ok(id) = key.parse() else { return Ok(None) };
             let found = analysis::by_id(db, id)?;
             Ok::<_, AppError>(found.map(|found| live(db, &found)).transpose()?.flatten())
         });
         if let Some(open) = open.await? {
-            match tokio::time::timeout(END_WAIT_MAX, ends::notice(self, org, open.analysis)).await {
+            match tokio::time::timeout(END_WAIT_MAX, notice(&self.jobs.fixes, org, open.analysis)).await {
                 Ok(noticed) => noticed?,
                 Err(_) => {
                     tracing::info!(analysis = %open.analysis, "a remote does not say in time how a fix ended");

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::events::named_by_id;
 use super::{App, EventFilter};
-use crate::access::{Authorized, Via};
+use crate::auth::authorize::{Authorized, Via};
 use crate::error::AppError;
 use crate::streams::Place;
 
@@ -35,7 +35,7 @@ impl App {
     ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
         let place = self.take_stream(&who)?;
         // Listening begins before the head is read: what is committed in between is heard of, or below the head.
-        let follower = self.store.follow(who.org());
+        let follower = self.services.store.follow(who.org());
         let read = self.read(&who, move |db| {
             named_by_id(db, &mut filter)?;
             Ok((events::kept_after(db)?.sequence, events::head(db)?.sequence, filter))
@@ -130,7 +130,7 @@ impl Following {
     /// The next part of the stream; `None` ends it.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
-            if self.right.app.shutdown.is_cancelled() {
+            if self.right.app.services.shutdown.is_cancelled() {
                 return None;
             }
             if self.right.is_due() {
@@ -158,7 +158,7 @@ impl Following {
     async fn listen(&mut self) -> Option<Option<Bytes>> {
         tokio::select! {
             biased;
-            () = self.right.app.shutdown.cancelled() => None,
+            () = self.right.app.services.shutdown.cancelled() => None,
             () = tokio::time::sleep_until(self.right.next_check) => Some(None),
             heard = self.follower.next() => match heard {
                 Heard::End => None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::body::Bytes;
 use berth_api::log::{LogEnd, LogGap, LogText};
 use berth_core::access::permit;
+use berth_engine::logs::{LOG_LINE_SHOWN_BYTES_MAX, News, Watch, whole_chars};
 use futures_util::Stream;
 use memchr::memrchr;
 use serde::Serialize;
@@ -14,9 +15,8 @@ use tokio::time::Instant;
 use super::follow::{Right, SIGN_OF_LIFE};
 use super::logs::{LogFound, beyond, fault};
 use super::{App, LogAsked};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::logs::{LOG_LINE_SHOWN_BYTES_MAX, News, Watch, whole_chars};
 use crate::streams::Place;
 
 /// A line that is not finished is shown after so long: it may be a question, or a bar that grows.
@@ -32,8 +32,8 @@ impl App {
     ) -> Result<impl Stream<Item = Bytes> + use<>, AppError> {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked.clone()).await?;
-        let logs = self.logs.clone();
-        let watched = self.reading.run(who.org(), move || logs.watch(&found.key)).await?;
+        let logs = self.services.logs.clone();
+        let watched = self.services.log_reads.run(who.org(), move || logs.watch(&found.key)).await?;
         let mut watch = watched.map_err(fault)?;
         let News { length, ended, .. } = watch.news();
         // While it grows, a caller may have seen bytes that a crash took, and that are sent again.
@@ -93,7 +93,7 @@ impl Following {
     /// The next part of the stream; `None` ends it.
     async fn next(mut self) -> Option<(Bytes, Self)> {
         loop {
-            if self.right.app.shutdown.is_cancelled() {
+            if self.right.app.services.shutdown.is_cancelled() {
                 return None;
             }
             if self.right.is_due() {
@@ -187,7 +187,7 @@ impl Following {
         let watch = self.watch.as_mut()?;
         tokio::select! {
             biased;
-            () = self.right.app.shutdown.cancelled() => None,
+            () = self.right.app.services.shutdown.cancelled() => None,
             () = tokio::time::sleep_until(until) => Some(()),
             () = watch.changed() => Some(()),
         }

@@ -12,7 +12,7 @@ use futures_util::Stream;
 
 use super::follow::Right;
 use super::{Answer, App};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::streams::Place;
 
@@ -78,7 +78,7 @@ impl Export {
     }
 
     async fn part(&mut self) -> Result<Bytes, &'static str> {
-        if self.right.app.shutdown.is_cancelled() {
+        if self.right.app.services.shutdown.is_cancelled() {
             return Err("the server stops");
         }
         if self.right.is_due() && !self.right.holds().await {

@@ -8,7 +8,7 @@ use berth_store::query::insights;
 use berth_store::records::pipeline;
 
 use super::{Answer, App};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::limits::{DELIVERY_ROWS_MAX, INSIGHT_DAYS_DEFAULT, INSIGHT_DAYS_MAX};
 

@@ -9,6 +9,7 @@ use berth_core::access::{Action, permit};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{InvitationId, OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
+use berth_engine::credential::Redacted;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, invitations};
 use berth_store::records::invitation::{self, Invitation};
@@ -21,9 +22,9 @@ use super::members::{self, check_reach, default_name};
 use super::sign_in::{SignedIn, actor, begin_sign_in};
 use super::wire::role;
 use super::{Answer, App, Outcome, Page};
-use crate::access::{Authorized, Principal, Via};
-use crate::credential::token::{TokenKind, hash, is_well_formed, make};
-use crate::credential::{Redacted, password};
+use crate::auth::authorize::{Authorized, Principal, Via};
+use crate::auth::passwords;
+use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
 use crate::error::AppError;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
 
@@ -126,7 +127,8 @@ impl App {
     /// What the holder of a link is offered.
     pub async fn view_offer(&self, link: &Redacted) -> Result<wire::InvitationOffer, AppError> {
         let link_hash = hash_of_link(link)?;
-        self.store
+        self.services
+            .store
             .read(None, move |db| {
                 let (org, invitation) = open_invitation(db, &link_hash)?;
                 let organization = organization::by_id(db, org)?.ok_or_else(is_over)?;
@@ -151,6 +153,7 @@ impl App {
         let link_hash = hash_of_link(&new.link)?;
         let hashed = link_hash.clone();
         let (email, name, slug) = self
+            .services
             .store
             .read(None, move |db| {
                 let (org, invitation) = open_invitation(db, &hashed)?;
@@ -161,13 +164,13 @@ impl App {
             .await?;
         let name = new.name.or(name).map_or_else(|| default_name(&email), Ok)?;
         if let Some(weakness) =
-            password::weakness(new.password.reveal(), &[email.as_str(), name.as_str(), slug.as_str()])
+            passwords::weakness(new.password.reveal(), &[email.as_str(), name.as_str(), slug.as_str()])
         {
             return Err(AppError::invalid_member("/password", weakness));
         }
         let password_hash = self.passwords.hash(new.password).await?;
         let context = Context { request_id: Some(new.request_id.clone()), ..Context::system(None) };
-        let made = self.store.transact(context, move |tx| {
+        let made = self.services.store.transact(context, move |tx| {
             let (org, invitation) = open_invitation(tx, &link_hash)?;
             check_no_account(tx, &invitation.email)?;
             let account = Account::Person { password_hash, password_is_generated: false };
@@ -193,7 +196,8 @@ impl App {
             return Err(AppError::new(Code::InvalidState, text));
         }
         let (link_hash, user) = (hash_of_link(link)?, self.user(who.user).await?);
-        self.store
+        self.services
+            .store
             .transact(self.context(who), move |tx| {
                 let (org, invitation) = open_invitation(tx, &link_hash)?;
                 if user.email.key() != invitation.email.key() {

@@ -7,15 +7,15 @@ use axum::body::Bytes;
 use berth_api::log as wire;
 use berth_core::access::permit;
 use berth_core::id::DeploymentId;
+use berth_engine::logs::{Group, GroupState, Line, Log, LogError, LogKey, LogStream, Query};
 use berth_store::Read;
 use berth_store::query::attempts::{self, Step};
 use futures_util::Stream;
 
 use super::follow::Right;
 use super::{Answer, App};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::logs::{Group, GroupState, Line, Log, LogError, LogKey, LogStream, Query};
 use crate::streams::Place;
 
 /// Read and sent at once of a log that is downloaded.
@@ -79,8 +79,8 @@ impl App {
         part: LogPart,
     ) -> Result<Answer<wire::Log>, AppError> {
         let found = self.find_log(who, asked).await?;
-        let logs = self.logs.clone();
-        let shown = self.reading.run(who.org(), move || {
+        let logs = self.services.logs.clone();
+        let shown = self.services.log_reads.run(who.org(), move || {
             let log = logs.open(&found.key)?;
             log.map_or_else(|| Ok(unwritten(&found)), |mut log| shown(&found, &mut log, &part))
         });
@@ -96,8 +96,9 @@ impl App {
     ) -> Result<Download<impl Stream<Item = io::Result<Bytes>> + use<>>, AppError> {
         let place = self.take_stream(&who)?;
         let found = self.find_log(&who, asked).await?;
-        let logs = self.logs.clone();
-        let log = self.reading.run(who.org(), move || logs.open(&found.key)).await?.map_err(fault)?;
+        let logs = self.services.logs.clone();
+        let log =
+            self.services.log_reads.run(who.org(), move || logs.open(&found.key)).await?.map_err(fault)?;
         let length = log.as_ref().map_or(0, Log::length);
         if offset > length {
             return Err(beyond(length));
@@ -250,7 +251,7 @@ impl Sending {
     }
 
     async fn part(&mut self) -> Result<Bytes, &'static str> {
-        if self.right.app.shutdown.is_cancelled() {
+        if self.right.app.services.shutdown.is_cancelled() {
             return Err("the server stops");
         }
         if self.right.is_due() && !self.right.holds().await {

@@ -6,6 +6,8 @@ use berth_core::access::{Role, permit};
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::UserId;
 use berth_core::name::{DisplayName, Email};
+use berth_engine::limits::MEMBERS_PER_ORGANIZATION_MAX;
+use berth_store::idempotency::OnceKey;
 use berth_store::query::From;
 use berth_store::query::members::{self, MemberView};
 use berth_store::records::environment;
@@ -16,10 +18,8 @@ use berth_store::{Read, Tx};
 
 use super::wire::{role, user_kind};
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::limits::MEMBERS_PER_ORGANIZATION_MAX;
-use berth_store::idempotency::OnceKey;
 
 pub struct NewServiceAccount {
     pub email: Email,

@@ -1,12 +1,10 @@
 //! The use cases, one method each. Every one of them asks for the proof that its caller may do it.
 
-mod alone;
 mod analyses;
 mod answer;
 mod approvals;
 mod approvers;
 mod commits;
-mod declared;
 mod deliveries;
 mod deployed;
 mod deployments;
@@ -27,7 +25,6 @@ mod plan;
 mod registries;
 mod registry_builds;
 mod repositories;
-pub(crate) mod rollouts;
 mod runner_calls;
 mod runners;
 mod secrets;
@@ -39,12 +36,9 @@ mod wait;
 mod webhooks;
 pub(crate) mod wire;
 
-pub use alone::check_organizations;
 pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
 pub use approvals::ApprovalFilter;
-pub(crate) use declared::{adopt, declare as declare_environments};
-pub(crate) use deployed::adopt_stages;
 pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, OfPipeline, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
@@ -57,15 +51,11 @@ pub(crate) use members::default_name;
 pub use organizations::OrganizationChange;
 pub(crate) use organizations::subject as organization_subject;
 pub use passwords::{ResetLink, issue_reset_link};
-pub use pipelines::{NewPipeline, PipelineFilter, diagnostic as wire_diagnostic};
-pub(crate) use pipelines::{check_slug, checked as checked_definition};
+pub use pipelines::{NewPipeline, PipelineFilter};
 pub use plan::{PlanAsked, PlanFacts, PlanOf, plan_definition};
-pub(crate) use registries::about as about_registry;
 pub use registries::{NewRegistry, RegistryChange};
 pub use registry_builds::BuildLogPart;
-pub(crate) use repositories::about as about_repository;
 pub use repositories::{NewRepository, RepositoryChange};
-pub(crate) use runners::about as about_runner;
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
@@ -78,141 +68,77 @@ use std::sync::Arc;
 
 use berth_api::Replay;
 use berth_core::access::Permit;
+use berth_engine::artifacts::Artifacts;
+use berth_engine::gate::Gate;
+use berth_engine::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
+use berth_engine::logs::LogStore;
+use berth_engine::vault::Vault;
 use berth_store::idempotency::{self, Earlier, OnceKey, StoredAnswer};
 use berth_store::{Context, Reader, Store, Tx};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::{self, Authorized, Standing};
-use crate::analysis::Analyses;
-use crate::artifacts::Artifacts;
+use crate::auth::authorize::{self, Authorized, Standing};
+use crate::auth::callers::Callers;
+use crate::auth::passwords::Passwords;
+use crate::auth::rate_limit::Rates;
 use crate::config::Config;
-use crate::credential::callers::Callers;
-use crate::credential::password::Passwords;
-use crate::egress::{self, Egress, Policy};
-use crate::engine::Engine;
 use crate::error::AppError;
-use crate::fixes::Fixes;
-use crate::gate::Gate;
-use crate::git::Mirrors;
-use crate::limits::{
-    DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX, LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX,
-    TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX,
-};
-use crate::logs::LogStore;
+use crate::jobs::Jobs;
+use crate::jobs::registry_builds::Builder;
 use crate::metrics::Requests;
-use crate::notify::Notify;
-use crate::rate::Rates;
-use crate::registries::{Builder, Registries};
 use crate::streams::Streams;
 use crate::tls::Tls;
-use crate::vault::Vault;
-use crate::work::{Lead, Syncs};
+use berth_engine::Services;
 
 pub struct App {
-    pub(crate) store: Store,
-    pub(crate) vault: Arc<Vault>,
-    pub(crate) config: Config,
-    pub(crate) rates: Rates,
+    pub(crate) services: Arc<Services>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) rates: Arc<Rates>,
     pub(crate) passwords: Passwords,
     /// Whom tokens speak for.
     pub(crate) callers: Callers,
     /// Where definitions are parsed.
     pub(crate) parsing: Gate,
     pub(crate) streams: Streams,
-    pub(crate) logs: LogStore,
-    /// Where logs are searched and cut into lines.
-    pub(crate) reading: Gate,
-    pub(crate) artifacts: Artifacts,
-    /// Where sources and artifacts are packed for runners on other machines, and unpacked.
-    pub(crate) transfers: Gate,
-    /// Moves deployments.
-    pub(crate) engine: Engine,
-    /// Copies of repositories.
-    pub(crate) git: Mirrors,
-    pub(crate) syncs: Syncs,
-    /// Looks at registries and has them built.
-    pub(crate) registries: Registries,
-    /// The one way out for requests of the server itself.
-    pub(crate) egress: Egress,
-    /// Proposes fixes.
-    pub(crate) fixes: Fixes,
-    /// Tells webhooks what happened.
-    pub(crate) notify: Notify,
-    /// Looks into failures.
-    pub(crate) analyses: Analyses,
+    pub(crate) jobs: Arc<Jobs>,
     /// For whoever measures.
     pub(crate) requests: Requests,
-    /// Whether this server does the background work.
-    pub(crate) lead: Lead,
     tls: Option<Arc<Tls>>,
     /// How far what is deployed is behind.
     behind: deployed::Behind,
-    /// Cancelled when the server stops: streams and background work end on it.
-    pub shutdown: CancellationToken,
 }
 
 impl App {
-    pub fn new(mut store: Store, vault: Vault, config: Config) -> Self {
-        store.calls_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
-        let (rates, streams) = (Rates::new(&config), Streams::new(config.streams_per_token_max));
-        let (passwords, shutdown) = (Passwords::new(config.password_cost), CancellationToken::new());
-        let parsing = Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX);
-        let reading = Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX);
-        let (vault, engine) = (Arc::new(vault), Engine::new());
-        let dir = config.data_dir.join("logs");
-        let logs = if store.is_shared() { LogStore::shared(dir) } else { LogStore::new(dir) };
-        let artifacts = Artifacts::new(config.data_dir.join("artifacts"));
-        let (git, syncs) =
-            (Mirrors::new(&config.data_dir, &config.own_dir, config.git_max), Syncs::default());
-        let registries = Registries::new(&config.data_dir, &config.build_dir());
-        let policy = Policy { allowed: config.egress_allow.clone() };
-        let egress = Egress::new(policy, egress::of_the_system(), config.webhook_max);
-        let notify = Notify::default();
+    /// Streams and background work end when `shutdown` is cancelled.
+    pub fn new(store: Store, vault: Vault, config: Config, shutdown: CancellationToken) -> Self {
+        let services = Arc::new(Services::new(store, vault, config.services(), shutdown));
+        let (rates, config) = (Arc::new(Rates::new(&config)), Arc::new(config));
         Self {
-            store,
-            vault,
-            config,
+            jobs: Arc::new(Jobs::new(services.clone(), config.clone(), rates.clone())),
+            services,
             rates,
-            passwords,
+            passwords: Passwords::new(config.password_cost),
             callers: Callers::default(),
-            parsing,
-            streams,
-            logs,
-            reading,
-            artifacts,
-            transfers: Gate::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
-            engine,
-            git,
-            syncs,
-            registries,
-            egress,
-            fixes: Fixes::default(),
-            notify,
-            analyses: Analyses::default(),
+            parsing: Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
+            streams: Streams::new(config.streams_per_token_max),
             requests: Requests::default(),
-            lead: Lead::default(),
             tls: None,
             behind: deployed::Behind::default(),
-            shutdown,
+            config,
         }
     }
 
     /// What builds registries. Without it they wait.
     #[must_use]
     pub fn building_with(self, builder: Arc<dyn Builder>) -> Self {
-        Self { registries: self.registries.building_with(builder), ..self }
-    }
-
-    /// For programs that have their own reason to stop, such as a signal.
-    #[must_use]
-    pub fn stopped_by(self, shutdown: CancellationToken) -> Self {
-        Self { shutdown, ..self }
+        self.jobs.registries.build_with(builder);
+        self
     }
 
     /// Where it listens, where the configuration leaves the port to the system.
     #[must_use]
     pub fn listening_at(mut self, address: SocketAddr) -> Self {
-        self.config.listen = address;
+        Arc::make_mut(&mut self.config).listen = address;
         self
     }
 
@@ -226,30 +152,32 @@ impl App {
         self.tls.as_ref()
     }
 
+    pub fn services(&self) -> &Arc<Services> {
+        &self.services
+    }
+
+    pub fn jobs(&self) -> &Arc<Jobs> {
+        &self.jobs
+    }
+
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.services.store
     }
 
     pub fn vault(&self) -> &Arc<Vault> {
-        &self.vault
+        &self.services.vault
     }
 
     pub fn logs(&self) -> &LogStore {
-        &self.logs
+        &self.services.logs
     }
 
     pub fn artifacts(&self) -> &Artifacts {
-        &self.artifacts
+        &self.services.artifacts
     }
 
     pub fn config(&self) -> &Config {
         &self.config
-    }
-
-    /// Something was committed that may let a deployment start, or tells one to stop: the engine looks now. Without
-    /// this it looks within a second.
-    pub(crate) fn nudge(&self) {
-        self.engine.nudge();
     }
 
     /// Runs a change, or gives the stored answer when the same request was answered before.
@@ -282,7 +210,7 @@ impl App {
     {
         let principal = who.principal().clone();
         let done = self.transact(who.context(), once, move |tx| {
-            let standing = access::standing(tx, &principal)?;
+            let standing = authorize::standing(tx, &principal)?;
             if !standing.role.may(P::ACTION) {
                 return Err(AppError::forbidden(P::ACTION));
             }
@@ -304,7 +232,7 @@ impl App {
     where
         T: Replay + Send + 'static,
     {
-        let done = self.store.transact(context, move |tx| {
+        let done = self.services.store.transact(context, move |tx| {
             if let Some(once) = &once {
                 match idempotency::find(tx, once)? {
                     Earlier::Same(answer) => {
@@ -336,7 +264,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Option<StoredAnswer>, AppError> {
         let Some(once) = once else { return Ok(None) };
-        let found = self.store.transact(context, move |tx| {
+        let found = self.services.store.transact(context, move |tx| {
             let found = idempotency::find(tx, &once)?;
             if matches!(found, Earlier::Same(_)) {
                 idempotency::vouch(tx)?;
@@ -355,7 +283,7 @@ impl App {
         who: &Authorized<P>,
         work: impl FnOnce(&mut Reader<'_>) -> Result<T, AppError> + Send + 'static,
     ) -> Result<T, AppError> {
-        self.store.read(Some(who.org()), work).await
+        self.services.store.read(Some(who.org()), work).await
     }
 }
 

@@ -9,7 +9,7 @@ use berth_store::records::member;
 use berth_store::records::organization::{self, Organization};
 
 use super::{Answer, App, Outcome};
-use crate::access::{Authorized, Membership, Principal, Via};
+use crate::auth::authorize::{Authorized, Membership, Principal, Via};
 use crate::error::AppError;
 
 /// What is not named stays.
@@ -70,7 +70,8 @@ impl App {
             Via::Token { membership, .. } => Some(membership.org),
             Via::SignIn { .. } => None,
         };
-        self.store
+        self.services
+            .store
             .read(None, move |db| {
                 let mut reached = Vec::new();
                 for org in organization::of_user(db, user)? {
@@ -93,7 +94,8 @@ impl App {
             }
             Via::SignIn { .. } => {
                 let (user, key) = (who.user, key.to_owned());
-                self.store
+                self.services
+                    .store
                     .read(None, move |db| {
                         let mine = organization::of_user(db, user)?;
                         let org = mine
@@ -119,7 +121,7 @@ pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {
         slug: org.slug.to_string(),
         name: org.name.to_string(),
         role: super::wire::role(role),
-        default_network: super::wire::network(org.default_network),
+        default_network: berth_engine::wire::network(org.default_network),
         created_at: org.created_at.to_string(),
     }
 }

@@ -6,6 +6,7 @@ use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::UserId;
 use berth_core::name::Email;
 use berth_core::time::Timestamp;
+use berth_engine::credential::Redacted;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, tokens};
 use berth_store::records::token::TOKENS_PER_USER_MAX;
@@ -16,9 +17,9 @@ use berth_store::{Context, Tx};
 use super::sign_in::{actor, check_unchanged, password_hash, record_at_home};
 use super::throttle::Try;
 use super::{Answer, App, Outcome, Ruled};
-use crate::access::{Principal, Via};
-use crate::credential::token::{TokenKind, hash, is_well_formed, make};
-use crate::credential::{Redacted, password};
+use crate::auth::authorize::{Principal, Via};
+use crate::auth::passwords;
+use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
 use crate::error::AppError;
 use crate::limits::PASSWORD_RESET_HOURS;
 
@@ -73,7 +74,8 @@ impl App {
             return Err(AppError::new(Code::InvalidState, text));
         };
         let (user, tried) = self.verify_own_password(who, password, "/password").await?;
-        self.store
+        self.services
+            .store
             .transact(self.context(who), move |tx| {
                 check_unchanged(tx, &user)?;
                 Self::take_back(tx, &tried)?;
@@ -95,13 +97,14 @@ impl App {
         let user = match is_well_formed(TokenKind::PasswordReset, link.reveal()) {
             true => {
                 let hash = link_hash.clone();
-                self.store.read(None, move |db| user_of_link(db, &hash)).await?
+                self.services.store.read(None, move |db| user_of_link(db, &hash)).await?
             }
             false => return Err(link_is_over()),
         };
         let password_hash = self.hash_new_password(&user, new, "/newPassword").await?;
         let context = Context { request_id: Some(request_id), ..Context::system(None) };
-        self.store
+        self.services
+            .store
             .transact(context, move |tx| {
                 let user = user_of_link(tx, &link_hash)?;
                 tx.set_actor(actor(&user));
@@ -132,11 +135,14 @@ impl App {
 
     async fn hash_new_password(&self, user: &User, new: Redacted, pointer: &str) -> Result<String, AppError> {
         let id = user.id;
-        let organizations =
-            self.store.read(None, move |db| Ok::<_, AppError>(organization::of_user(db, id)?)).await?;
+        let organizations = self
+            .services
+            .store
+            .read(None, move |db| Ok::<_, AppError>(organization::of_user(db, id)?))
+            .await?;
         let mut names = vec![user.email.as_str(), user.name.as_str()];
         names.extend(organizations.iter().map(|org| org.slug.as_str()));
-        if let Some(weakness) = password::weakness(new.reveal(), &names) {
+        if let Some(weakness) = passwords::weakness(new.reveal(), &names) {
             return Err(AppError::invalid_member(pointer, weakness));
         }
         self.passwords.hash(new).await

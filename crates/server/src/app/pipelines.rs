@@ -2,34 +2,28 @@
 
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use berth_api::pipeline as wire;
-use berth_api::problem::{Code, Problem};
+use berth_api::problem::Code;
 use berth_core::access::{Permit, permit};
 use berth_core::id::PipelineId;
 use berth_core::name::{DisplayName, Reason, Slug};
-use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline, Status};
-use berth_core::pipeline::Definition;
-use berth_definition::{Diagnostic, Severity, parse};
+use berth_core::pipeline::state::{self, Create, Pipeline, Status};
 use berth_core::stage::lift;
+use berth_engine::definitions::{check_slug, checked_definition};
+use berth_engine::rollouts;
+use berth_engine::{declare_environments, delete_environments};
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines};
 use berth_store::records::{pipeline, repository, stage};
 use berth_store::{Read, Tx};
 
-use super::declared::{declare, delete_environments};
 use super::deployed::{BEHIND_WAIT, Tracked, in_stages};
-use super::rollouts;
 use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::vault::hex;
 
 pub use berth_store::query::pipelines::Filter as PipelineFilter;
-
-/// Paths below `/pipelines` that are not pipelines.
-const RESERVED_SLUGS: &[&str] = &["validate", "plan"];
 
 pub struct NewPipeline {
     pub slug: Slug,
@@ -100,7 +94,7 @@ impl App {
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         check_slug(&new.slug)?;
         let source = new.source.clone();
-        let definition = self.parsing.run(who.org(), move || checked(&source)).await??;
+        let definition = self.parsing.run(who.org(), move || checked_definition(&source)).await??;
         let org = who.org();
         self.change(who, once, move |tx, _| {
             let holder = pipeline::by_slug(tx, &new.slug)?;
@@ -110,7 +104,7 @@ impl App {
             let decision = state::create(command, holder.as_ref(), tx.now())?;
             pipeline::put_definition(tx, &decision.answer.definition_hash, &new.source)?;
             let created = tx.commit(decision)?;
-            declare(tx, &created, environments)?;
+            declare_environments(tx, &created, environments)?;
             let location = format!("/api/v1/organizations/{org}/pipelines/{}", created.id);
             Ok(Answer { status: 201, location: Some(location), ..answer(tx, &created)? })
         })
@@ -125,7 +119,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
         let text = source.clone();
-        let definition = self.parsing.run(who.org(), move || checked(&text)).await??;
+        let definition = self.parsing.run(who.org(), move || checked_definition(&text)).await??;
         self.change(who, None, move |tx, _| {
             let environments = definition.environments.clone();
             let found = find(tx, &key)?;
@@ -137,7 +131,7 @@ impl App {
             }
             pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
             let redefined = tx.commit(decision)?;
-            declare(tx, &redefined, environments)?;
+            declare_environments(tx, &redefined, environments)?;
             answer(tx, &redefined)
         })
         .await
@@ -176,7 +170,7 @@ impl App {
             answer(tx, &resumed)
         });
         let resumed = resumed.await;
-        self.nudge();
+        self.services.nudge();
         resumed
     }
 
@@ -187,7 +181,7 @@ impl App {
         expected: Option<i64>,
         while_held: bool,
     ) -> Result<Outcome<wire::Pipeline>, AppError> {
-        let (plans, by) = (self.engine.plans().clone(), who.principal().actor());
+        let (plans, by) = (self.services.engine.plans().clone(), who.principal().actor());
         let deleted = self.change(who, None, move |tx, _| {
             let decision = state::delete(&find(tx, &key)?, expected, tx.now())?;
             super::secrets::remove_of_pipeline(tx, decision.answer.id)?;
@@ -197,7 +191,7 @@ impl App {
             answer(tx, &deleted)
         });
         let deleted = deleted.await;
-        self.nudge();
+        self.services.nudge();
         deleted
     }
 
@@ -226,33 +220,6 @@ impl App {
 
 pub(super) fn find(db: &mut impl Read, key: &str) -> Result<Pipeline, AppError> {
     pipeline::find(db, key)?.ok_or_else(|| AppError::not_found("pipeline"))
-}
-
-pub(crate) fn check_slug(slug: &Slug) -> Result<(), AppError> {
-    if RESERVED_SLUGS.contains(&slug.as_str()) {
-        return Err(AppError::invalid_member("/slug", "is a word of the API; choose another"));
-    }
-    Ok(())
-}
-
-/// Only a definition without errors becomes part of a pipeline.
-pub(crate) fn checked(source: &str) -> Result<Defined, AppError> {
-    let definition = definition_of(source)?;
-    let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
-    let outline = Outline::of(&definition);
-    Ok(Defined { hash, outline, environments: definition.ephemeral_environments })
-}
-
-/// The definition a text is, or everything that is wrong with it.
-pub(super) fn definition_of(source: &str) -> Result<Definition, AppError> {
-    let parsed = parse(source);
-    parsed.definition.ok_or_else(|| {
-        let errors = parsed.diagnostics.iter().filter(|found| found.severity == Severity::Error).count();
-        let text = format!("the definition has {errors} {}", if errors == 1 { "error" } else { "errors" });
-        let diagnostics: Vec<_> = parsed.diagnostics.iter().map(diagnostic).collect();
-        let listed = serde_json::to_value(diagnostics).unwrap_or_default();
-        Problem::new(Code::PipelineInvalid, text).with("diagnostics", listed).into()
-    })
 }
 
 /// What comes from a repository is changed there; the next sync would undo any other change.
@@ -330,22 +297,4 @@ fn shown(
         updated_at: pipeline.updated_at.to_string(),
         deleted_at: pipeline.deleted_at.map(|time| time.to_string()),
     })
-}
-
-/// A finding as clients see it.
-pub fn diagnostic(found: &Diagnostic) -> wire::Diagnostic {
-    wire::Diagnostic {
-        severity: match found.severity {
-            Severity::Error => wire::Severity::Error,
-            Severity::Warning => wire::Severity::Warning,
-        },
-        code: found.code.to_owned(),
-        message: found.message.clone(),
-        pointer: found.pointer.clone(),
-        line: found.line,
-        column: found.column,
-        end_column: found.end_column,
-        source_line: found.source_line.clone(),
-        suggestion: found.suggestion.clone(),
-    }
 }

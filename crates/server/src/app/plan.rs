@@ -9,14 +9,15 @@ use berth_core::name::{CommitId, EnvName};
 use berth_core::pipeline::Definition;
 use berth_core::registry::Offers;
 use berth_core::run::{Plan, PlannedStage, PlannedStep, StageKind, When};
-use berth_definition::planning::{Facts, Named, PLAN_FUEL_MAX, Target, obstacles, preview};
 use berth_core::step::Network;
+use berth_definition::planning::{Facts, Named, PLAN_FUEL_MAX, Target, obstacles, preview};
+use berth_engine::definitions::definition_of;
 use berth_store::query::registries;
 use berth_store::records::{organization, pipeline};
 
-use super::pipelines::{definition_of, find};
+use super::pipelines::find;
 use super::{Answer, App};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 /// What filled-in values may add to the texts of a plan; beyond, expressions are shown as they are written.
@@ -163,6 +164,6 @@ fn shown_step(step: &PlannedStep, stage: &PlannedStage, marks: &mut Marks<'_>) -
             .collect(),
         params: step.params.iter().map(|(name, value)| (name.clone(), marks.value(value))).collect(),
         runs_on: step.runs_on.iter().map(ToString::to_string).collect(),
-        network: super::wire::network(step.network),
+        network: berth_engine::wire::network(step.network),
     }
 }

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use berth_api::problem::{Code, Problem};
 use berth_api::registry as wire;
 use berth_core::access::permit;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::EventKind;
 use berth_core::id::RegistryId;
 use berth_core::name::CommitId;
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::registry::{Registry, RegistryName, RegistryStatus, Seen, Version};
 use berth_core::repository::RemoteUrl;
 use berth_core::secret::Scope;
+use berth_engine::events::registry_event;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::From;
 use berth_store::query::registries::{self, REGISTRIES_MAX, StepUse};
@@ -19,7 +20,7 @@ use berth_store::records::{registry, registry_build, secret};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 pub struct NewRegistry {
@@ -112,7 +113,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::StepRegistry>, AppError> {
         let (access, url) = (self.config.git_access(), new.url.clone());
-        let allowed = self.git.run(who.org(), move || access.allows(&url)).await?;
+        let allowed = self.services.git.run(who.org(), move || access.allows(&url)).await?;
         allowed.map_err(|why| AppError::invalid_member("/url", why))?;
         let org = who.org();
         let created = self.change(who, once, move |tx, _| {
@@ -138,13 +139,13 @@ impl App {
                 deleted_at: None,
             };
             registry::put(tx, &made)?;
-            let event = about(EventKind::RegistryCreated, &made).with("url", made.url.as_str());
+            let event = registry_event(EventKind::RegistryCreated, &made).with("url", made.url.as_str());
             tx.record(event.with_some("ref", made.reference.as_ref()))?;
             let location = format!("/api/v1/organizations/{org}/step-registries/{}", made.id);
             Ok(Answer { status: 201, location: Some(location), ..answer(tx, &made)? })
         });
         let created = created.await;
-        self.registries.nudge();
+        self.jobs.registries.nudge();
         created
     }
 
@@ -177,12 +178,12 @@ impl App {
             next.version += 1;
             next.updated_at = tx.now();
             registry::put(tx, &next)?;
-            let event = about(EventKind::RegistryUpdated, &next);
+            let event = registry_event(EventKind::RegistryUpdated, &next);
             tx.record(event.with_some("ref", next.reference.as_ref()))?;
             answer(tx, &next)
         });
         let changed = changed.await;
-        self.registries.nudge();
+        self.jobs.registries.nudge();
         changed
     }
 
@@ -211,7 +212,7 @@ impl App {
                 ..found
             };
             registry::put(tx, &gone)?;
-            tx.record(about(EventKind::RegistryDeleted, &gone))?;
+            tx.record(registry_event(EventKind::RegistryDeleted, &gone))?;
             let deleted_at = gone.deleted_at.map(|time| time.to_string());
             Ok(Answer::ok(wire::StepRegistry { deleted_at, ..last }))
         });
@@ -220,8 +221,8 @@ impl App {
         if let Outcome::Fresh(answer) = &deleted
             && let Ok(id) = answer.body.id.parse()
         {
-            self.git.forget_registry(who.org(), id).await;
-            self.registries.forget(who.org(), id).await;
+            self.services.git.forget_registry(who.org(), id).await;
+            self.jobs.registries.forget(who.org(), id).await;
         }
         Ok(deleted)
     }
@@ -242,7 +243,7 @@ impl App {
             Ok(Answer { status: 202, location: Some(location), ..answer(tx, &found)? })
         });
         let asked = asked.await;
-        self.registries.nudge();
+        self.jobs.registries.nudge();
         asked
     }
 }
@@ -258,10 +259,6 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
         }
         _ => Ok(()),
     }
-}
-
-pub(crate) fn about(kind: EventKind, registry: &Registry) -> NewEvent {
-    NewEvent::new(kind, Subject::new("registry", registry.id, Some(registry.name.as_str())))
 }
 
 fn answer(db: &mut impl Read, found: &Registry) -> Result<Answer<wire::StepRegistry>, AppError> {

@@ -9,7 +9,7 @@ use berth_store::records::registry_build;
 
 use super::registries::find;
 use super::{Answer, App, Page};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::limits::BUILD_LOG_LINES_MAX;
 
@@ -58,8 +58,8 @@ impl App {
             build.ok_or_else(|| AppError::not_found("build"))
         });
         let build = found.await?;
-        let log = self.registries.log(who.org(), build.registry, build.number);
-        let bytes = self.reading.run(who.org(), move || log.read()).await?;
+        let log = self.jobs.registries.log(who.org(), build.registry, build.number);
+        let bytes = self.services.log_reads.run(who.org(), move || log.read()).await?;
         let bytes = bytes.map_err(|error| AppError::bug(format!("a build's log cannot be read: {error}")))?;
         Ok(Answer::ok(lines(&build, &bytes, part)))
     }

@@ -3,19 +3,20 @@
 use berth_api::problem::{Code, Problem};
 use berth_api::repository as wire;
 use berth_core::access::permit;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::EventKind;
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::pipeline::origin;
 use berth_core::repository::{POLL_SECONDS_DEFAULT, RemoteUrl, Repository, Seen};
 use berth_core::secret::Scope;
+use berth_engine::events::repository_event;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, pipelines, repositories};
 use berth_store::records::{repository, secret};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::limits::{PIPELINES_PER_REPOSITORY_MAX, REPOSITORIES_PER_ORGANIZATION_MAX};
 
@@ -92,12 +93,12 @@ impl App {
                 deleted_at: None,
             };
             repository::put(tx, &made)?;
-            tx.record(about(EventKind::RepositoryCreated, &made))?;
+            tx.record(repository_event(EventKind::RepositoryCreated, &made))?;
             let location = format!("/api/v1/organizations/{org}/repositories/{}", made.id);
             Ok(Answer { status: 201, location: Some(location), ..answer(tx, &made)? })
         });
         let created = created.await;
-        self.syncs.nudge();
+        self.services.sync_wanted.notify_one();
         created
     }
 
@@ -134,11 +135,11 @@ impl App {
             next.version += 1;
             next.updated_at = tx.now();
             repository::put(tx, &next)?;
-            tx.record(about(EventKind::RepositoryUpdated, &next))?;
+            tx.record(repository_event(EventKind::RepositoryUpdated, &next))?;
             answer(tx, &next)
         });
         let changed = changed.await;
-        self.syncs.nudge();
+        self.services.sync_wanted.notify_one();
         changed
     }
 
@@ -178,14 +179,14 @@ impl App {
                 ..found
             };
             repository::put(tx, &gone)?;
-            tx.record(about(EventKind::RepositoryDeleted, &gone))?;
+            tx.record(repository_event(EventKind::RepositoryDeleted, &gone))?;
             let deleted_at = gone.deleted_at.map(|time| time.to_string());
             Ok(Answer::ok(wire::Repository { deleted_at, ..last }))
         });
         let deleted = deleted.await?;
         // The mirror can be made again; the record cannot.
         if let Ok(id) = id {
-            self.git.forget(org, id).await;
+            self.services.git.forget(org, id).await;
         }
         Ok(deleted)
     }
@@ -206,14 +207,14 @@ impl App {
             Ok(Answer { status: 202, location: Some(location), ..answer(tx, &found)? })
         });
         let asked = asked.await;
-        self.syncs.nudge();
+        self.services.sync_wanted.notify_one();
         asked
     }
 
     /// Looks at the disk, for paths below a root.
     async fn check_url(&self, org: OrgId, url: &RemoteUrl) -> Result<(), AppError> {
         let (access, url) = (self.config.git_access(), url.clone());
-        let allowed = self.git.run(org, move || access.allows(&url)).await?;
+        let allowed = self.services.git.run(org, move || access.allows(&url)).await?;
         allowed.map_err(|why| AppError::invalid_member("/url", why))
     }
 }
@@ -239,11 +240,6 @@ fn check_credential(tx: &mut Tx<'_>, name: Option<&SecretName>) -> Result<(), Ap
         }
         _ => Ok(()),
     }
-}
-
-pub(crate) fn about(kind: EventKind, repository: &Repository) -> NewEvent {
-    let subject = Subject::new("repository", repository.id, Some(repository.url.as_str()));
-    NewEvent::new(kind, subject)
 }
 
 fn answer(db: &mut impl Read, found: &Repository) -> Result<Answer<wire::Repository>, AppError> {

@@ -8,14 +8,15 @@ use berth_core::event::EventKind;
 use berth_core::name::Slug;
 use berth_core::pipeline::grammar::Label;
 use berth_core::runner::{LABELS_MAX, LOCAL_LABEL, PROTOCOL, Runner, SLOTS_MAX};
+use berth_engine::events::runner_event;
+use berth_engine::{Far, Left, RunnerCaller, exposed};
 use berth_store::Context;
 use berth_store::query::everywhere;
 use berth_store::records::runner;
 
-use super::runners::{about, check_free};
+use super::runners::check_free;
 use super::{Answer, App};
-use crate::credential::token::{TokenKind, hash, is_well_formed, looks_like_token, make};
-use crate::engine::{Far, Left, RunnerCaller, exposed};
+use crate::auth::tokens::{TokenKind, hash, is_well_formed, looks_like_token, make};
 use crate::error::AppError;
 
 const PROGRAM_CHARS_MAX: usize = 64;
@@ -35,7 +36,7 @@ impl App {
             return Err(unknown());
         }
         let hashed = hash(text);
-        let found = self.store.read(None, move |db| runner::by_credential(db, &hashed)).await?;
+        let found = self.services.store.read(None, move |db| runner::by_credential(db, &hashed)).await?;
         found.map(|(org, runner)| RunnerCaller { org, runner }).ok_or_else(unknown)
     }
 
@@ -45,7 +46,7 @@ impl App {
         let found = match is_well_formed(TokenKind::Runner, text) {
             false => None,
             true => {
-                let read = self.store.read(None, move |db| {
+                let read = self.services.store.read(None, move |db| {
                     Ok::<_, AppError>(runner::by_token(db, &hashed)?.map(|found| (found, db.now())))
                 });
                 read.await?
@@ -88,13 +89,13 @@ impl App {
         let credential = make(TokenKind::Runner);
         let hashed = hash(credential.reveal());
         let id = who.runner.id;
-        let named = self.store.transact(Context::system(Some(who.org)), move |tx| {
+        let named = self.services.store.transact(Context::system(Some(who.org)), move |tx| {
             check_free(tx, &name, Some(id))?;
             if !runner::register(tx, id, &name, &hashed)? {
                 return Err(AppError::unauthenticated("this registration token was used up just now"));
             }
             let now = Runner { name: Some(name.clone()), ..who.runner };
-            tx.record(about(EventKind::RunnerRegistered, &now))?;
+            tx.record(runner_event(EventKind::RunnerRegistered, &now))?;
             Ok::<_, AppError>(name)
         });
         Ok(Answer::ok(wire::Registered {
@@ -120,7 +121,7 @@ impl App {
             slots: said.slots,
             program,
             boot: said.boot,
-            isolation: super::wire::isolation(said.isolation).to_owned(),
+            isolation: berth_engine::wire::isolation(said.isolation).to_owned(),
             exposed: exposed(&said.exposed),
             lost_ms: times.lost_ms(),
         };
@@ -130,9 +131,12 @@ impl App {
         }
         far.hello(hello, said.before.map(|it| Left { boot: it.boot, begun: it.begun })).await?;
         // Somebody may wait for what it can do.
-        self.nudge();
-        let (now, epoch) =
-            self.store.read(None, |db| Ok::<_, AppError>((db.now(), everywhere::epoch(db)?))).await?;
+        self.services.nudge();
+        let (now, epoch) = self
+            .services
+            .store
+            .read(None, |db| Ok::<_, AppError>((db.now(), everywhere::epoch(db)?)))
+            .await?;
         let ms = |length: std::time::Duration| u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         Ok(wire::Welcome {
             runner_id: far.who.runner.id.to_string(),

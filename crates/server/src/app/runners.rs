@@ -6,11 +6,12 @@ use berth_api::problem::Code;
 use berth_api::runner::Isolation;
 use berth_api::runners as wire;
 use berth_core::access::permit;
-use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::event::EventKind;
 use berth_core::id::RunnerId;
 use berth_core::name::Slug;
 use berth_core::runner::{EMBEDDED, Runner, State, TOKEN_S, Times, marked};
 use berth_core::time::Timestamp;
+use berth_engine::events::runner_event;
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::From;
@@ -19,8 +20,8 @@ use berth_store::records::runner;
 
 use super::runner_calls::parse_labels;
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
-use crate::credential::token::{TokenKind, hash, make};
+use crate::auth::authorize::Authorized;
+use crate::auth::tokens::{TokenKind, hash, make};
 use crate::error::AppError;
 use crate::limits::{RUNNERS_PER_ORGANIZATION_MAX, RUNNING_LISTED_MAX};
 
@@ -108,7 +109,7 @@ impl App {
                 lost_ms: None,
             };
             runner::insert(tx, &made, &hash(token.reveal()))?;
-            tx.record(about(EventKind::RunnerCreated, &made))?;
+            tx.record(runner_event(EventKind::RunnerCreated, &made))?;
             let location = format!("/api/v1/organizations/{org}/runners/{}", made.id);
             let body = wire::RunnerCreated {
                 record: shows.one(&made, &[], now),
@@ -137,7 +138,7 @@ impl App {
             super::check_version(RUNNER_VERSION, expected)?;
             let running = runners::running(tx, RUNNING_LISTED_MAX)?;
             runner::delete(tx, found.id)?;
-            tx.record(about(EventKind::RunnerDeleted, &found))?;
+            tx.record(runner_event(EventKind::RunnerDeleted, &found))?;
             let shown = shows.one(&found, &running, tx.now());
             Ok(Answer::ok(wire::Runner { deleted_at: Some(tx.now().to_string()), ..shown }))
         });
@@ -146,7 +147,7 @@ impl App {
 
     fn shows(&self) -> Shows {
         Shows {
-            boot: self.engine.boot().into(),
+            boot: self.services.engine.boot().into(),
             labels: self.config.runner_labels.clone(),
             isolation: self.config.isolation,
             exposed: self.config.exposed.clone(),
@@ -163,10 +164,6 @@ pub(crate) fn check_free(db: &mut impl Read, name: &Slug, without: Option<Runner
         return Err(AppError::new(Code::AlreadyExists, text));
     }
     Ok(())
-}
-
-pub(crate) fn about(kind: EventKind, runner: &Runner) -> NewEvent {
-    NewEvent::new(kind, Subject::new("runner", runner.id, runner.name.as_ref().map(Slug::as_str)))
 }
 
 fn find(db: &mut impl Read, key: &str) -> Result<Runner, AppError> {
@@ -224,7 +221,7 @@ impl Shows {
             is_embedded: true,
             labels: self.labels.clone()?,
             allowed_labels: Vec::new(),
-            isolation: self.isolation.map(|level| super::wire::isolation(level).to_owned()),
+            isolation: self.isolation.map(|level| berth_engine::wire::isolation(level).to_owned()),
             exposed: self.exposed.clone(),
             slots: None,
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),

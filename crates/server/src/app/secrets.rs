@@ -10,17 +10,17 @@ use berth_core::id::{PipelineId, SecretId};
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::{MASKED_BYTES_MIN, Scope, Secret, is_maskable};
+use berth_engine::credential::Redacted;
+use berth_engine::limits::SECRETS_PER_ORGANIZATION_MAX;
+use berth_engine::vault::Vault;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, secrets};
 use berth_store::records::{pipeline, secret};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
-use crate::credential::Redacted;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
-use crate::vault::Vault;
 
 pub struct NewSecret {
     pub name: SecretName,
@@ -78,7 +78,7 @@ impl App {
         new: NewSecret,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
-        let (vault, org) = (self.vault.clone(), who.org());
+        let (vault, org) = (self.services.vault.clone(), who.org());
         self.change(who, once, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             let scope = scope(tx, new.scope)?;
@@ -117,7 +117,7 @@ impl App {
         change: SecretChange,
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Secret>, AppError> {
-        let vault = self.vault.clone();
+        let vault = self.services.vault.clone();
         self.change(who, None, move |tx, standing| {
             standing.check_confirmed(tx.now())?;
             let found = find(tx, &key)?;

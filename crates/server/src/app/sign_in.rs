@@ -7,6 +7,7 @@ use berth_api::problem::Code;
 use berth_core::event::{Actor, ActorKind, EventKind, NewEvent, Subject};
 use berth_core::id::{SignInId, UserId};
 use berth_core::name::Email;
+use berth_engine::credential::Redacted;
 use berth_store::records::token::TokenCaller;
 use berth_store::records::user::{self, Account, User};
 use berth_store::records::{member, sign_in, token};
@@ -14,9 +15,8 @@ use berth_store::{Context, Tx};
 
 use super::App;
 use super::throttle::Try;
-use crate::access::{Membership, Principal, Via};
-use crate::credential::Redacted;
-use crate::credential::token::{TokenKind, hash, is_well_formed, make};
+use crate::auth::authorize::{Membership, Principal, Via};
+use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
 use crate::error::AppError;
 use crate::limits::LAST_USED_EVERY_S;
 
@@ -40,7 +40,8 @@ pub struct SignedIn {
 impl App {
     pub async fn log_in(&self, attempt: LoginAttempt) -> Result<SignedIn, AppError> {
         let sent = attempt.known_browser.as_deref();
-        let browser = sent.and_then(|sent| self.vault.marks().known_browser_id(&attempt.email.key(), sent));
+        let browser =
+            sent.and_then(|sent| self.services.vault.marks().known_browser_id(&attempt.email.key(), sent));
         let tried = match browser {
             Some(id) => Try::known_browser(id),
             None => Try::new(&attempt.email, attempt.address),
@@ -49,7 +50,8 @@ impl App {
         self.begin_try(context.clone(), tried.clone()).await?;
 
         let email = attempt.email.clone();
-        let known = self.store.read(None, move |db| Ok::<_, AppError>(user::by_email(db, &email)?)).await?;
+        let known =
+            self.services.store.read(None, move |db| Ok::<_, AppError>(user::by_email(db, &email)?)).await?;
         let stored = known.as_ref().and_then(password_hash);
         let right = self.passwords.verify(attempt.password, stored).await?;
         let Some(user) = known.clone().filter(|_| right) else {
@@ -58,7 +60,7 @@ impl App {
         };
 
         let signed = user.clone();
-        let begun = self.store.transact(context, move |tx| {
+        let begun = self.services.store.transact(context, move |tx| {
             check_unchanged(tx, &signed)?;
             Self::take_back(tx, &tried)?;
             begin_sign_in(tx, &signed)
@@ -75,14 +77,17 @@ impl App {
         request_id: String,
     ) -> Result<SignedIn, AppError> {
         let principal = principal(user, Via::SignIn { id }, request_id);
-        let known_browser = self.vault.marks().known_browser(&user.email.key());
+        let known_browser = self.services.vault.marks().known_browser(&user.email.key());
         Ok(SignedIn { secret, known_browser, me: self.me(&principal).await? })
     }
 
     /// In the history of the organization that made the account.
     pub(super) async fn record_failure(&self, context: Context, user: Option<User>) -> Result<(), AppError> {
         let Some(user) = user else { return Ok(()) };
-        self.store.transact(context, move |tx| record_at_home(tx, &user, EventKind::LoginFailed)).await
+        self.services
+            .store
+            .transact(context, move |tx| record_at_home(tx, &user, EventKind::LoginFailed))
+            .await
     }
 
     /// Ends the browser's sign-in. A token cannot be signed out, only revoked.
@@ -91,7 +96,8 @@ impl App {
             return Err(AppError::new(Code::InvalidState, "you came with an API token; revoke it to end it"));
         };
         let user = self.user(who.user).await?;
-        self.store
+        self.services
+            .store
             .transact(self.context(who), move |tx| {
                 sign_in::end(tx, id)?;
                 record_at_home(tx, &user, EventKind::LoginEnded)
@@ -102,7 +108,7 @@ impl App {
     pub async fn me(&self, who: &Principal) -> Result<wire::Me, AppError> {
         let user = self.user(who.user).await?;
         let csrf_token = match &who.via {
-            Via::SignIn { id } => Some(self.vault.marks().csrf_token(&id.to_string())),
+            Via::SignIn { id } => Some(self.services.vault.marks().csrf_token(&id.to_string())),
             Via::Token { .. } => None,
         };
         let generated = matches!(user.account, Account::Person { password_is_generated: true, .. });
@@ -126,7 +132,7 @@ impl App {
             return Ok(None);
         }
         let hashed = hash(text);
-        let access = self.store.access();
+        let access = self.services.store.access();
         let known = access.and_then(|access| self.callers.find(access, &hashed));
         let caller = match known {
             Some(caller) => caller,
@@ -151,7 +157,7 @@ impl App {
     }
 
     async fn look_up_caller(&self, hashed: Vec<u8>) -> Result<Option<TokenCaller>, AppError> {
-        let found = self.store.read(None, move |db| {
+        let found = self.services.store.read(None, move |db| {
             let now = db.now();
             Ok::<_, AppError>(token::caller(db, &hashed, now)?.map(|caller| (caller, now)))
         });
@@ -159,7 +165,11 @@ impl App {
         if caller.last_used_at.is_none_or(|last| now.seconds_since(last) >= LAST_USED_EVERY_S) {
             let id = caller.token;
             let context = Context::system(Some(caller.org));
-            let used = self.store.transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?)).await;
+            let used = self
+                .services
+                .store
+                .transact(context, move |tx| Ok::<_, AppError>(token::used(tx, id)?))
+                .await;
             bookkept(used);
             caller.last_used_at = Some(now);
         }
@@ -172,7 +182,7 @@ impl App {
             return Ok(None);
         }
         let hashed = hash(text);
-        let found = self.store.read(None, move |db| {
+        let found = self.services.store.read(None, move |db| {
             let now = db.now();
             let Some(found) = sign_in::by_hash(db, &hashed, now)? else { return Ok::<_, AppError>(None) };
             Ok(user::by_id(db, found.user)?.map(|user| (found, user, now)))
@@ -180,13 +190,13 @@ impl App {
         let Some((found, user, now)) = found.await? else { return Ok(None) };
         if now.seconds_since(found.last_seen_at) >= LAST_USED_EVERY_S {
             let seen = move |tx: &mut Tx<'_>| Ok::<_, AppError>(sign_in::seen(tx, found.id)?);
-            bookkept(self.store.transact(Context::system(None), seen).await);
+            bookkept(self.services.store.transact(Context::system(None), seen).await);
         }
         Ok(Some(principal(&user, Via::SignIn { id: found.id }, request_id)))
     }
 
     pub(super) async fn user(&self, id: UserId) -> Result<User, AppError> {
-        let found = self.store.read(None, move |db| Ok::<_, AppError>(user::by_id(db, id)?)).await?;
+        let found = self.services.store.read(None, move |db| Ok::<_, AppError>(user::by_id(db, id)?)).await?;
         found.ok_or_else(|| AppError::bug("the caller's account is gone"))
     }
 

@@ -63,7 +63,7 @@ impl Try {
 impl App {
     /// Counts the try as failed, or refuses it. Returns when the password may be looked at.
     pub(super) async fn begin_try(&self, context: Context, tried: Try) -> Result<(), AppError> {
-        let fails_everywhere = self.store.transact(context, move |tx| {
+        let fails_everywhere = self.services.store.transact(context, move |tx| {
             let since = tx.now().plus_seconds(-LOGIN_FAILURE_WINDOW_S);
             let count = |tx: &mut Tx<'_>, subject: &str| sign_in::failures(tx, subject, since);
             if count(tx, &tried.pair)? >= LOGIN_FAILURES_PER_ACCOUNT_MAX

@@ -14,8 +14,8 @@ use berth_store::records::token::{self, TOKENS_PER_USER_MAX, Token};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
-use crate::credential::token::{TokenKind, hash, make, shown_prefix};
+use crate::auth::authorize::Authorized;
+use crate::auth::tokens::{TokenKind, hash, make, shown_prefix};
 use crate::error::AppError;
 
 /// A token never changes: it is made, and revoked.
@@ -127,7 +127,7 @@ pub(crate) fn issue(
     user: UserId,
     name: DisplayName,
     expires_at: Option<Timestamp>,
-) -> Result<(Token, crate::credential::Redacted), AppError> {
+) -> Result<(Token, berth_engine::credential::Redacted), AppError> {
     if token::count_of_user(tx, user, tx.now())? >= TOKENS_PER_USER_MAX {
         let text = format!("a user has at most {TOKENS_PER_USER_MAX} live tokens here; revoke one first");
         return Err(AppError::new(Code::InvalidState, text));

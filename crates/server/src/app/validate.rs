@@ -2,17 +2,17 @@
 
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
-use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::pipeline::Definition;
-use berth_definition::{Severity, diagnostics_at, parse, parse_with};
+use berth_core::pipeline::limits::DIAGNOSTICS_MAX;
 use berth_core::step::Network;
+use berth_definition::{Severity, diagnostics_at, parse, parse_with};
+use berth_engine::definitions::diagnostic;
 use berth_store::query::registries;
 use berth_store::records::{organization, secret};
 
 use super::approvers::unfulfillable;
-use super::pipelines::diagnostic;
 use super::{Answer, App};
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 const CUT_OFF: &str = "this step asks an address, and steps of this organization have no network unless they say so; \

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::App;
-use crate::access::Authorized;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::streams::Place;
 
@@ -29,9 +29,9 @@ impl App {
     pub fn wait<P>(&self, who: &Authorized<P>, wait: Duration) -> Result<Waiting, AppError> {
         let listening = match wait.is_zero() {
             true => None,
-            false => Some((self.store.follow(who.org()), self.take_stream(who)?)),
+            false => Some((self.services.store.follow(who.org()), self.take_stream(who)?)),
         };
-        Ok(Waiting { deadline: Instant::now() + wait, listening, shutdown: self.shutdown.clone() })
+        Ok(Waiting { deadline: Instant::now() + wait, listening, shutdown: self.services.shutdown.clone() })
     }
 }
 

@@ -13,18 +13,18 @@ use berth_core::pipeline::grammar::Label;
 use berth_core::pipeline::model::Notification;
 use berth_core::pipeline::state::Pipeline;
 use berth_core::webhook::{Format, Kinds, OLD_SECRET_S, State, Webhook};
+use berth_engine::credential::Redacted;
+use berth_engine::vault::Vault;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::{From, webhooks};
 use berth_store::records::{delivery, webhook};
 use berth_store::{Read, Tx};
 
 use super::{Answer, App, Outcome, Page};
-use crate::access::Authorized;
-use crate::credential::Redacted;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::integrations::webhooks::new_secret;
 use crate::limits::WEBHOOKS_PER_ORGANIZATION_MAX;
-use crate::notify::new_secret;
-use crate::vault::Vault;
 
 pub struct NewWebhook {
     pub name: Slug,
@@ -77,7 +77,7 @@ impl App {
         new: NewWebhook,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::WebhookWithSecret>, AppError> {
-        let (vault, org) = (self.vault.clone(), who.org());
+        let (vault, org) = (self.services.vault.clone(), who.org());
         let url = self.checked_url(&new.url)?;
         self.change(who, once, move |tx, _| {
             check_free(tx, &new.name)?;
@@ -118,7 +118,7 @@ impl App {
         expected: Option<i64>,
     ) -> Result<Outcome<wire::Webhook>, AppError> {
         let url = change.url.as_deref().map(|url| self.checked_url(url)).transpose()?;
-        let notify = self.notify.clone();
+        let notify = self.jobs.notify.clone();
         self.change(who, None, move |tx, _| {
             let found = find(tx, &key)?;
             super::check_version(found.version, expected)?;
@@ -181,7 +181,7 @@ impl App {
         key: String,
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::WebhookWithSecret>, AppError> {
-        let vault = self.vault.clone();
+        let vault = self.services.vault.clone();
         self.change(who, once, move |tx, _| {
             let found = find(tx, &key)?;
             let version = webhook::secrets(tx, found.id)?.first().map_or(1, |present| present.version + 1);
@@ -195,7 +195,7 @@ impl App {
 
     /// What can be refused about an address before anything is sent to it.
     fn checked_url(&self, url: &str) -> Result<String, AppError> {
-        let checked = self.egress.policy().check(url);
+        let checked = self.services.egress.policy().check(url);
         checked.map(String::from).map_err(|why| AppError::invalid_member("/url", why.to_string()))
     }
 }

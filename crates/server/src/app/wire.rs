@@ -2,10 +2,8 @@
 
 use berth_api::event::{Actor as WireActor, ActorKind as WireActorKind};
 use berth_api::member::{Role as WireRole, UserKind};
-use berth_api::runner::{Isolation, Network as WireNetwork};
 use berth_core::access::Role;
 use berth_core::event::{Actor, ActorKind};
-use berth_core::step::Network;
 
 pub(super) fn role(role: Role) -> WireRole {
     match role {
@@ -13,29 +11,6 @@ pub(super) fn role(role: Role) -> WireRole {
         Role::Deployer => WireRole::Deployer,
         Role::Admin => WireRole::Admin,
         Role::Owner => WireRole::Owner,
-    }
-}
-
-pub(crate) fn network(network: Network) -> WireNetwork {
-    match network {
-        Network::Host => WireNetwork::Host,
-        Network::None => WireNetwork::None,
-    }
-}
-
-pub(crate) fn domain_network(network: WireNetwork) -> Network {
-    match network {
-        WireNetwork::Host => Network::Host,
-        WireNetwork::None => Network::None,
-    }
-}
-
-pub(crate) const fn isolation(level: Isolation) -> &'static str {
-    match level {
-        Isolation::None => "none",
-        Isolation::Process => "process",
-        Isolation::Landlock => "landlock",
-        Isolation::Bubblewrap => "bubblewrap",
     }
 }
 

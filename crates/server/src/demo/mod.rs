@@ -7,11 +7,12 @@ mod sites;
 use berth_core::id::PipelineId;
 use berth_core::name::{Email, Slug};
 use berth_core::pipeline::state::{self, Create};
+use berth_engine::declare_environments;
+use berth_engine::definitions::checked_definition;
 use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 
-use crate::app::{checked_definition, declare_environments};
-use crate::credential::password::PasswordCost;
+use crate::auth::passwords::PasswordCost;
 use crate::error::AppError;
 use crate::setup::{Created, create_organization};
 

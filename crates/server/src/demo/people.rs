@@ -4,14 +4,14 @@ use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
+use berth_engine::credential::Redacted;
 use berth_store::records::member::{self, Member};
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Context, Store};
 
 use super::parsed;
 use crate::app::issue_token;
-use crate::credential::Redacted;
-use crate::credential::password::{self, PasswordCost};
+use crate::auth::passwords::{self, PasswordCost};
 use crate::error::AppError;
 
 /// Somebody of the demo. A service account has no password.
@@ -40,8 +40,8 @@ fn add(
 ) -> Result<Person, AppError> {
     let email = parsed(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
     let (shown, token_name) = (parsed(DisplayName::parse(name))?, parsed(DisplayName::parse("demo"))?);
-    let password = (!is_service).then(password::generate);
-    let hash = password.as_ref().map(|password| password::hash(password, PasswordCost::default()));
+    let password = (!is_service).then(passwords::generate);
+    let hash = password.as_ref().map(|password| passwords::hash(password, PasswordCost::default()));
     store.transact_blocking(Context::system(Some(org)), move |tx| {
         let account = match hash {
             Some(password_hash) => Account::Person { password_hash, password_is_generated: true },

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::git::{self, GitError};
+use berth_engine::git::{self, GitError};
 
 const README: &str = include_str!("harbour-shop/README.md");
 const BUILD: &str = include_str!("harbour-shop/build.sh");

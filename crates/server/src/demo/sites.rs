@@ -16,11 +16,11 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use berth_engine::credential::random_base62;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::config::local_dashboard;
-use crate::credential::random_base62;
 
 /// Where there is a site, in the order of their ports.
 pub const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];

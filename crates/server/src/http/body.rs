@@ -6,19 +6,19 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Request};
 use berth_api::problem::{Code, InputError, InputErrorCode};
 use berth_core::wording::nearest;
+use berth_engine::vault::hex;
 use berth_store::idempotency::OnceKey;
 use http::header;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 
-use crate::access::Principal;
 use crate::app::App;
+use crate::auth::authorize::Principal;
 use crate::error::{AppError, input_error};
 use crate::limits::{
     BODY_IDLE_MAX, IDEMPOTENCY_KEY_BYTES_MAX, INPUT_ERRORS_MAX, JSON_BODY_BYTES_MAX, JSON_DEPTH_MAX,
     RUNNER_BODY_BYTES_MAX,
 };
-use crate::vault::hex;
 
 /// The body of a PUT or PATCH, or of a POST whose repetition is harmless.
 pub(super) struct Sent<T>(pub(super) T);
@@ -47,7 +47,7 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Posted<T> {
         let bytes = read(request).await?;
         let body = parse(&bytes)?;
         let once = key.zip(caller).map(|(key, caller)| {
-            let marks = app.vault.marks();
+            let marks = app.services.vault.marks();
             // Compared, never shown: whatever a client takes for its key is not kept as it was sent.
             let key = hex(&marks.request_hash(key.as_bytes()));
             OnceKey::new(&caller, &operation, &key, marks.request_hash(&bytes))

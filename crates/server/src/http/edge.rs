@@ -13,6 +13,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use berth_api::problem::{Code, Problem};
+use berth_engine::credential::BASE62;
 use futures_util::FutureExt;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
@@ -26,10 +27,10 @@ use super::path::{canonical, without_strange_parts};
 use super::router::{self, RouteInfo};
 use super::routes::runner::TRANSFERS;
 use crate::app::App;
-use crate::credential::BASE62;
-use crate::credential::token::looks_like_token;
+use crate::auth::tokens::looks_like_token;
 use crate::error::AppError;
-use crate::limits::{REQUEST_ID_BYTES_MAX, REQUEST_MAX, TRANSFER_MAX, URI_BYTES_MAX};
+use crate::limits::REQUEST_MAX;
+use crate::limits::{REQUEST_ID_BYTES_MAX, TRANSFER_MAX, URI_BYTES_MAX};
 
 static REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use berth_api::problem::{Code, Problem};
 use berth_core::access::Permit;
+use berth_engine::{Far, RunnerCaller};
 use http::Method;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
@@ -13,9 +14,8 @@ use http::request::Parts;
 use super::edge::Origin;
 use super::path::decode;
 use super::router::{Access, RouteInfo};
-use crate::access::{Authorized, Grant, Principal, Resource, authorize};
 use crate::app::App;
-use crate::engine::{Far, RunnerCaller};
+use crate::auth::authorize::{Authorized, Grant, Principal, Resource, authorize};
 use crate::error::{AppError, Denied};
 
 /// Every route with what it takes to call it, found as the router finds them.
@@ -110,12 +110,12 @@ async fn authenticate(app: &App, request: &Parts) -> Result<Principal, AppError>
         Ok(principal) => principal,
         Err(refused) => return Err(app.rates.stranger(*address).err().map_or(refused, too_fast)),
     };
-    if let crate::access::Via::SignIn { id } = &principal.via
+    if let crate::auth::authorize::Via::SignIn { id } = &principal.via
         && !matches!(request.method, Method::GET | Method::HEAD)
     {
         check_same_origin(app, headers)?;
         let sent = headers.get("x-berth-csrf").and_then(|value| value.to_str().ok()).unwrap_or_default();
-        if !app.vault.marks().is_csrf_token(&id.to_string(), sent) {
+        if !app.services.vault.marks().is_csrf_token(&id.to_string(), sent) {
             let text = "a change made with a cookie needs the header X-Berth-CSRF with the csrfToken of GET /api/v1/me";
             return Err(AppError::new(Code::Forbidden, text));
         }
@@ -229,12 +229,14 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 /// A runner that calls.
-impl FromRequestParts<Arc<App>> for Far {
+pub(super) struct RunnerRequest(pub(super) Far);
+
+impl FromRequestParts<Arc<App>> for RunnerRequest {
     type Rejection = AppError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, AppError> {
         let who = parts.extensions.get::<RunnerCaller>().cloned();
         let who = who.ok_or_else(|| AppError::bug("a route of runners without a guard"))?;
-        Ok(Self { app: app.clone(), who })
+        Ok(Self(Far { services: app.services.clone(), who }))
     }
 }

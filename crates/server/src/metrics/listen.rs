@@ -27,7 +27,7 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Answers until the server stops.
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Some(accepted) = app.shutdown.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = app.services.shutdown.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
@@ -44,7 +44,7 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
                 .max_header_size(HEADER_BYTES_MAX)
                 .serve_connection(TokioIo::new(stream), service);
             let limited = tokio::time::timeout(CONNECTION_MAX, connection);
-            let _ = app.shutdown.run_until_cancelled(limited).await;
+            let _ = app.services.shutdown.run_until_cancelled(limited).await;
             drop(place);
         });
     }

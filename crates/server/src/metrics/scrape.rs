@@ -24,7 +24,7 @@ pub(super) async fn scrape(app: &App) -> String {
     let mut text = Text::default();
     text.about("berth_build_info", "gauge", "The version that runs.");
     text.sample("berth_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    let leads = u8::from(app.lead.leads());
+    let leads = u8::from(app.jobs.lead.leads());
     text.single("berth_leader", "gauge", "Whether this server does the background work.", leads);
     if let Ok(info) = rustix::fs::statvfs(&app.config.data_dir) {
         let free = info.f_bavail * info.f_frsize;
@@ -32,7 +32,7 @@ pub(super) async fn scrape(app: &App) -> String {
     }
     app.requests.write(&mut text);
     commits(app, &mut text);
-    let looked = app.store.read(None, |db| Ok::<_, AppError>((measured(db)?, db.now()))).await;
+    let looked = app.services.store.read(None, |db| Ok::<_, AppError>((measured(db)?, db.now()))).await;
     let is_up = u8::from(looked.is_ok());
     text.single("berth_database_up", "gauge", "Whether the database answers.", is_up);
     match looked {
@@ -52,7 +52,7 @@ pub(super) async fn scrape(app: &App) -> String {
 }
 
 fn commits(app: &App, text: &mut Text) {
-    let counted = app.store.commits();
+    let counted = app.services.store.commits();
     let name = "berth_database_commit_duration_seconds";
     text.about(name, "histogram", "How long commits took, with everything that was in them.");
     let within = BOUNDS_US.iter().zip(counted.within).map(|(bound, within)| (seconds(*bound), within));

@@ -63,7 +63,7 @@ impl<R: Read> Hashing<R> {
     }
 
     pub(super) fn entry(self, path: String) -> FileEntry {
-        let sha256 = crate::vault::hex(self.digest.finish().as_ref());
+        let sha256 = berth_engine::vault::hex(self.digest.finish().as_ref());
         FileEntry { path, bytes: self.bytes, sha256 }
     }
 }

@@ -25,7 +25,7 @@ pub enum UpkeepError {
     #[error(transparent)]
     Store(#[from] berth_store::StoreError),
     #[error(transparent)]
-    Key(#[from] crate::vault::KeyError),
+    Key(#[from] berth_engine::vault::KeyError),
 }
 
 impl From<crate::error::AppError> for UpkeepError {

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use berth_core::id::OrgId;
+use berth_engine::vault::{Vault, WhenMissing, is_being_rotated};
 use berth_store::Store;
 use berth_store::chain::Head;
 use berth_store::data_dir::DataDir;
@@ -16,7 +17,6 @@ use super::manifest::{self, FILES_MAX, FORMAT, FileEntry, Hashing, MANIFEST_BYTE
 use super::restored::{Settled, settle};
 use super::verify::{Verified, verify};
 use super::{DATABASE, KEPT, UpkeepError, io, note};
-use crate::vault::{Vault, WhenMissing, is_being_rotated};
 
 /// Where it lies until it is known to be whole.
 const STAGING: &str = "restoring";

@@ -9,12 +9,12 @@ use berth_core::id::{OrgId, PipelineId, WebhookId};
 use berth_core::name::Reason;
 use berth_core::pipeline::state;
 use berth_core::webhook::{State, Webhook};
+use berth_engine;
 use berth_store::query::everywhere;
 use berth_store::query::webhooks;
 use berth_store::records::{environment, pipeline, webhook};
 use berth_store::{Context, Store};
 
-use crate::engine;
 use crate::error::AppError;
 
 const WHY: &str = "the database was restored from a backup; look at what really runs, then resume";
@@ -54,7 +54,7 @@ pub fn settle(store: &mut Store, given: Option<i64>) -> Result<Settled, AppError
         }
     }
     settled.webhooks = silence_webhooks(store)?;
-    settled.attempts = engine::end_all(store)?;
+    settled.attempts = berth_engine::end_all(store)?;
     Ok(settled)
 }
 

@@ -7,6 +7,8 @@ use std::path::Path;
 
 use aws_lc_rs::digest::{Context, SHA256};
 use berth_core::id::OrgId;
+use berth_engine::artifacts::Artifacts;
+use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
 use berth_store::chain::{Head, StoredCheck};
 use berth_store::query::events;
 use berth_store::query::everywhere::{self, Logged};
@@ -14,8 +16,6 @@ use berth_store::query::findable::{self, Looked};
 use berth_store::read_only::ReadOnly;
 
 use super::UpkeepError;
-use crate::artifacts::Artifacts;
-use crate::logs::{LogError, LogKey, LogStore, LogStream};
 
 /// What is told of one by one; the rest is counted.
 pub const PROBLEMS_SHOWN_MAX: usize = 100;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use berth_engine::Embedded;
 use berth_runner::{Confinement, Runner, Sandbox, Settings};
 use berth_server::app::App;
-use berth_server::engine::Embedded;
-use berth_server::work;
+use berth_server::jobs;
 use tokio::task::JoinHandle;
 
 pub(crate) struct AtWork {
@@ -17,7 +17,7 @@ pub(crate) struct AtWork {
 
 impl AtWork {
     pub(crate) fn begin(app: &Arc<App>) -> Self {
-        let loops = tokio::spawn(work::run(app.clone()));
+        let loops = tokio::spawn(jobs::run(app.jobs().clone()));
         let dir = tempfile::tempdir().unwrap();
         let runner = Some(runner(app, dir.path()));
         Self { app: app.clone(), loops, runner, _dir: dir }
@@ -25,7 +25,7 @@ impl AtWork {
 
     /// In order: what runs is told to stop, and its end is written.
     pub(crate) async fn end(mut self) {
-        self.app.shutdown.cancel();
+        self.app.services().shutdown.cancel();
         let runner = self.runner.take().unwrap();
         tokio::task::spawn_blocking(move || runner.stop()).await.unwrap();
         (&mut self.loops).await.unwrap();
@@ -34,7 +34,7 @@ impl AtWork {
 
 /// A runner without a sandbox, for tests that are about something else.
 pub(crate) fn runner(app: &Arc<App>, dir: &std::path::Path) -> Runner {
-    let link = Arc::new(Embedded::new(app.clone()));
+    let link = Arc::new(Embedded::new(app.services().clone()));
     let confinement = Confinement::choose(Sandbox::Off, &[], &[]).unwrap();
     let settings = Settings {
         labels: vec!["linux".into()],

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use berth_runner::registry::{self, BuildRequest};
 use berth_runner::{Confinement, Sandbox};
-use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
+use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
 
 pub(crate) struct InSandbox {
     confinement: Confinement,

@@ -296,7 +296,7 @@ async fn registry(world: &World) -> String {
     let place = json!({"name": "tools", "url": origin.url().as_str()});
     let made = post("/api/v1/organizations/acme/step-registries").by(&world.ada).json(&place);
     let id = world.send(made).await.body["data"]["id"].as_str().unwrap().to_owned();
-    berth_server::work::tick(&world.app).await.unwrap();
+    berth_server::jobs::tick(world.app.jobs()).await.unwrap();
     id
 }
 
@@ -346,7 +346,7 @@ impl Target {
         let waits = claim(json!({"queue": true})).await;
         let (session, deployment) = (text(&held["sessionId"]), text(&held["deploymentId"]));
         let ticket = text(&waits["ticketId"]);
-        berth_server::work::tick(&world.app).await.unwrap();
+        berth_server::jobs::tick(world.app.jobs()).await.unwrap();
         let hook = json!({"name": "ops", "url": "https://127.0.0.1:9/hook", "kinds": ["*"]});
         let made = post("/api/v1/organizations/acme/webhooks").by(&world.ada).json(&hook);
         assert_eq!(world.send(made).await.status, 201);

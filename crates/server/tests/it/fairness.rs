@@ -7,8 +7,8 @@ use std::time::Duration;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, RepositoryId};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
-use berth_server::limits::DEFINITIONS_AT_ONCE;
-use berth_server::work;
+use berth_engine::limits::DEFINITIONS_AT_ONCE;
+use berth_server::jobs;
 use berth_store::records::repository;
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
@@ -152,7 +152,7 @@ async fn deployments_that_wait_for_a_stalling_repository_hold_up_no_other_organi
     let body = json!({"url": origin.url().as_str()});
     let made = world.send(post(&format!("{theirs}/repositories")).by(&world.hank).json(&body)).await;
     assert_eq!(made.status, 201, "{}", made.text);
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let patch =
         call("PATCH", &format!("{theirs}/repositories/{}", made.body["data"]["id"].as_str().unwrap()));
     let moved = world.send(patch.by(&world.hank).json(&json!({"url": tarpit.url(0).as_str()}))).await;

@@ -161,7 +161,7 @@ async fn filters_hold_for_what_is_read_and_for_what_is_heard() {
     for wanted in ["shop", "blog", "shop"] {
         assert_eq!(stops.event().await.unwrap()["subjects"][0]["name"], wanted);
     }
-    world.app.shutdown.cancel();
+    world.app.services().shutdown.cancel();
     none.ended().await;
 }
 
@@ -249,7 +249,7 @@ async fn shutdown_ends_streams_at_once() {
     let world = World::new().await;
     let mut stream = Stream::open(&world, get(EVENTS).by(&world.ada)).await;
     stream.block().await.unwrap();
-    world.app.shutdown.cancel();
+    world.app.services().shutdown.cancel();
     stream.ended().await;
 }
 

@@ -149,7 +149,7 @@ async fn invitation_reaches_no_role_above_the_inviters_and_expires_after_a_week(
     world.sql(&earlier(1));
     world.send(sign_up(&link, PASSWORD)).await.is(404, "not_found");
     assert_eq!(world.send(get(INVITATIONS).by(&world.ada)).await.body["pagination"]["total"], 0);
-    berth_server::work::sweep(&world.app).await.unwrap();
+    berth_server::jobs::sweep(world.app.jobs()).await.unwrap();
 }
 
 #[tokio::test]

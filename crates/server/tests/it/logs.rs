@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use berth_engine::logs::{LOG_CHUNK_BYTES_MAX, LogKey};
 use berth_server::config::Config;
-use berth_server::logs::{LOG_CHUNK_BYTES_MAX, LogKey};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
@@ -332,7 +332,7 @@ fn damage(case: &Case, offset: u64) {
     // What is in memory knows better.
     let logs = case.world.app.logs();
     let other = |attempt| LogKey { attempt: attempt + 10, ..case.key };
-    for attempt in 0..u32::try_from(berth_server::logs::LOGS_OPEN_MAX.total).unwrap() {
+    for attempt in 0..u32::try_from(berth_engine::logs::LOGS_OPEN_MAX.total).unwrap() {
         logs.append(&other(attempt), 0, b"").unwrap();
     }
 }
@@ -364,6 +364,6 @@ async fn a_followed_log_ends_with_the_right_and_with_the_server_and_counts_as_a_
     assert_eq!(case.world.send(foreign).await.status, 403);
     let mut kept = case.follow("deploy/logs").await;
     kept.block().await.unwrap();
-    case.world.app.shutdown.cancel();
+    case.world.app.services().shutdown.cancel();
     while kept.block().await.is_some() {}
 }

@@ -10,7 +10,7 @@ async fn the_server_says_it_is_well_until_it_stops() {
     for path in ["/healthz", "/readyz", "/healthz/"] {
         assert_eq!(world.send(get(path)).await.body["data"]["status"], "ok");
     }
-    world.app.shutdown.cancel();
+    world.app.services().shutdown.cancel();
     world.send(get("/readyz")).await.is(503, "unavailable");
     assert_eq!(world.send(get("/healthz")).await.status, 200);
 }

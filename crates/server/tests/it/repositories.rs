@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_server::config::Config;
-use berth_server::work;
+use berth_server::jobs;
 use serde_json::{Value, json};
 
 use super::git::Origin;
@@ -21,7 +21,7 @@ async fn register(world: &World, body: &Value) -> String {
 /// Registers what is at `origin` and syncs it.
 async fn registered(world: &World, origin: &Origin) -> String {
     let id = register(world, &json!({"url": origin.url().as_str()})).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     id
 }
 
@@ -39,7 +39,7 @@ async fn pipeline(world: &World, slug: &str) -> Reply {
 async fn sync(world: &World, id: &str) {
     let asked = world.send(post(&format!("{REPOSITORIES}/{id}/sync")).by(&world.ada)).await;
     assert_eq!(asked.status, 202, "{}", asked.text);
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
 }
 
 fn origin() -> Origin {
@@ -225,19 +225,19 @@ fn walk(dir: &std::path::Path) -> Vec<String> {
 async fn a_repository_that_cannot_be_read_says_why_and_is_tried_less_and_less_often() {
     let world = World::new().await;
     let id = register(&world, &json!({"url": "/nowhere/at/all.git", "pollSeconds": 600})).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let seen = view(&world, &id).await;
     assert!(seen["error"].as_str().unwrap().contains("does not"), "{seen}");
     assert_eq!(seen["lastSyncedAt"], Value::Null);
     let before = world.kinds().await;
     // Not due again, so nothing happens; asked for, it fails again, and that is no news.
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     sync(&world, &id).await;
     assert_eq!(world.kinds().await, before);
     let origin = origin();
     let moved = world.send(patch(&id).by(&world.ada).json(&json!({"url": origin.url().as_str()}))).await;
     assert_eq!(moved.status, 200, "{}", moved.text);
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(view(&world, &id).await["error"], Value::Null);
     assert_eq!(pipeline(&world, "shop").await.status, 200);
 }
@@ -250,7 +250,7 @@ async fn a_repository_that_hangs_is_given_up_on() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/shop.git", silent.local_addr().unwrap());
     let id = register(&world, &json!({"url": url})).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let error = view(&world, &id).await["error"].clone();
     assert!(error.as_str().unwrap().contains("git took longer"), "{error}");
 }
@@ -266,7 +266,7 @@ async fn a_credential_is_a_secret_of_the_organization_and_is_read_once() {
     let secret = json!({"name": "GIT_TOKEN", "value": "hunter2-hunter2"});
     world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&secret)).await;
     let id = register(&world, &body).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(view(&world, &id).await["error"], Value::Null);
     assert_eq!(pipeline(&world, "shop").await.status, 200);
     sync(&world, &id).await;

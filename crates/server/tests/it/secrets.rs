@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_core::id::{OrgId, PipelineId};
 use berth_core::pipeline::grammar::{SecretName, StageName};
-use berth_server::credential::Redacted;
-use berth_server::vault::KeyError;
+use berth_engine::credential::Redacted;
+use berth_engine::vault::KeyError;
 use berth_store::Context;
 use berth_store::records::secret;
 use serde_json::{Value, json};

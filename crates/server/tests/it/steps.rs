@@ -3,7 +3,7 @@
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 use berth_core::run::{StageKind, StageRun, StageStatus};
 use berth_core::time::Timestamp;
-use berth_server::logs::{LogKey, LogStream};
+use berth_engine::logs::{LogKey, LogStream};
 use rusqlite::{Connection, params};
 
 use super::history::org;

@@ -10,15 +10,16 @@ use berth_core::deployment::cancel::cancel;
 use berth_core::environment::claim::{Claim, Claimed, claim};
 use berth_core::environment::{Condition, SessionStatus, State, TicketCause, TicketStatus, Wish};
 use berth_core::id::{DeploymentId, OrgId};
+use berth_engine::Embedded;
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::app::App;
 use berth_server::config::Config;
-use berth_server::engine::Embedded;
-use berth_server::vault::{Vault, WhenMissing};
-use berth_server::work;
+use berth_server::jobs;
 use berth_store::Store;
 use berth_store::records::{environment, ticket};
 use expect_test::{Expect, expect};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::at_work::runner;
 use super::world::{World, call, post};
@@ -77,12 +78,12 @@ async fn a_ticket_of_a_revoked_token_leaves_the_line() {
     let wait = Claim { by, token: Some(token.parse().unwrap()), wish: wish(None), wait_seconds: Some(3_600) };
     let waits = yard.decide("shop", move |lock, moment| claim(lock, &wait, moment)).await.unwrap();
     let Claimed::Ticket(waiting) = waits else { panic!("{waits:?}") };
-    work::tick(&yard.app).await.unwrap();
+    jobs::tick(yard.app.jobs()).await.unwrap();
     assert_eq!(yard.lock("shop").await.tickets.len(), 1);
 
     let revoke = call("DELETE", &format!("/api/v1/organizations/acme/api-tokens/{token}"));
     assert_eq!(world.send(revoke.by(&world.ada)).await.status, 200);
-    work::tick(&yard.app).await.unwrap();
+    jobs::tick(yard.app.jobs()).await.unwrap();
     let found = yard.app.store().read(Some(yard.org), move |db| ticket::by_id(db, waiting.id)).await;
     let status = found.unwrap().unwrap().status;
     assert!(matches!(status, TicketStatus::Cancelled { cause: TicketCause::Revoked, .. }), "{status:?}");
@@ -108,7 +109,7 @@ async fn an_environment_that_was_looked_at_for_nothing_is_left_in_peace() {
     let refused = yard.decide("shop", move |lock, moment| claim(lock, &refused, moment)).await;
     assert!(matches!(refused, Err(Refusal::EnvironmentLocked(_))), "{refused:?}");
 
-    work::tick(&yard.app).await.unwrap();
+    jobs::tick(yard.app.jobs()).await.unwrap();
     assert_eq!(yard.lock("shop").await, before);
 }
 
@@ -193,7 +194,7 @@ async fn no_step_begins_after_a_takeover_even_if_nobody_told_the_attempt() {
     let body = "  steps:\n    - {name: One, type: dummy, params: {duration: 1s}}\n    - {name: Two, type: dummy, params: {outcome: hang}}\n";
     yard.pipeline(&world, "shop", body).await;
     let old = yard.deploy("shop").await;
-    work::tick(&yard.app).await.unwrap();
+    jobs::tick(yard.app.jobs()).await.unwrap();
     // Nobody looks for work that must stop: the runner hears of it when it reports its first step.
     let dir = tempfile::tempdir().unwrap();
     let runner = runner(&yard.app, dir.path());
@@ -201,7 +202,7 @@ async fn no_step_begins_after_a_takeover_even_if_nobody_told_the_attempt() {
     yard.take_over("shop").await;
     assert_eq!(yard.end_of(old).await, "cancelled");
     assert_eq!(yard.heard.iter().filter(|event| event.kind == "step_started").count(), 1);
-    yard.app.shutdown.cancel();
+    yard.app.services().shutdown.cancel();
     tokio::task::spawn_blocking(move || runner.stop()).await.unwrap();
 }
 
@@ -253,7 +254,7 @@ async fn in_a_stopped_pipeline_nothing_starts_until_it_is_resumed() {
     assert_eq!(world.send(post(&format!("{path}/stop")).by(&world.ada)).await.status, 200);
     let id = yard.deploy("shop").await;
     for _ in 0..3 {
-        work::tick(&yard.app).await.unwrap();
+        jobs::tick(yard.app.jobs()).await.unwrap();
         assert_eq!(yard.outcome(id).await, "queued");
     }
     assert_eq!(world.send(post(&format!("{path}/resume")).by(&world.ada)).await.status, 200);
@@ -293,10 +294,10 @@ fn crashed(dir: &mut Option<tempfile::TempDir>) -> (OrgId, DeploymentId) {
         let mut yard = Yard::new(&world).await;
         yard.pipeline(&world, "shop", HANG).await;
         let id = yard.deploy("shop").await;
-        work::tick(&yard.app).await.unwrap();
+        jobs::tick(yard.app.jobs()).await.unwrap();
         let app = yard.app.clone();
         let granted = tokio::task::spawn_blocking(move || {
-            let link = Embedded::new(app);
+            let link = Embedded::new(app.services().clone());
             let boot = link.boot().to_owned();
             let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec![] };
             link.acquire(&asked, Duration::ZERO).unwrap().len()
@@ -313,7 +314,7 @@ fn opened_again(path: &Path) -> App {
     let store = Store::open_sqlite(&path.join("berth.db")).unwrap();
     let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
     let config = Config::local(([127, 0, 0, 1], 8080).into());
-    App::new(store, vault, Config { data_dir: path.to_owned(), ..config })
+    App::new(store, vault, Config { data_dir: path.to_owned(), ..config }, CancellationToken::new())
 }
 
 #[test]

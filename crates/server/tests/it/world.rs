@@ -6,17 +6,18 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use berth_core::name::{Email, Slug};
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::app::App;
+use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
-use berth_server::credential::password::PasswordCost;
 use berth_server::http::Edge;
 use berth_server::setup::create_organization;
-use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_testkit::{Scratch, copy_dir, template_dir};
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::builder::InSandbox;
 use super::contract::{Asked, SentJson};
@@ -62,7 +63,7 @@ impl World {
             ..config
         };
         let builder = Arc::new(InSandbox::off());
-        let app = Arc::new(App::new(store, vault, config).building_with(builder));
+        let app = Arc::new(App::new(store, vault, config, CancellationToken::new()).building_with(builder));
         Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
     }
 
@@ -79,7 +80,7 @@ impl World {
         let (store, vault) = opened.await.unwrap();
         let path = dir.path().to_owned();
         let config = Config { data_dir: path.clone(), own_dir: path, ..self.app.config().clone() };
-        let app = Arc::new(App::new(store, vault, config));
+        let app = Arc::new(App::new(store, vault, config, CancellationToken::new()));
         let (ada, hank) = (self.ada.clone(), self.hank.clone());
         Some(Self { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres: None })
     }
@@ -154,7 +155,7 @@ impl World {
         assert_eq!(made.status, 201, "{}", made.text);
         let start = post(&format!("{pipelines}/gated/deployments")).json(&json!({"commitId": "9fceb02"}));
         assert_eq!(self.send(start.by(&self.ada)).await.status, 202);
-        berth_server::work::tick(&self.app).await.unwrap();
+        berth_server::jobs::tick(self.app.jobs()).await.unwrap();
         let open = self.send(get("/api/v1/organizations/acme/approvals").by(&self.ada)).await;
         open.body["data"][0]["id"].as_str().unwrap().to_owned()
     }

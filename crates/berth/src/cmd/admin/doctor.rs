@@ -4,9 +4,9 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command as Program, ExitCode};
 
+use berth_engine::vault::root_key_id;
 use berth_runner::{Confinement, StartError, StepUser};
 use berth_server::admin;
-use berth_server::vault::root_key_id;
 use berth_store::query::everywhere;
 use serde_json::json;
 

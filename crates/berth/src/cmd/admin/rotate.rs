@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::admin::{self, Answer, Request};
-use berth_server::vault::{Vault, WhenMissing};
 use berth_store::Store;
 use berth_store::data_dir::DataDir;
 

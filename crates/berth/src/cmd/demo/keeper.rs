@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use berth_engine::credential::Redacted;
+use berth_engine::vault::WhenMissing;
 use berth_server::config::local_dashboard;
-use berth_server::credential::Redacted;
 use berth_server::demo::{self, Bound, PLACES, Sample, Sites, add_people};
-use berth_server::vault::WhenMissing;
 use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::runtime::Runtime;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use berth_core::pipeline::state::Pipeline;
-use berth_server::credential::Redacted;
+use berth_engine::credential::Redacted;
 use berth_server::demo::{DemoOrganization, PLACES, Sites};
 use serde_json::{Value, json};
 use ureq::Agent;

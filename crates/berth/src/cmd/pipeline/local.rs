@@ -8,7 +8,8 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use anyhow::Context as _;
 use berth_core::name::{CommitId, EnvName, InvalidName};
 use berth_definition::{Diagnostic, Parsed, Severity, parse, schema};
-use berth_server::app::{PlanFacts, plan_definition, wire_diagnostic};
+use berth_engine::definitions::diagnostic as wire_diagnostic;
+use berth_server::app::{PlanFacts, plan_definition};
 
 use super::plan_text::plan_text;
 use crate::output::say;

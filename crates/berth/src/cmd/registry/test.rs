@@ -160,7 +160,8 @@ impl Trial<'_> {
     /// As a pipeline is checked before anything runs.
     fn check_params(&mut self, step: &StepMetadata) -> Result<(), End> {
         let params = self.params();
-        let schema = step.params().map_err(|refused| anyhow::anyhow!("{refused}"))?;
+        let schema = berth_definition::custom_step::params_schema(&step.schema)
+            .map_err(|refused| anyhow::anyhow!("{refused}"))?;
         let mut problems = schema.check(&Value::Object(params.clone()), |_| false);
         // The step drops what it does not know, so that is no reason to refuse it.
         problems.retain(|problem| problem.code != "unknown_param");

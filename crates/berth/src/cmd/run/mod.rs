@@ -20,11 +20,11 @@ use berth_api::session::{Session, SessionNew};
 use berth_core::name::{Email, Slug};
 use berth_definition::alone::{Alone, Place, Refused, Wanted, alone};
 use berth_definition::{parse, write};
+use berth_engine::vault::WhenMissing;
 use berth_server::app::App;
+use berth_server::auth::passwords::PasswordCost;
 use berth_server::config::Config;
-use berth_server::credential::password::PasswordCost;
 use berth_server::setup::create_organization;
-use berth_server::vault::WhenMissing;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -182,7 +182,7 @@ fn serve_and(
     };
     let confinement = embedded::confine(&config, runner, &[])?;
     let confinement = Ok(confinement.map_err(anyhow::Error::msg)?);
-    let app = App::new(store, vault, config).stopped_by(stop.clone());
+    let app = App::new(store, vault, config, stop.clone());
     let (address, listening) = mpsc::sync_channel::<SocketAddr>(1);
     let (end, ended) = mpsc::sync_channel(1);
     let token = created.token.reveal().to_owned();

@@ -174,7 +174,12 @@ fn a_registry_written_with_the_public_sdk_runs_unchanged() {
     let built = built(dir.path(), &files);
     let keys: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
     assert_eq!(keys, ["deploy", "rollout"]);
-    assert!(built.steps[0].params().expect("schema").check(&json!({"target": "x"}), |_| false).is_empty());
+    assert!(
+        berth_definition::custom_step::params_schema(&built.steps[0].schema)
+            .expect("schema")
+            .check(&json!({"target": "x"}), |_| false)
+            .is_empty()
+    );
     let params = json!({"target": "staging"});
     let params = params.as_object().expect("object");
     let own_type =

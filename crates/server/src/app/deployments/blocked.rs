@@ -12,6 +12,8 @@ use berth_core::run::StepStatus;
 use berth_core::run::enter::{Entry, Waits, entry, entry_back};
 use berth_core::runner::ONLINE_S;
 use berth_core::stage::Pause;
+use berth_engine::gates::{self, Asked};
+use berth_engine::{Head, Whole, authors, is_for, tally};
 use berth_store::Read;
 use berth_store::query::deployments::Either;
 use berth_store::query::{approvals, runners, runs};
@@ -19,8 +21,6 @@ use berth_store::records::pipeline;
 use berth_store::records::plan::{self, Build, BuildKey};
 use berth_store::records::stage as stages;
 
-use crate::engine::gates::{self, Asked};
-use crate::engine::{Head, Whole, authors, is_for, tally};
 use crate::error::AppError;
 use crate::limits::RUNNERS_PER_ORGANIZATION_MAX;
 

@@ -21,9 +21,9 @@ pub use operate::{NewDeployment, SoakEnd};
 pub use rollback::NewRollback;
 
 use super::{Answer, App, Page};
-use crate::access::Authorized;
-use crate::engine::Plans;
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use berth_engine::Plans;
 
 /// The pipeline of a list, by its id or slug.
 pub enum OfPipeline {
@@ -75,7 +75,7 @@ impl App {
         who: &Authorized<permit::DeploymentsRead>,
         id: String,
     ) -> Result<Answer<wire::Deployment>, AppError> {
-        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         self.read(who, move |db| {
             let found = find(db, &id)?;
             shown::in_full(db, &plans, &found, labels.as_deref())

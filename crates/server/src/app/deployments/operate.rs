@@ -9,16 +9,16 @@ use berth_core::id::StepRunId;
 use berth_core::name::{CommitId, Reason};
 use berth_core::rollout::Trigger;
 use berth_core::run::{Resolution, cancel, held, resolve};
+use berth_engine::rollouts::{self, Asked};
+use berth_engine::{Head, Plans, Whole};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
 use berth_store::records::{environment, pipeline};
 
 use super::{changed, find, location};
-use crate::access::Authorized;
-use crate::app::rollouts::{self, Asked};
 use crate::app::{Answer, App, Outcome};
-use crate::engine::{Head, Plans, Whole};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 /// Other deployments looked at before one is retried or taken back.
@@ -50,7 +50,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
-        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         let doubt = self.ambiguity(org, &key, new.commit.as_ref(), new.pointer).await?;
         let done = self.change(who, once, move |tx, standing| {
             if new.bypass.is_some() && !standing.role.may(Action::GatesBypass) {
@@ -69,7 +69,7 @@ impl App {
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
-        self.nudge();
+        self.services.nudge();
         done
     }
 
@@ -112,7 +112,7 @@ impl App {
             match whole.head {
                 // The lock must know first: it decides whether the run may go on.
                 Head::Environment { .. } => cancel_all(tx, plans, found, told.by, reason),
-                Head::Stages { .. } => whole.apply(tx, decision),
+                Head::Stages { .. } => Ok(whole.apply(tx, decision)?),
             }
         })
         .await
@@ -130,7 +130,7 @@ impl App {
         self.operate(who, id, once, move |tx, plans, found, _, _| {
             let (mut whole, step) = step_of(tx, plans, found, &step)?;
             let decision = resolve::resolve(&whole.run, &whole.plan, step, resolution, tx.now())?;
-            whole.apply(tx, decision)
+            Ok(whole.apply(tx, decision)?)
         })
         .await
     }
@@ -155,7 +155,7 @@ impl App {
                 SoakEnd::Passed => held::end_soak(run, plan, step, reason, tx.now())?,
                 SoakEnd::Rejected => held::reject_soak(run, plan, step, &by.name, reason, tx.now())?,
             };
-            whole.apply(tx, decision)
+            Ok(whole.apply(tx, decision)?)
         })
         .await
     }
@@ -168,14 +168,14 @@ impl App {
         work: impl FnOnce(&mut Tx<'_>, &Plans, &Either, Actor, Role) -> Result<(), AppError> + Send + 'static,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let by = who.principal().actor();
-        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, standing| {
             let found = find(tx, &id)?;
             work(tx, &plans, &found, by, standing.role)?;
             changed(tx, &plans, id_of(&found), labels.as_deref())
         });
         let done = done.await;
-        self.nudge();
+        self.services.nudge();
         done
     }
 }
@@ -217,13 +217,13 @@ fn cancel_all(
             let ruling = in_environment::cancel(&lock, it, by, reason, &tx.moment()?);
             tx.commit(ruling)??;
             match Whole::load(tx, plans, it.id)? {
-                Some(mut whole) => whole.follow_cancel(tx),
+                Some(mut whole) => Ok(whole.follow_cancel(tx)?),
                 None => Ok(()),
             }
         }
         Either::Stages(it) => {
             let told = Cancel { by, cause: CancelCause::Requested, reason };
-            rollouts::cancel(tx, plans, it, told)
+            Ok(rollouts::cancel(tx, plans, it, told)?)
         }
     }
 }

@@ -13,6 +13,7 @@ use berth_core::id::{OrgId, SessionId};
 use berth_core::name::CommitId;
 use berth_core::rollout::{self, Rollout};
 use berth_core::run::retry;
+use berth_engine::{Head, Plans, Whole, gates, people_behind};
 use berth_store::Tx;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
@@ -21,9 +22,8 @@ use berth_store::records::{environment, session};
 
 use super::operate::SINCE_MAX;
 use super::{answer, changed, find, location};
-use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled, environments};
-use crate::engine::{Head, Plans, Whole, gates, people_behind};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 impl App {
@@ -37,7 +37,7 @@ impl App {
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
         let holder = environments::holder(who.principal());
-        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         let done = self.rule(who, once, move |tx, standing| match find(tx, &id)? {
             Either::Environment(failed) => in_environment(tx, &plans, org, &failed, &stage, holder),
             Either::Stages(found) => {
@@ -46,7 +46,7 @@ impl App {
             }
         });
         let done = done.await;
-        self.nudge();
+        self.services.nudge();
         done
     }
 }
@@ -81,7 +81,7 @@ fn in_stages(
     }
     let asks_again = gates::to_ask_again(tx, &whole, stage)?;
     let decision = retry::retry(&whole.run, &whole.plan, stage, from, &asks_again, tx.now())?;
-    whole.apply(tx, decision)
+    Ok(whole.apply(tx, decision)?)
 }
 
 /// What has ended stays as it ended, so the same commit is deployed once more. The session that asked for it has to be

@@ -7,6 +7,7 @@ use berth_core::id::DeploymentId;
 use berth_core::name::Reason;
 use berth_core::rollout::Rollout;
 use berth_core::run::StageKind;
+use berth_engine::{RollbackAsked, WayBack};
 use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::query::deployments::Either;
@@ -15,9 +16,8 @@ use berth_store::records::run;
 
 use super::operate::SINCE_MAX;
 use super::{changed, find, location};
-use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome};
-use crate::engine::{RollbackAsked, WayBack};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 pub struct NewRollback {
@@ -37,7 +37,7 @@ impl App {
         once: Option<OnceKey>,
     ) -> Result<Outcome<wire::Deployment>, AppError> {
         let (org, by) = (who.org(), who.principal().actor());
-        let (plans, labels) = (self.engine.plans().clone(), self.config.runner_labels.clone());
+        let (plans, labels) = (self.services.engine.plans().clone(), self.config.runner_labels.clone());
         let done = self.change(who, once, move |tx, _| {
             let of = match find(tx, &id)? {
                 Either::Stages(of) => of,
@@ -57,7 +57,7 @@ impl App {
             Ok(Answer { status: 202, location: Some(location(org, started.id)), ..answer })
         });
         let done = done.await;
-        self.nudge();
+        self.services.nudge();
         done
     }
 }

@@ -9,6 +9,7 @@ use berth_core::id::StepRunId;
 use berth_core::pipeline::model::StepType;
 use berth_core::rollout::{self, Rollout, Trigger};
 use berth_core::run::{Outcome, Plan, Run, RunStatus, StageKind, StageRun, StageStatus, StepRun, StepStatus};
+use berth_engine::{Head, Plans, Whole};
 use berth_store::Read;
 use berth_store::query::approvals;
 use berth_store::query::deployments::Either;
@@ -18,7 +19,6 @@ use berth_store::records::run::{self, Told};
 use super::blocked;
 use crate::app::Answer;
 use crate::app::wire::actor;
-use crate::engine::{Head, Plans, Whole};
 use crate::error::AppError;
 
 pub(super) fn in_full(

@@ -17,8 +17,8 @@ use berth_store::records::{environment, pipeline};
 use super::queue::{lengths, tagged_as};
 use super::view::tagged;
 use super::{Change, Place, holder, location, shown};
-use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled, deployments};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 /// What a claim asks for.

@@ -9,9 +9,9 @@ use berth_core::time::Timestamp;
 use berth_store::query::environments::{self, INSIGHT_ROWS_MAX};
 
 use super::{Place, shown};
-use crate::access::Authorized;
 use crate::app::wire::actor;
 use crate::app::{Answer, App};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 const HOLDERS_SHOWN_MAX: usize = 10;

@@ -27,7 +27,7 @@ use berth_store::records::environment;
 use berth_store::{Read, Tx};
 
 use super::{App, Outcome, Ruled};
-use crate::access::{Authorized, Principal, Standing};
+use crate::auth::authorize::{Authorized, Principal, Standing};
 use crate::error::AppError;
 
 /// An environment as a URL names it.
@@ -112,7 +112,7 @@ impl App {
         // One whose outcome is unknown may have been made.
         let may_stand = matches!(&done, Err(AppError::Store(_)));
         if may_stand || change.has_deployment.load(Ordering::Relaxed) {
-            self.nudge();
+            self.services.nudge();
         }
         done
     }

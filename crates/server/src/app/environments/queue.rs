@@ -11,8 +11,8 @@ use berth_store::records::{environment, ticket};
 
 use super::view::tagged;
 use super::{Place, holder, shown};
-use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 impl App {

@@ -18,8 +18,8 @@ use berth_store::{Read, Tx};
 
 use super::view::tagged;
 use super::{Place, holder, location, shown};
-use crate::access::Authorized;
 use crate::app::{Answer, App, Outcome, Ruled, deployments};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 pub struct DeployAsked {

@@ -7,8 +7,8 @@ use berth_core::id::EnvironmentId;
 use berth_store::records::{environment, pipeline};
 
 use super::{Place, shown};
-use crate::access::Authorized;
 use crate::app::{Answer, App};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 
 impl App {

@@ -13,16 +13,16 @@ use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::name::{CommitId, EnvName, Reason};
 use berth_core::run::Resolution;
 use berth_core::run::retry::From;
+use berth_engine::git::is_abbreviation;
 use http::HeaderMap;
 
 use super::events::{follow, last_event_id, time, wants_stream};
 use super::sessions::{is_news, said};
-use crate::access::Authorized;
 use crate::app::{
     App, DeploymentFilter, EventFilter, NewDeployment, NewRollback, OfPipeline, Outcome, SoakEnd,
 };
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
-use crate::git::is_abbreviation;
 use crate::http::body::Posted;
 use crate::http::check::Check;
 use crate::http::guard::Allowed;

@@ -11,15 +11,15 @@ use berth_api::event::{ChainHead, Event, EventKind, EventsVerify, Verification};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::id::EventId;
-use berth_core::wording::nearest;
 use berth_core::time::Timestamp;
 use berth_core::webhook::{is_known, known};
+use berth_core::wording::nearest;
 use berth_store::chain::Head;
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
-use crate::access::{Authorized, Via};
 use crate::app::{Answer, App, EventFilter};
+use crate::auth::authorize::{Authorized, Via};
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::guard::{Allowed, check_same_origin};

@@ -45,7 +45,7 @@ pub(crate) async fn healthz() -> Answer<Health> {
 /// Get whether the server can answer requests: its database is readable and writable, and it is not stopping.
 #[utoipa::path(get, operation_id = "getReadiness", path = "/readyz", tag = "server", responses((status = 200, body = Data<Readiness>)))]
 pub(crate) async fn readyz(State(app): State<Arc<App>>) -> Result<Answer<Readiness>, AppError> {
-    if app.shutdown.is_cancelled() {
+    if app.services.shutdown.is_cancelled() {
         return Err(AppError::busy("the server is stopping"));
     }
     if app.store().broken().borrow().is_some() {

@@ -14,13 +14,13 @@ use berth_api::page::List;
 use berth_core::access::{Role, permit};
 use berth_core::id::InvitationId;
 use berth_core::name::{DisplayName, Email};
+use berth_engine::credential::Redacted;
 use http::HeaderMap;
 use http::header::HOST;
 use http::uri::Authority;
 
 use super::auth::{cookie_name, respond_signed_in};
 use crate::app::{Answer, App, NewInvitation, Outcome, SignUp};
-use crate::credential::Redacted;
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
 use crate::http::check::Check;

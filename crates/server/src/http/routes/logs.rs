@@ -9,17 +9,17 @@ use axum::response::{IntoResponse, Response};
 use berth_api::Data;
 use berth_api::log::{Log, LogStreamName};
 use berth_core::access::permit;
+use berth_engine::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, Query};
 use futures_util::StreamExt as _;
 use http::header::{self, HeaderMap};
 
 use super::events::{EVENT_STREAM, wants_stream};
-use crate::access::Via;
 use crate::app::{App, LogAsked, LogPart, SearchFrom};
+use crate::auth::authorize::Via;
 use crate::error::AppError;
 use crate::http::guard::{Allowed, check_same_origin};
 use crate::http::query::Params;
 use crate::limits::OFFSET_MAX;
-use crate::logs::{LOG_LINES_MAX, LOG_MATCHES_MAX, LogStream, Query};
 
 /// Lines found by one search, if nobody asks for more.
 const MATCHES_DEFAULT: i64 = 200;

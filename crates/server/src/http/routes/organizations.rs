@@ -8,8 +8,8 @@ use berth_api::organization::{Organization, OrganizationPatch};
 use berth_api::page::List;
 use berth_core::access::permit;
 use berth_core::name::DisplayName;
+use berth_engine::wire::domain_network;
 
-use crate::app::wire::domain_network;
 use crate::app::{Answer, App, OrganizationChange, Outcome, Page};
 use crate::error::AppError;
 use crate::http::body::Sent;

@@ -14,14 +14,17 @@ use berth_api::remote::{
     Register, Registered, Welcome,
 };
 use berth_api::runner::{Report, Reported};
+use berth_engine::artifacts::Artifacts;
 use http::header;
 
 use crate::app::{Answer, App};
-use crate::engine::{Far, RunnerCaller};
 use crate::error::AppError;
 use crate::http::body::{Spoken, next_frame, raw};
+use crate::http::guard::RunnerRequest;
 use crate::http::query::Params;
-use crate::limits::{ARTIFACT_UPLOAD_BYTES_MAX, LOG_CHUNK_BYTES_MAX, OFFSET_MAX};
+use crate::limits::LOG_CHUNK_BYTES_MAX;
+use crate::limits::{ARTIFACT_UPLOAD_BYTES_MAX, OFFSET_MAX};
+use berth_engine::RunnerCaller;
 
 /// What may take longer than other requests.
 pub(crate) const TRANSFERS: &[&str] =
@@ -45,7 +48,7 @@ pub(crate) async fn register_runner(
     request_body = Hello, responses((status = 200, body = Data<Welcome>)))]
 pub(crate) async fn runner_hello(
     State(app): State<Arc<App>>,
-    far: Far,
+    RunnerRequest(far): RunnerRequest,
     Spoken(said): Spoken<Hello>,
 ) -> Result<Answer<Welcome>, AppError> {
     app.runner_hello(&far, said).await.map(Answer::ok)
@@ -55,7 +58,7 @@ pub(crate) async fn runner_hello(
 #[utoipa::path(post, path = "/api/v1/runner/acquire", tag = "runner protocol",
     request_body = AcquireAsked, responses((status = 200, body = Data<Acquired>)))]
 pub(crate) async fn runner_acquire(
-    far: Far,
+    RunnerRequest(far): RunnerRequest,
     Spoken(asked): Spoken<AcquireAsked>,
 ) -> Result<Answer<Acquired>, AppError> {
     Ok(Answer::ok(Acquired { assignments: far.acquire(asked).await? }))
@@ -65,7 +68,7 @@ pub(crate) async fn runner_acquire(
 #[utoipa::path(post, path = "/api/v1/runner/heartbeat", tag = "runner protocol",
     request_body = HeartbeatSent, responses((status = 200, body = Data<HeartbeatHeard>)))]
 pub(crate) async fn runner_heartbeat(
-    far: Far,
+    RunnerRequest(far): RunnerRequest,
     Spoken(sent): Spoken<HeartbeatSent>,
 ) -> Result<Answer<HeartbeatHeard>, AppError> {
     Ok(Answer::ok(HeartbeatHeard { told: far.heartbeat(sent).await? }))
@@ -76,7 +79,11 @@ pub(crate) async fn runner_heartbeat(
     params(("attempt" = String, Query, description = "nonce of the attempt"),
         ("offset" = i64, Query, minimum = 0, description = "where in the log the bytes begin")),
     responses((status = 200, body = Data<LogTaken>)))]
-pub(crate) async fn runner_log(far: Far, params: Params, body: Body) -> Result<Answer<LogTaken>, AppError> {
+pub(crate) async fn runner_log(
+    RunnerRequest(far): RunnerRequest,
+    params: Params,
+    body: Body,
+) -> Result<Answer<LogTaken>, AppError> {
     let nonce = required(&params, "attempt")?;
     let offset = params.whole("offset", 0, OFFSET_MAX)?;
     let offset = offset.ok_or_else(|| AppError::invalid_parameter("offset", "is missing"))?;
@@ -89,17 +96,20 @@ pub(crate) async fn runner_log(far: Far, params: Params, body: Body) -> Result<A
 #[utoipa::path(post, path = "/api/v1/runner/report", tag = "runner protocol",
     request_body = Report, responses((status = 200, body = Data<Reported>)))]
 pub(crate) async fn runner_report(
-    far: Far,
+    RunnerRequest(far): RunnerRequest,
     Spoken(report): Spoken<Report>,
 ) -> Result<Answer<Reported>, AppError> {
-    far.report(report).await.map(Answer::ok)
+    Ok(Answer::ok(far.report(report).await?))
 }
 
 /// The pinned commit of an attempt, as a tar archive compressed with zstd.
 #[utoipa::path(get, path = "/api/v1/runner/source", tag = "runner protocol",
     params(("attempt" = String, Query, description = "nonce of the attempt")),
     responses((status = 200, description = "the archive", content_type = "application/zstd")))]
-pub(crate) async fn runner_source(far: Far, params: Params) -> Result<Response, AppError> {
+pub(crate) async fn runner_source(
+    RunnerRequest(far): RunnerRequest,
+    params: Params,
+) -> Result<Response, AppError> {
     sent(far.source(&required(&params, "attempt")?).await?)
 }
 
@@ -108,7 +118,10 @@ pub(crate) async fn runner_source(far: Far, params: Params) -> Result<Response, 
     params(("attempt" = String, Query, description = "nonce of the attempt"),
         ("name" = String, Query, description = "name of the artifact")),
     responses((status = 200, description = "the archive", content_type = "application/zstd")))]
-pub(crate) async fn runner_artifact(far: Far, params: Params) -> Result<Response, AppError> {
+pub(crate) async fn runner_artifact(
+    RunnerRequest(far): RunnerRequest,
+    params: Params,
+) -> Result<Response, AppError> {
     let name = required(&params, "name")?;
     sent(far.artifact(&required(&params, "attempt")?, name).await?)
 }
@@ -119,13 +132,13 @@ pub(crate) async fn runner_artifact(far: Far, params: Params) -> Result<Response
         ("name" = String, Query, description = "name of the artifact")),
     responses((status = 200, body = Data<ArtifactKept>)))]
 pub(crate) async fn runner_keep_artifact(
-    far: Far,
+    RunnerRequest(far): RunnerRequest,
     params: Params,
     body: Body,
 ) -> Result<Answer<ArtifactKept>, AppError> {
     let (nonce, name) = (required(&params, "attempt")?, required(&params, "name")?);
     far.check_attempt(&nonce).await?;
-    let packed = received(&far.app, body).await?;
+    let packed = received(&far.services.artifacts, body).await?;
     Ok(Answer::ok(ArtifactKept { digest: far.keep_artifact(&nonce, name, packed).await? }))
 }
 
@@ -134,7 +147,10 @@ pub(crate) async fn runner_keep_artifact(
     params(("attempt" = String, Query, description = "nonce of the attempt"),
         ("digest" = String, Query, description = "digest of the registry")),
     responses((status = 200, description = "the archive", content_type = "application/zstd")))]
-pub(crate) async fn runner_registry(far: Far, params: Params) -> Result<Response, AppError> {
+pub(crate) async fn runner_registry(
+    RunnerRequest(far): RunnerRequest,
+    params: Params,
+) -> Result<Response, AppError> {
     let digest = required(&params, "digest")?;
     sent(far.registry(&required(&params, "attempt")?, digest).await?)
 }
@@ -143,7 +159,7 @@ pub(crate) async fn runner_registry(far: Far, params: Params) -> Result<Response
 #[utoipa::path(post, path = "/api/v1/runner/goodbye", tag = "runner protocol",
     request_body = Goodbye, responses((status = 200, body = Data<Farewell>)))]
 pub(crate) async fn runner_goodbye(
-    far: Far,
+    RunnerRequest(far): RunnerRequest,
     Spoken(said): Spoken<Goodbye>,
 ) -> Result<Answer<Farewell>, AppError> {
     far.goodbye(said.boot).await?;
@@ -177,10 +193,10 @@ fn sent(mut file: File) -> Result<Response, AppError> {
 }
 
 /// A body in a file that has no name.
-async fn received(app: &App, mut body: Body) -> Result<File, AppError> {
+async fn received(artifacts: &Artifacts, mut body: Body) -> Result<File, AppError> {
     use std::io::Seek as _;
     let failed = |error: String| AppError::bug(format!("an artifact cannot be received: {error}"));
-    let mut file = app.artifacts().incoming().map_err(|error| failed(error.to_string()))?;
+    let mut file = artifacts.incoming().map_err(|error| failed(error.to_string()))?;
     let mut length = 0;
     while let Some(piece) = next_frame(&mut body).await? {
         length += piece.len() as u64;

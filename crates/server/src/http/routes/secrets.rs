@@ -11,9 +11,9 @@ use berth_core::id::SecretId;
 use berth_core::name::Reason;
 use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::check_value;
+use berth_engine::credential::Redacted;
 
 use crate::app::{Answer, App, NewScope, NewSecret, Outcome, SecretChange};
-use crate::credential::Redacted;
 use crate::error::AppError;
 use crate::http::body::{Posted, Sent};
 use crate::http::check::Check;

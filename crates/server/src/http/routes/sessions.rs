@@ -21,8 +21,8 @@ use berth_core::name::{CommitId, Reason};
 use http::header::{self, HeaderMap};
 
 use super::deployments::is_final;
-use crate::access::Authorized;
 use crate::app::{Answer, App, ClaimAsked, DeployAsked, ForceAsked, Outcome, Place, Waiting};
+use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::http::body::Posted;
 use crate::http::check::Check;

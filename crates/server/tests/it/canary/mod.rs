@@ -6,9 +6,9 @@ mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_server::auth::passwords;
+use berth_server::auth::tokens::{TokenKind, make};
 use berth_server::config::Config;
-use berth_server::credential::password;
-use berth_server::credential::token::{TokenKind, make};
 use serde_json::{Value, json};
 
 use self::forms::{Canaries, encoded};
@@ -112,7 +112,7 @@ impl Search {
         let body = json!({"slug": "shop", "definition": definition});
         let made = world.send(post("/api/v1/organizations/acme/pipelines").by(&world.ada).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
-        let value = format!("value/ünd+\"long\" {}", password::generate().reveal());
+        let value = format!("value/ünd+\"long\" {}", passwords::generate().reveal());
         let body = json!({"name": "TOKEN", "value": value});
         let made = world.send(post("/api/v1/organizations/acme/secrets").by(&world.ada).json(&body)).await;
         assert_eq!(made.status, 201, "{}", made.text);
@@ -138,8 +138,8 @@ impl Search {
     /// Everything a credential is for, done rightly and wrongly, with and without repeats.
     async fn use_credentials(&mut self) {
         let (email, old) = (self.world.ada.email.clone(), self.world.ada.password.clone());
-        let wrong = format!("wrong/ünd+\"long\" {}", password::generate().reveal());
-        let new = format!("new/ünd+\"long\" {}", password::generate().reveal());
+        let wrong = format!("wrong/ünd+\"long\" {}", passwords::generate().reveal());
+        let new = format!("new/ünd+\"long\" {}", passwords::generate().reveal());
         let unknown = make(TokenKind::Api);
         for (what, value) in [
             ("a wrong password", wrong.as_str()),

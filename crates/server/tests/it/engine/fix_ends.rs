@@ -2,7 +2,7 @@
 
 use berth_core::time::Timestamp;
 use berth_server::config::Config;
-use berth_server::work::notice_fix_ends;
+use berth_server::jobs::notice_fix_ends;
 use serde_json::{Value, json};
 
 use super::Harbour;
@@ -13,7 +13,7 @@ use crate::git::serve;
 impl Harbour {
     /// The pull request of an analysis, after a look at the remote.
     async fn noticed(&self, analysis: &str) -> Value {
-        notice_fix_ends(&self.world.app).await.unwrap();
+        notice_fix_ends(self.world.app.jobs()).await.unwrap();
         self.see(&format!("/analyses/{analysis}/pull-request")).await
     }
 

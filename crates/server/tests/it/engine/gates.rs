@@ -25,7 +25,7 @@ async fn a_shut_window_says_until_when_and_an_open_one_lets_in() {
     assert_eq!((&waits["status"], &waits["stages"][0]["status"]), (&json!("waiting"), &json!("waiting")));
     assert_eq!(waits["blockedBy"][0]["clearsAt"], "2200-01-01T08:00:00.000Z", "{waits}");
     // Whoever looks for work finds none here.
-    berth_server::work::tick(&harbour.world.app).await.unwrap();
+    berth_server::jobs::tick(harbour.world.app.jobs()).await.unwrap();
     assert_eq!(harbour.see(&format!("/deployments/{id}")).await["stages"][0]["tries"], 0);
 
     let open = "  stage_defaults: { window: { timezone: UTC } }\n  stages: [{ name: production }]\n  steps: [{ name: Deploy, type: dummy }]\n";

@@ -188,7 +188,7 @@ async fn a_stage_that_needs_approvals_is_not_begun_without_them() {
     let waits = harbour.until(&id, |it| it["stages"][1]["status"] == "waiting").await;
     assert_eq!(waits["blockedBy"][0]["kind"], "approval", "{waits}");
     // Whoever looks for work finds none here.
-    berth_server::work::tick(&harbour.world.app).await.unwrap();
+    berth_server::jobs::tick(harbour.world.app.jobs()).await.unwrap();
     assert_eq!(harbour.written("ledger"), "4f2a1c9 to staging\n");
     let cancelled = harbour.post(&format!("/deployments/{id}/cancel"), &json!({})).await;
     assert_eq!(cancelled.body["data"]["status"], "cancelled", "{}", cancelled.text);

@@ -212,7 +212,7 @@ async fn claim_any_gets_one_of_two_environments_whose_sessions_are_overdue() {
         Ok::<_, StoreError>(group.to_string())
     });
     let group = joined.await.unwrap();
-    berth_server::work::tick(&shop.world.app).await.unwrap();
+    berth_server::jobs::tick(shop.world.app.jobs()).await.unwrap();
     let found = tickets(&shop.world, org, &group).await;
     check_group(&found);
     assert!(found.iter().any(|it| matches!(it.status, TicketStatus::Granted { .. })), "{found:#?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_core::time::Timestamp;
-use berth_server::forge::{Fate, ForgeError, PullRequest};
+use berth_server::integrations::forges::{Fate, ForgeError, PullRequest};
 use serde_json::json;
 
 use super::{BRANCHES, Double, LIMIT, NEW, client};

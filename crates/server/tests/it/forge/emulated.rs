@@ -1,6 +1,6 @@
 //! GitHub, emulated; and GitHub's own description of its API, which every request obeys.
 
-use berth_server::forge::{Fate, ForgeError};
+use berth_server::integrations::forges::{Fate, ForgeError};
 use serde_json::{Value, json};
 
 use super::{BRANCHES, LIMIT, NEW, client};
@@ -36,7 +36,7 @@ pub(crate) fn told(url: &str, method: &str, path: &str, body: Option<&Value>) ->
     serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"))
 }
 
-fn at_admin(url: &str, token: &str) -> berth_server::forge::Client {
+fn at_admin(url: &str, token: &str) -> berth_server::integrations::forges::Client {
     let mut client = client("github", url, token, LIMIT);
     "admin/shop".clone_into(&mut client.at.path);
     client
@@ -79,7 +79,7 @@ fn an_emulated_github_says_what_became_of_a_pull_request() {
     assert!(matches!(client.get(another.number), Ok(Fate::Merged(Some(_)))));
 }
 
-fn client_elsewhere(url: &str) -> berth_server::forge::Client {
+fn client_elsewhere(url: &str) -> berth_server::integrations::forges::Client {
     let mut client = at_admin(url, TOKEN);
     "admin/nothing".clone_into(&mut client.at.path);
     client

@@ -8,9 +8,9 @@ mod emulated;
 use std::time::Duration;
 
 use berth_core::repository::RemoteUrl;
-use berth_server::credential::Redacted;
-use berth_server::egress::{Egress, Policy, of_the_system};
-use berth_server::forge::{Branches, Client, NewPullRequest, Place};
+use berth_engine::credential::Redacted;
+use berth_engine::egress::{Egress, Policy, of_the_system};
+use berth_server::integrations::forges::{Branches, Client, NewPullRequest, Place};
 
 pub(crate) use double::Double;
 pub(crate) use emulated::{TOKEN, asked, github, told};

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use berth_core::approval::ChangeAuthors;
-use berth_server::git::{NewCommit, Sha};
-use berth_server::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
+use berth_engine::git::{NewCommit, Sha};
+use berth_engine::limits::{CHANGE_COMMITS_MAX, FIRST_CHANGE_COMMITS_MAX};
 
 use super::{Mirrored, Origin, anything, mirrored};
 
@@ -70,8 +70,8 @@ fn programs_that_commit_for_an_author_are_no_authors() {
     let first = origin.commit("by Ada");
     let it = mirror_of(&origin);
     let content = b"2".to_vec();
-    let after = Some(berth_server::git::NewFile { content, is_executable: false });
-    let change = berth_server::git::FileChange { path: "a.txt".into(), after };
+    let after = Some(berth_engine::git::NewFile { content, is_executable: false });
+    let change = berth_engine::git::FileChange { path: "a.txt".into(), after };
     let at = berth_core::time::Timestamp::from_micros(1_700_000_000_000_000);
     let (changes, author_email) = (&[change][..], "bob@acme.test");
     let fix =

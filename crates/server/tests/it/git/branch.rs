@@ -2,8 +2,8 @@
 
 use berth_core::repository::RemoteUrl;
 use berth_core::time::Timestamp;
-use berth_server::credential::Redacted;
-use berth_server::git::{Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha};
+use berth_engine::credential::Redacted;
+use berth_engine::git::{Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha};
 
 use super::{Origin, anything, mirrored, serve};
 

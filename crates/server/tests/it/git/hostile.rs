@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_core::repository::RemoteUrl;
-use berth_server::git::{Access, GitError, Mirror};
+use berth_engine::git::{Access, GitError, Mirror};
 
 use super::{Origin, PATIENCE, anything, mirrored};
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 
 use berth_core::name::CommitId;
-use berth_server::git::{Changes, GitError, Kind, Meant};
+use berth_engine::git::{Changes, GitError, Kind, Meant};
 
 use super::{Origin, anything, mirrored};
 
@@ -164,5 +164,5 @@ fn files(dir: &std::path::Path) -> Vec<String> {
 
 #[test]
 fn git_is_there_and_new_enough() {
-    berth_server::git::check().unwrap();
+    berth_engine::git::check().unwrap();
 }

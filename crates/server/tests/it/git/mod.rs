@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_core::repository::RemoteUrl;
-use berth_server::git::{Access, Mirror, Sha};
+use berth_engine::git::{Access, Mirror, Sha};
 
 /// Longer than anything here may take.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);

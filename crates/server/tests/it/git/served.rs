@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use base64::Engine as _;
 use berth_core::repository::RemoteUrl;
-use berth_server::credential::Redacted;
-use berth_server::git::{Credential, GitError};
+use berth_engine::credential::Redacted;
+use berth_engine::git::{Credential, GitError};
 
 use super::{Origin, anything, mirrored};
 

@@ -33,7 +33,7 @@ async fn a_commit_is_built_once() {
     let change = json!({"ref": first});
     let changed = world.send(patch("tools").by(&world.ada).json(&change)).await;
     assert_eq!(changed.body["data"]["status"], "pending");
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let back = view(&world, "tools").await;
     assert_eq!((&back["lastGood"]["commit"], &back["status"]), (&json!(first), &json!("ready")));
     assert_eq!(numbers(&world, "tools").await, ["2 succeeded", "1 succeeded"]);
@@ -71,7 +71,7 @@ async fn a_build_that_fails_leaves_the_last_good_version_in_use() {
         },
     );
     due.await.unwrap();
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(numbers(&world, "tools").await, ["2 failed", "1 succeeded"]);
     sync(&world, "tools").await;
     assert_eq!(numbers(&world, "tools").await, ["3 failed", "2 failed", "1 succeeded"]);
@@ -115,7 +115,7 @@ async fn sc01_a_moved_tag_does_not_change_a_pinned_version() {
 
     // Also where the registry follows the tag itself.
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v1"}))).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     assert_eq!(offered(&world, "tools/deploy@v1").await, format!("{first} deploy"));
 }
 
@@ -130,11 +130,11 @@ async fn a_ref_may_be_a_branch_a_tag_or_a_commit_and_a_missing_one_is_told() {
     added(&world, "tools", &origin).await;
     for (reference, commit) in [("v1", &first), ("main", &second), (&first[..8], &first)] {
         world.send(patch("tools").by(&world.ada).json(&json!({"ref": reference}))).await;
-        work::tick(&world.app).await.unwrap();
+        jobs::tick(world.app.jobs()).await.unwrap();
         assert_eq!(view(&world, "tools").await["lastGood"]["commit"], json!(commit), "{reference}");
     }
     world.send(patch("tools").by(&world.ada).json(&json!({"ref": "v9"}))).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let seen = view(&world, "tools").await;
     assert_eq!(
         (&seen["status"], &seen["error"], &seen["lastGood"]["commit"]),
@@ -177,7 +177,7 @@ async fn sc05_a_build_sees_neither_secrets_nor_the_servers_environment() {
     origin.commit("looks around");
     let body = json!({"name": "tools", "url": origin.url().as_str(), "credential": "TOKEN"});
     assert_eq!(world.send(post(REGISTRIES).by(&world.ada).json(&body)).await.status, 201);
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let log = log(&world, "tools", 1).await;
     assert_eq!(view(&world, "tools").await["status"], "ready", "{log}");
     let seen = log.lines().find(|line| line.contains("PATH")).unwrap();

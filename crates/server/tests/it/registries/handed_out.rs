@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_api::runner::{Acquire, Assignment, Link as _, LinkError};
-use berth_server::engine::Embedded;
+use berth_engine::Embedded;
 
 use super::super::world::World;
 use super::super::yard::Yard;
@@ -14,8 +14,8 @@ const STEPS: &str = "  steps:\n    - {name: Deploy, type: tools/deploy}\n";
 /// Deploys the pipeline, and takes its step as a runner does.
 async fn granted(yard: &Yard) -> (Embedded, Assignment) {
     yard.deploy("shop").await;
-    work::tick(&yard.app).await.unwrap();
-    let link = Embedded::new(yard.app.clone());
+    jobs::tick(yard.app.jobs()).await.unwrap();
+    let link = Embedded::new(yard.app.services().clone());
     let taken = tokio::task::spawn_blocking(move || {
         let boot = link.boot().to_owned();
         let asked = Acquire { boot, nonces: vec!["nonce".into()], labels: vec!["linux".into()] };

@@ -4,13 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use berth_engine::vault::{Vault, WhenMissing};
 use berth_server::app::App;
 use berth_server::config::Config;
 use berth_server::http::Edge;
-use berth_server::registries::{BuildAsked, BuildFailed, Builder, Built};
-use berth_server::vault::{Vault, WhenMissing};
+use berth_server::jobs::registry_builds::{BuildAsked, BuildFailed, Builder, Built};
 use berth_testkit::Scratch;
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::super::builder::InSandbox;
 use super::super::git::PATIENCE;
@@ -26,7 +27,12 @@ async fn opened_again(world: World, builder: impl Builder + 'static) -> World {
         let store = open_store(&path, url.as_deref());
         let vault = Vault::open(&store, &path.join("root.key"), WhenMissing::Create).unwrap();
         let config = Config::local(([127, 0, 0, 1], 8080).into());
-        App::new(store, vault, Config { own_dir: path.clone(), data_dir: path, ..config })
+        App::new(
+            store,
+            vault,
+            Config { own_dir: path.clone(), data_dir: path, ..config },
+            CancellationToken::new(),
+        )
     });
     let app = Arc::new(opened.await.unwrap().building_with(Arc::new(builder)));
     World { edge: Edge::new(app.clone()), app, ada, hank, dir, postgres }
@@ -59,7 +65,7 @@ async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
     let origin = origin(&["deploy"]);
     add(&world, "tools", &origin).await;
     let app = world.app.clone();
-    let running = tokio::spawn(async move { work::run(app).await });
+    let running = tokio::spawn(async move { jobs::run(app.jobs().clone()).await });
     let begun = async {
         while view(&world, "tools").await["status"] != "building" || builder.0.load(Ordering::SeqCst) == 0 {
             tokio::time::sleep(crate::world::POLL_EVERY).await;
@@ -68,13 +74,13 @@ async fn a_server_that_ends_in_the_middle_of_a_build_begins_it_again() {
     tokio::time::timeout(PATIENCE, begun).await.unwrap();
     let seen = view(&world, "tools/builds/1/logs").await;
     assert_eq!(seen["complete"], false);
-    world.app.shutdown.cancel();
+    world.app.services().shutdown.cancel();
     running.await.unwrap();
     // Nothing was written about its end: as if it had been killed.
     assert_eq!(view(&world, "tools").await["status"], "building");
 
     let world = opened_again(world, InSandbox::off()).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     let seen = view(&world, "tools").await;
     assert_eq!((&seen["status"], &seen["lastGood"]["build"]), (&json!("ready"), &json!(2)));
     let builds = view(&world, "tools/builds").await;
@@ -201,5 +207,5 @@ async fn a_registry_that_is_removed_meanwhile_stays_removed() {
     added(&world, "tools", &origin(&["deploy"])).await;
     ask(&world, "tools").await.is(404, "not_found");
     assert_eq!(told(&world).await, ["registry_created", "registry_deleted"]);
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
 }

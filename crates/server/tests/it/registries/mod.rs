@@ -7,7 +7,7 @@ mod interrupted;
 mod resource;
 mod used;
 
-use berth_server::work;
+use berth_server::jobs;
 use serde_json::{Value, json};
 
 use super::git::Origin;
@@ -57,7 +57,7 @@ pub(super) async fn add(world: &World, name: &str, origin: &Origin) -> String {
 /// Adds what is at `origin`, and has it built.
 pub(super) async fn added(world: &World, name: &str, origin: &Origin) -> String {
     let id = add(world, name, origin).await;
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     id
 }
 
@@ -65,7 +65,7 @@ pub(super) async fn added(world: &World, name: &str, origin: &Origin) -> String 
 pub(super) async fn sync(world: &World, key: &str) {
     let asked = world.send(post(&format!("{REGISTRIES}/{key}/sync")).by(&world.ada)).await;
     assert_eq!(asked.status, 202, "{}", asked.text);
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
 }
 
 pub(super) async fn ask(world: &World, path: &str) -> Reply {

@@ -22,7 +22,7 @@ async fn a_registry_is_built_and_shows_its_steps_builds_and_log() {
         (&json!("pending"), &Value::Null, &json!([]), &Value::Null)
     );
 
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     for key in [id.as_str(), "tools"] {
         let seen = view(&world, key).await;
         assert_eq!(

@@ -55,7 +55,7 @@ async fn a_registry_that_is_used_is_removed_only_by_force_and_says_by_whom() {
     ask(&world, "tools").await.is(404, "not_found");
     assert!(offered(&world, "tools/deploy").await.starts_with("there is no registry \"tools\""));
     // Nothing of it is left to be looked at, and the name is free.
-    work::tick(&world.app).await.unwrap();
+    jobs::tick(world.app.jobs()).await.unwrap();
     added(&world, "tools", &first).await;
     let again = view(&world, "tools").await;
     assert_eq!(

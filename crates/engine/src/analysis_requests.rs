@@ -1,0 +1,67 @@
+//! Requests for analyses of failed steps. The server works on them.
+
+use berth_core::analysis::{Analysis, NewAnalysis};
+use berth_core::event::Actor;
+use berth_core::id::AnalysisId;
+use berth_core::run::{Plan, Run, StepRun, StepStatus};
+use berth_store::Tx;
+use berth_store::query::analyses as listed;
+use berth_store::records::analysis;
+
+use crate::error::EngineError;
+use crate::limits::ANALYSES_WAITING_MAX;
+
+/// An analysis of a step that has failed: the one there is, or a new one.
+pub fn request(
+    tx: &mut Tx<'_>,
+    run: &Run,
+    plan: &Plan,
+    failed: &StepRun,
+    asked_by: Actor,
+) -> Result<Analysis, EngineError> {
+    if let Some(found) = analysis::of_attempt(tx, failed.id, failed.tries)? {
+        return Ok(found);
+    }
+    let id = AnalysisId::from_parts(tx.now(), tx.entropy()?);
+    let now = tx.now();
+    Ok(tx.commit(Analysis::request(wanted(id, run, plan, failed, asked_by), now))?)
+}
+
+/// What is to be looked into.
+pub fn wanted(id: AnalysisId, run: &Run, plan: &Plan, failed: &StepRun, asked_by: Actor) -> NewAnalysis {
+    NewAnalysis {
+        id,
+        deployment: run.deployment,
+        pipeline: run.pipeline,
+        stage: run.stages.get(failed.stage).map(|stage| stage.name.clone()).unwrap_or_default(),
+        step: failed.id,
+        step_name: failed.step.clone(),
+        attempt: failed.tries,
+        repository: plan.source.as_ref().map(|source| source.repository),
+        commit: plan.source.as_ref().map(|source| source.commit.clone()),
+        asked_by,
+    }
+}
+
+/// Steps that have just failed are looked into, if the definition wants that, in the transaction of the failure itself.
+pub fn note_failures(tx: &mut Tx<'_>, before: &Run, now: &Run, plan: &Plan) -> Result<(), EngineError> {
+    if !plan.analyses_failures {
+        return Ok(());
+    }
+    let has_failed = |step: &StepRun| step.status == StepStatus::Failed;
+    for (was, is) in before.steps.iter().zip(&now.steps) {
+        if has_failed(is) && !has_failed(was) {
+            request_unasked(tx, now, plan, is)?;
+        }
+    }
+    Ok(())
+}
+
+/// Too many are no reason that a failure is not written down.
+fn request_unasked(tx: &mut Tx<'_>, run: &Run, plan: &Plan, failed: &StepRun) -> Result<(), EngineError> {
+    if listed::unfinished(tx, ANALYSES_WAITING_MAX)? >= ANALYSES_WAITING_MAX {
+        tracing::warn!(deployment = %run.deployment, "too many analyses wait; this failure is not looked into");
+        return Ok(());
+    }
+    request(tx, run, plan, failed, Actor::system()).map(drop)
+}

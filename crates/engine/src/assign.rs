@@ -1,0 +1,145 @@
+//! Assign: everything an attempt needs, with expressions resolved. The one place where plan, outputs and secrets meet.
+
+use std::collections::BTreeMap;
+
+use berth_api::runner::{Assignment, AttemptRef, CallInput, CustomCall, HolderFence, SecretText};
+use berth_core::expression::{Context, Contexts, fill, fill_value, references, templates};
+use berth_core::pipeline::model::StepType;
+use berth_core::registry::{InputMode, Pinned};
+use serde_json::{Map, Value};
+
+use super::grant::Granted;
+use crate::wire::network;
+
+/// `Err` is for people: why the step cannot begin. It names no secret's value.
+pub(super) fn assign(granted: &Granted) -> Result<Assignment, String> {
+    let step = &granted.run.steps[granted.at];
+    let planned = &granted.plan.stages[step.stage].steps[step.index];
+    let texts = planned.env.values().map(String::as_str).chain(planned.params.values().flat_map(texts_in));
+    let texts: Vec<&str> = texts.collect();
+    let contexts = contexts(granted, &texts);
+    let mut env = BTreeMap::new();
+    for (name, text) in &planned.env {
+        let value = fill(text, &contexts).map_err(|error| format!("env {name}: {error}"))?;
+        env.insert(name.to_string(), value);
+    }
+    let params = fill_value(&Value::Object(planned.params.clone()), &contexts);
+    let params = match params.map_err(|error| format!("params: {error}"))? {
+        Value::Object(params) => params,
+        _ => Map::new(),
+    };
+    let mut secret_files = BTreeMap::new();
+    for (name, secret) in &planned.secret_files {
+        let value = granted.secrets.get(secret).ok_or_else(|| format!("there is no secret {secret}"))?;
+        secret_files.insert(name.to_string(), SecretText::new(value.reveal().to_owned()));
+    }
+    let mut masked: Vec<_> = granted.secrets.values().map(|value| value.reveal().to_owned()).collect();
+    // What an expression takes out of a secret, or makes of it, is as secret as all of it.
+    for text in texts {
+        masked.extend(made_of_secrets(text, &contexts));
+    }
+    masked.sort_unstable();
+    masked.dedup();
+    Ok(Assignment {
+        attempt: AttemptRef {
+            organization_id: granted.org.to_string(),
+            deployment_id: granted.run.deployment.to_string(),
+            step_id: step.id.to_string(),
+            number: granted.attempt.number,
+            nonce: granted.attempt.nonce.clone(),
+        },
+        step: step.step.to_string(),
+        step_name: planned.name.clone(),
+        kind: match &planned.kind {
+            StepType::Builtin(builtin) => builtin.as_str().to_owned(),
+            StepType::Custom(text) => text.clone(),
+        },
+        custom: planned.custom.as_ref().map(|pinned| call(granted, pinned)),
+        params,
+        env,
+        secret_files,
+        masked: masked.into_iter().map(SecretText::new).collect(),
+        facts: granted.facts.clone(),
+        outputs: planned.outputs.iter().map(ToString::to_string).collect(),
+        artifacts: planned.artifacts.iter().map(|(name, it)| (name.to_string(), it.path.clone())).collect(),
+        needs_artifacts: planned.needs_artifacts.iter().map(ToString::to_string).collect(),
+        has_source: granted.plan.source.is_some(),
+        timeout_s: left_s(granted),
+        network: network(planned.network),
+        granted_ms_ago: granted_ms_ago(granted),
+        holder: granted.holder.map(|(environment, fence)| HolderFence {
+            environment_id: environment.to_string(),
+            fence: fence.number(),
+            session_id: granted.facts.get("BERTH_SESSION_ID").cloned(),
+        }),
+    })
+}
+
+/// What expressions in these texts are about. Most steps have none, and the outputs of all steps before need not be gathered.
+fn contexts(granted: &Granted, texts: &[&str]) -> Contexts {
+    let has_some = |text: &&str| templates(text).map_or(true, |found| !found.is_empty());
+    if !texts.iter().any(has_some) {
+        return Contexts::default();
+    }
+    let stage = granted.run.steps[granted.at].stage;
+    let mut contexts = granted.plan.contexts_for(&granted.run, stage);
+    let secrets = granted.secrets.iter();
+    let revealed: Map<String, Value> =
+        secrets.map(|(name, value)| (name.to_string(), value.reveal().into())).collect();
+    contexts.insert("secrets".into(), Value::Object(revealed));
+    contexts
+}
+
+/// How long it may take; what earlier calls of it took is gone.
+fn left_s(granted: &Granted) -> u64 {
+    let step = &granted.run.steps[granted.at];
+    let left = match &step.memory {
+        Some(memory) => memory.by.seconds_since(granted.now),
+        None => granted.plan.step(step).seconds(),
+    };
+    left.max(1).unsigned_abs()
+}
+
+/// The first call of an attempt is granted with it. When later ones were is not on record.
+fn granted_ms_ago(granted: &Granted) -> u64 {
+    let micros = granted.now.as_micros() - granted.attempt.granted_at.as_micros();
+    if granted.attempt.calls > 1 { 0 } else { u64::try_from(micros / 1_000).unwrap_or(0) }
+}
+
+fn call(granted: &Granted, pinned: &Pinned) -> CustomCall {
+    let memory = granted.run.steps[granted.at].memory.as_ref();
+    CustomCall {
+        digest: pinned.digest.clone(),
+        start: pinned.start.clone(),
+        input: match pinned.input {
+            InputMode::Argument => CallInput::Argument,
+            InputMode::File => CallInput::File,
+        },
+        step_type: pinned.step_type.clone(),
+        polling_state: memory.and_then(|memory| memory.state.clone()),
+        approved_by: memory.and_then(|memory| memory.approved_by.clone()),
+        log_bytes: 0,
+    }
+}
+
+fn texts_in(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(texts_in).collect(),
+        Value::Object(members) => members.values().flat_map(texts_in).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
+    }
+}
+
+/// The values of those expressions in a text that mention a secret.
+fn made_of_secrets(text: &str, contexts: &Contexts) -> Vec<String> {
+    let found = templates(text).unwrap_or_default();
+    let mentions = |inner: &str| {
+        let references = references(inner).unwrap_or_default();
+        references.iter().any(|reference| reference.context == Context::Secrets)
+    };
+    let secret = found.into_iter().filter(|template| mentions(&text[template.inner.clone()]));
+    let values = secret.filter_map(|template| fill(&text[template.whole], contexts).ok());
+    // A condition on a secret gives a plain word, which is in every log.
+    values.filter(|value| !matches!(value.as_str(), "" | "true" | "false")).collect()
+}

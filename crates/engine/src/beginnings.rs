@@ -1,0 +1,125 @@
+//! Deployments that are being begun: so many at once, each by one task, and a share for each organization.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_core::id::{DeploymentId, OrgId};
+use tokio::task::JoinHandle;
+
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::limits::{BEGUN_AT_ONCE, BEGUN_WAITING_MAX};
+use crate::services::Services;
+
+/// What is being begun in this process. An organization whose git hangs keeps its share of it busy and no more.
+pub(super) struct Beginnings {
+    gate: Gate,
+    under_way: Mutex<HashSet<DeploymentId>>,
+}
+
+impl Default for Beginnings {
+    fn default() -> Self {
+        Self { gate: Gate::new(BEGUN_AT_ONCE, BEGUN_WAITING_MAX), under_way: Mutex::default() }
+    }
+}
+
+/// A deployment that is being begun, until this is dropped.
+struct Beginning {
+    services: Arc<Services>,
+    id: DeploymentId,
+}
+
+impl Beginning {
+    /// `None`: another task is at it.
+    fn new(services: &Arc<Services>, id: DeploymentId) -> Option<Self> {
+        let is_new = services.engine.beginnings.under_way().insert(id);
+        is_new.then(|| Self { services: services.clone(), id })
+    }
+}
+
+impl Drop for Beginning {
+    fn drop(&mut self) {
+        self.services.engine.beginnings.under_way().remove(&self.id);
+    }
+}
+
+impl Beginnings {
+    fn under_way(&self) -> MutexGuard<'_, HashSet<DeploymentId>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Begins a deployment in a task of its own, unless one is at it.
+pub(super) fn spawn_beginning<F>(
+    services: &Arc<Services>,
+    org: OrgId,
+    id: DeploymentId,
+    begun: F,
+) -> Option<JoinHandle<()>>
+where
+    F: Future<Output = Result<(), EngineError>> + Send + 'static,
+{
+    let beginning = Beginning::new(services, id)?;
+    Some(tokio::spawn(async move {
+        let services = &beginning.services;
+        let begun = async {
+            let _pass = services.engine.beginnings.gate.enter(org).await?;
+            begun.await
+        };
+        if let Some(Err(error)) = services.shutdown.run_until_cancelled(begun).await {
+            tracing::error!(?error, deployment = %id, "a deployment could not be begun");
+        }
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use berth_core::time::Timestamp;
+    use berth_store::Store;
+
+    use super::*;
+    use berth_core::runner::Times;
+    use tokio_util::sync::CancellationToken;
+
+    use crate::services::ServicesConfig;
+    use crate::vault::{Vault, WhenMissing};
+
+    #[tokio::test]
+    async fn deployments_that_never_begin_hold_up_none_of_another_organization() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, key) = (dir.path().join("berth.db"), dir.path().join("root.key"));
+        let opened = tokio::task::spawn_blocking(move || {
+            let store = Store::open_sqlite(&file).unwrap();
+            let vault = Vault::open(&store, &key, WhenMissing::Create).unwrap();
+            (store, vault)
+        });
+        let (store, vault) = opened.await.unwrap();
+        let config = ServicesConfig {
+            data_dir: dir.path().to_owned(),
+            own_dir: dir.path().to_owned(),
+            isolation: None,
+            runner_times: Times::default(),
+            git_max: Duration::from_secs(1),
+            egress_allow: Vec::new(),
+            egress_max: Duration::from_secs(1),
+        };
+        let services = Arc::new(Services::new(store, vault, config, CancellationToken::new()));
+        let org = |byte| OrgId::from_parts(Timestamp::from_micros(1), [byte; 10]);
+        let id = |number: i64| DeploymentId::from_parts(Timestamp::from_micros(number * 1_000), [0; 10]);
+
+        let stuck = (0..2 * i64::try_from(BEGUN_AT_ONCE.total).unwrap())
+            .map(|number| spawn_beginning(&services, org(1), id(number), std::future::pending()).unwrap());
+        let stuck: Vec<_> = stuck.collect();
+        assert!(spawn_beginning(&services, org(1), id(0), async { Ok(()) }).is_none(), "it is being begun");
+        for number in 1_000..1_100 {
+            spawn_beginning(&services, org(2), id(number), async { Ok(()) }).unwrap().await.unwrap();
+        }
+        assert!(stuck.iter().all(|task| !task.is_finished()));
+
+        services.shutdown.cancel();
+        futures_util::future::join_all(stuck).await;
+        assert!(services.engine.beginnings.under_way().is_empty());
+    }
+}

@@ -1,0 +1,308 @@
+//! What runners ask for and say, wherever they are: how they ask is in `link` and `remote`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::runner::{
+    Ahead, Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
+};
+use berth_core::deployment::report::Order as Ordered;
+use berth_core::deployment::{Cause, Failure};
+use berth_core::environment::fence::Fence;
+use berth_core::id::OrgId;
+use berth_core::run::{Outcome as Ended, Parking, Plan};
+use berth_core::runner::{EXPOSED_BYTES_MAX, EXPOSED_MAX};
+use berth_store::query::runs::{self, Live};
+use berth_store::records::run::AttemptNote;
+
+use super::assign::assign;
+use super::grant::{Asking, Granted, grant_ready};
+use super::lost::LIVE_MAX;
+use super::report::{Ending, Named, Next, Said, Stored, order, store_report};
+use super::rollback::kept_then;
+use crate::error::EngineError;
+use crate::git::{GitError, Sha};
+use crate::logs::{Appended, LogError, LogKey, LogStream};
+use crate::services::Services;
+use crate::wire::{domain_network, isolation};
+
+/// However often the bell rings, orders are not looked up more often than this.
+pub(super) const ORDERS_PAUSE: Duration = Duration::from_millis(10);
+/// Something may have become ready that nobody rang for.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// One look for work. Also an empty answer is one, when it has used nonces up.
+pub(super) fn look(services: &Services, asking: &Asking<'_>) -> Result<Option<Vec<Assignment>>, EngineError> {
+    let given = grant_ready(services, asking)?;
+    let mut work = Vec::with_capacity(given.granted.len());
+    for it in &given.granted {
+        work.extend(assigned(services, it)?);
+    }
+    Ok((given.used > 0).then_some(work))
+}
+
+/// What waits for a certain moment is not kept waiting for longer.
+pub(super) fn next_look(services: &Services) -> Duration {
+    let next = services.store.read_blocking(None, |db| {
+        let now = db.now();
+        Ok::<_, EngineError>(runs::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros()))
+    });
+    let micros = next.ok().flatten().and_then(|micros| u64::try_from(micros).ok());
+    micros.map_or(LOOK_EVERY, |micros| LOOK_EVERY.min(Duration::from_micros(micros)))
+}
+
+/// A step that cannot begin ends here, and its runner never hears of it.
+pub(super) fn assigned(services: &Services, granted: &Granted) -> Result<Option<Assignment>, EngineError> {
+    let assigned = assign(granted).map_err(|detail| {
+        let failure = Failure { cause: Cause::NotRunnable, detail };
+        Ended::Failed { failure, exit_code: None }
+    });
+    let assigned = assigned.and_then(|mut assignment| {
+        if let Some(call) = assignment.custom.as_mut().filter(|_| granted.attempt.calls > 1) {
+            // A log that cannot be read now keeps this call waiting, and no other step.
+            call.log_bytes = logged(services, granted).map_err(Ended::never_started)?;
+        }
+        Ok(assignment)
+    });
+    match assigned {
+        Ok(assignment) => Ok(Some(assignment)),
+        Err(ended) => {
+            let said = Said {
+                attempt: Named {
+                    org: granted.org,
+                    deployment: granted.run.deployment,
+                    step: granted.attempt.step,
+                    number: granted.attempt.number,
+                    nonce: granted.attempt.nonce.clone(),
+                },
+                ending: Ending::Over(ended),
+                note: AttemptNote { isolation: "none", network: None, exposed: Vec::new(), log_bytes: 0 },
+                next: None,
+            };
+            store_report(services, said, |_| {}).map(|_| None)
+        }
+    }
+}
+
+/// How much there is of the attempt's log. A call that was lost may have written more than it reported.
+fn logged(services: &Services, granted: &Granted) -> Result<u64, String> {
+    let (step, attempt) = (granted.attempt.step, granted.attempt.number);
+    let (org, deployment, stream) = (granted.org, granted.run.deployment, LogStream::Step);
+    let key = LogKey { org, deployment, step, attempt, stream };
+    let log = services.logs.open(&key).map_err(|error| format!("its log cannot be read: {error}"))?;
+    Ok(log.map_or(0, |log| log.length()))
+}
+
+/// Those the runner named, and those it was granted since: none waits for the next heartbeat to be told to stop.
+pub(super) fn orders(
+    services: &Services,
+    runner: &str,
+    attempts: &[Named],
+) -> Result<Vec<Told>, EngineError> {
+    let plans = services.engine.plans();
+    let runner = runner.to_owned();
+    let live = services
+        .store
+        .read_blocking(None, move |db| Ok::<_, EngineError>(runs::live_of(db, &runner, LIVE_MAX)?))?;
+    let is_named = |it: &Live| attempts.iter().any(|named| named.nonce == it.nonce);
+    let since = live.into_iter().filter(|it| !is_named(it)).map(Named::from);
+    let all: Vec<Named> = attempts.iter().cloned().chain(since).collect();
+    let mut told = Vec::with_capacity(all.len());
+    for it in &all {
+        let (plans, named) = (plans.clone(), it.clone());
+        let (found, reason) =
+            services.store.read_blocking(Some(it.org), move |db| order(db, &plans, &named))?;
+        told.push(Told { nonce: it.nonce.clone(), order: ordered(found), reason });
+    }
+    Ok(told)
+}
+
+pub(super) fn append(services: &Services, it: &Named, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+    let (key, offset) = services.engine.late.place(services, it, offset).map_err(unavailable)?;
+    match services.logs.append(&key, offset, bytes) {
+        Ok(Appended::Written { .. }) => Ok(Order::Continue),
+        Ok(Appended::Gap { length }) => {
+            Err(LinkError::Refused(format!("the log has {length} bytes so far, not {offset}")))
+        }
+        Err(error @ (LogError::Busy | LogError::Io(_) | LogError::Full)) => {
+            Err(LinkError::Unavailable(error.to_string()))
+        }
+        // It will never take another byte.
+        Err(error) => Err(LinkError::Refused(error.to_string())),
+    }
+}
+
+/// What the runner is told; and the fence it knows of, where nobody here does.
+pub(super) fn report(
+    services: &Services,
+    attempt: Named,
+    report: &Report,
+    next: Option<Next>,
+    ahead: Ahead<'_>,
+) -> Result<(Reported, Option<Fence>), LinkError> {
+    let log = key(&attempt);
+    // What was printed is on the disk before its end is.
+    if report.log_bytes > 0
+        && let Err(error) = services.logs.flush(&log)
+    {
+        tracing::error!(%error, deployment = %attempt.deployment, "a log could not be flushed");
+    }
+    let said = Said {
+        attempt,
+        ending: ending(&report.outcome),
+        note: AttemptNote {
+            isolation: isolation(report.isolation),
+            network: report.network.map(domain_network),
+            exposed: exposed(&report.exposed),
+            log_bytes: i64::try_from(report.log_bytes).unwrap_or(i64::MAX),
+        },
+        next: next.filter(|_| !services.shutdown.is_cancelled()),
+    };
+    let mut granted = None;
+    let stored = store_report(services, said, |next| {
+        // Where more has to be asked, or nothing can begin, there is nothing to tell yet.
+        let assignment = assign(&next).ok().filter(|it| it.custom.is_none());
+        assignment.iter().for_each(ahead);
+        granted = Some((next, assignment));
+    });
+    let Stored { order, goes_on, lost_fence } = stored.map_err(unavailable)?;
+    // The next call goes on with it. A step that printed nothing has none, unless somebody follows it.
+    if !goes_on && (report.log_bytes > 0 || services.logs.is_open(&log)) {
+        services.logs.seal_later(&log);
+    }
+    services.engine.late.forget(services, &log);
+    let next = match granted {
+        Some((_, Some(assignment))) => Some(assignment),
+        Some((granted, None)) => assigned(services, &granted).map_err(unavailable)?,
+        None => None,
+    };
+    Ok((Reported { order: ordered(order), next }, lost_fence))
+}
+
+/// The pinned commit, unpacked into an empty directory.
+pub(super) fn checkout(services: &Services, it: &Named, into: &Path) -> Result<(), LinkError> {
+    let plan = plan_of(services, it)?;
+    let source = plan.source.as_ref().ok_or_else(unknown)?;
+    let commit = Sha::parse(&source.commit).ok_or_else(unknown)?;
+    let done = services.git.mirror(it.org, source.repository).checkout(&commit, into);
+    done.map_err(|error| match error {
+        GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. } => {
+            LinkError::Unavailable(error.to_string())
+        }
+        _ => LinkError::Refused(error.to_string()),
+    })
+}
+
+/// The name of the registry with this digest, if the attempt may have it.
+pub(super) fn registry_of(services: &Services, it: &Named, digest: &str) -> Result<String, LinkError> {
+    let plan = plan_of(services, it)?;
+    let mut custom = plan.stages.iter().flat_map(|stage| &stage.steps).filter_map(|it| it.custom.as_ref());
+    // Whoever may run one deployment is not handed what another organization or pipeline has built.
+    match custom.find(|pinned| pinned.digest == digest) {
+        Some(pinned) => Ok(pinned.name.to_string()),
+        None => Err(LinkError::Refused("the deployment has no step of such a registry".into())),
+    }
+}
+
+/// Where in its workspace a step leaves an artifact.
+pub(super) fn artifact_path(services: &Services, it: &Named, name: &str) -> Result<String, LinkError> {
+    let plan = plan_of(services, it)?;
+    let id = it.deployment;
+    let run = services.store.read_blocking(Some(it.org), move |db| {
+        Ok::<_, EngineError>(berth_store::records::run::by_id(db, id)?)
+    });
+    let run = run.map_err(unavailable)?.ok_or_else(unknown)?;
+    let step = run.steps.iter().find(|step| step.id == it.step).ok_or_else(unknown)?;
+    let declared = &plan.step(step).artifacts;
+    let found =
+        declared.iter().find(|(declared, _)| declared.as_str() == name).map(|(_, it)| it.path.clone());
+    found.ok_or_else(|| LinkError::Refused("the step declares no such artifact".into()))
+}
+
+pub(super) fn plan_of(services: &Services, it: &Named) -> Result<Arc<Plan>, LinkError> {
+    let (plans, id) = (services.engine.plans().clone(), it.deployment);
+    services.store.read_blocking(Some(it.org), move |db| plans.get(db, id)).map_err(unavailable)
+}
+
+/// What an earlier step of the same deployment kept under this name; in a rollback also what was there then.
+pub(super) fn artifact_of(services: &Services, it: &Named, name: &str) -> Result<String, LinkError> {
+    let (id, wanted) = (it.deployment, name.to_owned());
+    let found = services.store.read_blocking(Some(it.org), move |db| {
+        let run = berth_store::records::run::by_id(db, id)?;
+        let steps = run.into_iter().flat_map(|run| run.steps);
+        match steps.rev().find_map(|step| step.artifacts.get(&wanted).cloned()) {
+            Some(kept) => Ok::<_, EngineError>(Some(kept)),
+            None => kept_then(db, id, &wanted),
+        }
+    });
+    let missing = || LinkError::Refused(format!("no step before it has kept an artifact \"{name}\""));
+    found.map_err(unavailable)?.ok_or_else(missing)
+}
+
+pub(super) fn named(it: &AttemptRef) -> Option<Named> {
+    Some(Named {
+        org: it.organization_id.parse::<OrgId>().ok()?,
+        deployment: it.deployment_id.parse().ok()?,
+        step: it.step_id.parse().ok()?,
+        number: it.number,
+        nonce: it.nonce.clone(),
+    })
+}
+
+pub(super) fn key(it: &Named) -> LogKey {
+    let Named { org, deployment, step, number, .. } = *it;
+    LogKey { org, deployment, step, attempt: number, stream: LogStream::Step }
+}
+
+pub(super) fn unknown() -> LinkError {
+    LinkError::Refused("there is no such attempt".into())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+pub(super) fn unavailable(error: EngineError) -> LinkError {
+    LinkError::Unavailable(format!("{error:?}"))
+}
+
+const fn ordered(order: Ordered) -> Order {
+    match order {
+        Ordered::Continue => Order::Continue,
+        Ordered::Cancel => Order::Cancel,
+        Ordered::Stale => Order::Stale,
+    }
+}
+
+fn ending(outcome: &Outcome) -> Ending {
+    Ending::Over(match outcome {
+        Outcome::Succeeded { outputs, artifacts } => {
+            Ended::Succeeded { outputs: outputs.clone(), artifacts: artifacts.clone() }
+        }
+        Outcome::Failed { cause, detail, exit_code } => {
+            let cause = match cause {
+                FailureCause::Exited | FailureCause::MissingArtifact => Cause::StepFailed,
+                FailureCause::Killed => Cause::Killed,
+                FailureCause::TimedOut => Cause::TimedOut,
+                FailureCause::Invalid => Cause::NotRunnable,
+            };
+            Ended::Failed { failure: Failure { cause, detail: detail.clone() }, exit_code: *exit_code }
+        }
+        Outcome::Stopped => Ended::Stopped,
+        Outcome::Interrupted => Ended::Interrupted,
+        Outcome::NeverStarted { detail, known_fence } => {
+            Ended::NeverStarted { detail: detail.clone(), known_fence: known_fence.and_then(Fence::given) }
+        }
+        Outcome::Unanswered { detail } => Ended::Unanswered { detail: detail.clone() },
+        Outcome::Waiting { state, pause_ms } => {
+            return Ending::Parked(Parking::Polls { state: state.clone(), pause_ms: *pause_ms });
+        }
+        Outcome::ApprovalRequired { context } => {
+            return Ending::Parked(Parking::Asks { context: context.clone() });
+        }
+    })
+}
+
+/// Paths as they are kept: what a runner sends is bounded here, whatever it is.
+pub fn exposed(said: &[String]) -> Vec<String> {
+    let fits = |path: &&String| path.len() <= EXPOSED_BYTES_MAX && !path.chars().any(char::is_control);
+    said.iter().filter(fits).take(EXPOSED_MAX).cloned().collect()
+}

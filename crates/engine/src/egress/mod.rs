@@ -1,0 +1,174 @@
+//! Egress: the one way by which the server itself asks others.
+//!
+//! An address is read once, as browsers read it; its host is looked up once; if any of its addresses is not on the open
+//! network nothing is sent, unless the configuration allows it; and the connection goes to an address that was checked.
+//! Redirects are not followed. Time and bytes have limits. Steps on runners are not covered: their network is the
+//! operator's.
+
+mod address;
+mod policy;
+mod resolver;
+#[cfg(test)]
+mod tests;
+
+pub use address::is_public;
+pub use policy::{Allowed, InvalidAllowed, Policy, Refused};
+pub use resolver::{LookUp, of_the_system};
+
+use std::io::Read as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::transport::DefaultConnector;
+
+use resolver::{Checked, RefusedAddress};
+
+/// Of a whole request, from the look-up to the last byte that is read.
+pub const REQUEST_MAX: Duration = Duration::from_secs(15);
+/// What is read of an answer; the rest stays where it is.
+pub const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+
+#[derive(Clone)]
+pub struct Egress {
+    policy: Arc<Policy>,
+    agent: Agent,
+    /// Of one request; tests have less patience.
+    limit: Duration,
+}
+
+/// What is sent.
+pub struct Post {
+    pub url: String,
+    pub headers: Vec<(&'static str, String)>,
+    pub body: String,
+}
+
+/// What is asked of somebody who answers with more than a status.
+pub struct Ask {
+    pub url: String,
+    pub headers: Vec<(&'static str, String)>,
+    /// With a body it is a POST, without one a GET.
+    pub body: Option<String>,
+    pub answer_bytes_max: u64,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    pub status: u16,
+    /// Seconds the receiver asks to be left alone.
+    pub retry_after_s: Option<i64>,
+    /// The beginning of what it said.
+    pub body: Vec<u8>,
+    pub took: Duration,
+}
+
+/// Nothing came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    pub why: String,
+    pub took: Duration,
+}
+
+impl Egress {
+    pub fn new(policy: Policy, look_up: LookUp, limit: Duration) -> Self {
+        let policy = Arc::new(policy);
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(provider)
+            // What the machine trusts: an operator's own authority is among it.
+            .root_certs(RootCerts::PlatformVerifier)
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .proxy(None)
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .max_idle_connections(0)
+            .user_agent("berth")
+            .timeout_global(Some(limit))
+            .build();
+        let resolver = Checked { policy: policy.clone(), look_up };
+        Self { policy, agent: Agent::with_parts(config, DefaultConnector::default(), resolver), limit }
+    }
+
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Blocks for as long as it takes, and that is bounded.
+    pub fn post(&self, post: &Post) -> Result<Answered, Failed> {
+        self.post_within(post, self.limit, ANSWER_BYTES_MAX)
+    }
+
+    /// As [`Egress::post`], for those who are answered at length, or late.
+    pub fn post_within(&self, post: &Post, limit: Duration, bytes_max: u64) -> Result<Answered, Failed> {
+        self.request(&post.url, &post.headers, Some(&post.body), limit, bytes_max)
+    }
+
+    /// As [`Egress::post`], for whoever reads the answer.
+    pub fn ask(&self, ask: &Ask) -> Result<Answered, Failed> {
+        self.request(&ask.url, &ask.headers, ask.body.as_deref(), self.limit, ask.answer_bytes_max)
+    }
+
+    fn request(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: Option<&str>,
+        limit: Duration,
+        answer_bytes_max: u64,
+    ) -> Result<Answered, Failed> {
+        let began = Instant::now();
+        let failed = |why: String| Failed { why, took: began.elapsed() };
+        let url = self.policy.check(url).map_err(|why| failed(format!("the address {why}")))?;
+        let sent = match body {
+            Some(body) => {
+                let request = self.agent.post(url.as_str()).config().timeout_global(Some(limit)).build();
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).send(body)
+            }
+            None => {
+                let request = self.agent.get(url.as_str()).config().timeout_global(Some(limit)).build();
+                headers.iter().fold(request, |request, (name, value)| request.header(*name, value)).call()
+            }
+        };
+        let mut answer = match sent {
+            Ok(answer) => answer,
+            Err(error) => return Err(failed(explained(error, limit))),
+        };
+        let retry_after = answer.headers().get("retry-after").and_then(|value| value.to_str().ok());
+        let retry_after_s = retry_after.and_then(|text| text.trim().parse().ok());
+        let status = answer.status().as_u16();
+        let mut body = Vec::new();
+        // A status is an answer: what it says besides may be cut off.
+        let _ = answer.body_mut().as_reader().take(answer_bytes_max).read_to_end(&mut body);
+        Ok(Answered { status, retry_after_s, body, took: began.elapsed() })
+    }
+}
+
+/// In words for whoever looks into the log of deliveries; nothing of the machine's own network.
+fn explained(error: ureq::Error, limit: Duration) -> String {
+    match error {
+        ureq::Error::Timeout(_) => format!("no answer within {} s", limit.as_secs_f32()),
+        ureq::Error::HostNotFound => "the host was not found".to_owned(),
+        ureq::Error::ConnectionFailed => "cannot be connected to".to_owned(),
+        ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+            "the connection was refused".to_owned()
+        }
+        ureq::Error::Io(_) => "the connection broke".to_owned(),
+        ureq::Error::Tls(_) | ureq::Error::Rustls(_) => {
+            "no trusted https connection could be made".to_owned()
+        }
+        ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => {
+            "it answered with a redirect, and those are not followed".to_owned()
+        }
+        ureq::Error::Other(inner) => match inner.downcast::<RefusedAddress>() {
+            Ok(refused) => format!("the address {refused}"),
+            Err(_) => "the request could not be made".to_owned(),
+        },
+        _ => "the answer is not http as it should be".to_owned(),
+    }
+}

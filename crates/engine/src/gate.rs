@@ -1,0 +1,321 @@
+//! Gates: admission control with a share for each organization, so that none of them keeps the others waiting.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use berth_core::id::OrgId;
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+use crate::error::EngineError;
+
+/// How much there is in all, and how much of it one organization may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    pub total: usize,
+    pub share: usize,
+}
+
+impl Capacity {
+    pub const fn new(total: usize, share: usize) -> Self {
+        Self { total, share }
+    }
+}
+
+/// Admits so much at once and lets so much wait, in all and of one organization; the rest is refused.
+///
+/// The permit of the organization is acquired before the common one. So the common queue never holds more of one
+/// organization than its share, however much of it waits, and the next organization is served behind that at the latest.
+/// `K` is whose share it is.
+pub struct Gate<K = OrgId> {
+    at_once: Capacity,
+    waiting: Capacity,
+    all: Permits,
+    shares: Mutex<HashMap<K, Weak<Permits>>>,
+}
+
+struct Permits {
+    running: Arc<Semaphore>,
+    /// One for each that runs or waits.
+    admitted: Arc<Semaphore>,
+}
+
+/// Admission to a gate; dropping it makes room.
+pub struct Pass {
+    _running: [OwnedSemaphorePermit; 2],
+    _admitted: Admitted,
+}
+
+struct Admitted {
+    share: Arc<Permits>,
+    _permits: [OwnedSemaphorePermit; 2],
+}
+
+impl Permits {
+    fn new(running: usize, waiting: usize) -> Self {
+        Self {
+            running: Arc::new(Semaphore::new(running)),
+            admitted: Arc::new(Semaphore::new(running + waiting)),
+        }
+    }
+}
+
+impl<K: Hash + Eq> Gate<K> {
+    pub fn new(at_once: Capacity, waiting: Capacity) -> Self {
+        let all = Permits::new(at_once.total, waiting.total);
+        Self { at_once, waiting, all, shares: Mutex::default() }
+    }
+
+    /// For callers that come back later instead of waiting: see [`Gate::try_enter`].
+    pub fn without_queue(at_once: Capacity) -> Self {
+        Self::new(at_once, Capacity { total: 0, share: 0 })
+    }
+
+    /// Enters without waiting. `None`: the share of `key` or everything is taken.
+    pub fn try_enter(&self, key: K) -> Option<Pass> {
+        let admitted = self.admit(key)?;
+        let of_share = admitted.share.running.clone().try_acquire_owned().ok()?;
+        let of_all = self.all.running.clone().try_acquire_owned().ok()?;
+        Some(Pass { _running: [of_share, of_all], _admitted: admitted })
+    }
+
+    /// Waits for its turn; refuses at once when too many wait already.
+    pub async fn enter(&self, key: K) -> Result<Pass, EngineError> {
+        let full = || EngineError::busy("too many requests of this kind at once; try again in a moment");
+        let stopping = |_: AcquireError| EngineError::busy("shutting down");
+        let admitted = self.admit(key).ok_or_else(full)?;
+        let of_share = admitted.share.running.clone().acquire_owned().await.map_err(stopping)?;
+        let of_all = self.all.running.clone().acquire_owned().await.map_err(stopping)?;
+        Ok(Pass { _running: [of_share, of_all], _admitted: admitted })
+    }
+
+    /// Runs blocking `work` off the async threads when it is its turn; refuses as [`Gate::enter`] does.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        key: K,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let pass = self.enter(key).await?;
+        let done = tokio::task::spawn_blocking(move || {
+            let result = work();
+            drop(pass);
+            result
+        });
+        done.await.map_err(|_| EngineError::bug("heavy work panicked"))
+    }
+
+    /// Whether anything of `key` runs or waits.
+    pub fn has(&self, key: &K) -> bool {
+        self.shares().get(key).is_some_and(|share| share.strong_count() > 0)
+    }
+
+    fn admit(&self, key: K) -> Option<Admitted> {
+        let share = self.share(key);
+        let of_share = share.admitted.clone().try_acquire_owned().ok()?;
+        let of_all = self.all.admitted.clone().try_acquire_owned().ok()?;
+        Some(Admitted { share, _permits: [of_share, of_all] })
+    }
+
+    fn share(&self, key: K) -> Arc<Permits> {
+        let mut shares = self.shares();
+        if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
+            return share;
+        }
+        // Those that have nothing under way are created again when they come back.
+        shares.retain(|_, share| share.strong_count() > 0);
+        let share = Arc::new(Permits::new(self.at_once.share, self.waiting.share));
+        shares.insert(key, Arc::downgrade(&share));
+        share
+    }
+
+    fn shares(&self) -> std::sync::MutexGuard<'_, HashMap<K, Weak<Permits>>> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::limits;
+
+    const NO_QUEUE: Capacity = Capacity { total: 0, share: 0 };
+
+    #[tokio::test]
+    async fn work_beyond_the_queue_is_refused_until_there_is_room_again() {
+        let gate: Arc<Gate<u8>> =
+            Arc::new(Gate::new(Capacity { total: 1, share: 1 }, Capacity { total: 2, share: 2 }));
+        for _ in 0..3 {
+            let (release, held) = mpsc::channel::<()>();
+            let held = Arc::new(Mutex::new(held));
+            let mut running = Vec::new();
+            for _ in 0..3 {
+                let (gate, held) = (gate.clone(), held.clone());
+                running.push(tokio::spawn(async move {
+                    gate.run(1, move || held.lock().unwrap().recv().is_ok()).await
+                }));
+            }
+            while gate.all.admitted.available_permits() > 0 {
+                tokio::task::yield_now().await;
+            }
+            for _ in 0..5 {
+                assert!(gate.run(1, || ()).await.is_err());
+            }
+            (0..3).for_each(|_| release.send(()).unwrap());
+            for done in running {
+                assert!(done.await.unwrap().unwrap());
+            }
+            assert_eq!(gate.all.admitted.available_permits(), 3);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_gives_its_place_back() {
+        let gate: Gate<u8> = Gate::new(Capacity { total: 1, share: 1 }, NO_QUEUE);
+        assert!(gate.run(1, || panic!("as it was told")).await.is_err());
+        assert!(gate.run(1, || true).await.unwrap());
+    }
+
+    /// The gates of the server, as they are.
+    #[test]
+    fn an_organization_that_takes_all_it_can_get_leaves_room_in_every_gate() {
+        let queued = [
+            (limits::DEFINITIONS_AT_ONCE, limits::DEFINITIONS_WAITING_MAX),
+            (limits::LOG_READS_AT_ONCE, limits::LOG_READS_WAITING_MAX),
+            (limits::TRANSFERS_AT_ONCE, limits::TRANSFERS_WAITING_MAX),
+            (limits::HISTORY_CHECKS_AT_ONCE, limits::HISTORY_CHECKS_WAITING_MAX),
+            (limits::GIT_AT_ONCE, limits::GIT_WAITING_MAX),
+            (limits::PLANS_AT_ONCE, limits::PLANS_WAITING_MAX),
+            (limits::BEGUN_AT_ONCE, limits::BEGUN_WAITING_MAX),
+            (limits::GRANTS_AT_ONCE, limits::GRANTS_WAITING_MAX),
+        ];
+        for (at_once, waiting) in queued {
+            let gate: Gate<&str> = Gate::new(at_once, waiting);
+            let mut greedy: Vec<_> =
+                (0..2 * (at_once.total + waiting.total)).map(|_| gate.enter("a")).map(Box::pin).collect();
+            let entered = greedy.iter_mut().filter_map(|it| poll(it.as_mut())?.ok()).collect::<Vec<_>>();
+            assert_eq!(entered.len(), at_once.share, "{at_once:?}");
+            let mut other = Box::pin(gate.enter("b"));
+            assert!(poll(other.as_mut()).is_some_and(|entered| entered.is_ok()), "{at_once:?} {waiting:?}");
+        }
+        let unqueued = [
+            limits::SYNCS_AT_ONCE,
+            limits::REGISTRY_BUILDS_AT_ONCE,
+            limits::ANALYSES_AT_ONCE,
+            limits::FIXES_AT_ONCE,
+            limits::SENDS_AT_ONCE,
+            limits::PINGS_AT_ONCE,
+            crate::logs::LOGS_OPEN_MAX,
+        ];
+        for at_once in unqueued {
+            let gate: Gate<&str> = Gate::without_queue(at_once);
+            let greedy: Vec<_> = (0..2 * at_once.total).map_while(|_| gate.try_enter("a")).collect();
+            assert_eq!(greedy.len(), at_once.share);
+            assert!(gate.try_enter("b").is_some(), "{at_once:?}");
+        }
+    }
+
+    fn poll<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
+        match future.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ready) => Some(ready),
+            Poll::Pending => None,
+        }
+    }
+
+    #[derive(Debug, Clone)]
+    enum Move {
+        Enter(u8),
+        TryEnter(u8),
+        /// One that has entered ends, or one that waits gives up.
+        Leave(prop::sample::Index),
+        GiveUp(prop::sample::Index),
+    }
+
+    fn some_moves() -> impl Strategy<Value = Vec<Move>> {
+        let one = prop_oneof![
+            4 => (0u8..4).prop_map(Move::Enter),
+            1 => (0u8..4).prop_map(Move::TryEnter),
+            3 => any::<prop::sample::Index>().prop_map(Move::Leave),
+            1 => any::<prop::sample::Index>().prop_map(Move::GiveUp),
+        ];
+        prop::collection::vec(one, 0..80)
+    }
+
+    fn some_capacity(from: usize) -> impl Strategy<Value = Capacity> {
+        (from..5).prop_flat_map(move |total| {
+            (from.min(total)..=total).prop_map(move |share| Capacity { total, share })
+        })
+    }
+
+    type Waiting<'a> = (u8, Pin<Box<dyn Future<Output = Result<Pass, EngineError>> + 'a>>);
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+        #[test]
+        fn shares_hold_and_no_room_stays_empty_while_one_waits_for_it(
+            at_once in some_capacity(1), waiting in some_capacity(0), moves in some_moves()
+        ) {
+            let gate: Gate<u8> = Gate::new(at_once, waiting);
+            let (mut inside, mut queue): (Vec<(u8, Pass)>, Vec<Waiting<'_>>) = (Vec::new(), Vec::new());
+            for it in moves {
+                let of = |all: &[u8], key: u8| all.iter().filter(|other| **other == key).count();
+                let running: Vec<u8> = inside.iter().map(|(key, _)| *key).collect();
+                let admitted: Vec<u8> =
+                    running.iter().copied().chain(queue.iter().map(|(key, _)| *key)).collect();
+                let is_full = |key| admitted.len() == at_once.total + waiting.total
+                    || of(&admitted, key) == at_once.share + waiting.share;
+                match it {
+                    Move::Enter(key) => {
+                        let mut future: Pin<Box<dyn Future<Output = _>>> = Box::pin(gate.enter(key));
+                        match poll(future.as_mut()) {
+                            Some(Ok(pass)) => inside.push((key, pass)),
+                            Some(Err(_)) => prop_assert!(is_full(key)),
+                            None => queue.push((key, future)),
+                        }
+                        prop_assert!(inside.len() + queue.len() > admitted.len() || is_full(key));
+                    }
+                    Move::TryEnter(key) => match gate.try_enter(key) {
+                        Some(pass) => inside.push((key, pass)),
+                        None => prop_assert!(
+                            is_full(key) || running.len() == at_once.total || of(&running, key) == at_once.share
+                        ),
+                    },
+                    Move::Leave(at) if !inside.is_empty() => drop(inside.swap_remove(at.index(inside.len()))),
+                    Move::GiveUp(at) if !queue.is_empty() => drop(queue.remove(at.index(queue.len()))),
+                    Move::Leave(_) | Move::GiveUp(_) => {}
+                }
+                // A permit may pass through both queues.
+                for _ in 0..2 {
+                    let mut still = Vec::new();
+                    for (key, mut future) in queue.drain(..) {
+                        match poll(future.as_mut()) {
+                            Some(entered) => inside.push((key, entered.unwrap())),
+                            None => still.push((key, future)),
+                        }
+                    }
+                    queue = still;
+                }
+                let running: Vec<u8> = inside.iter().map(|(key, _)| *key).collect();
+                prop_assert!(running.len() <= at_once.total);
+                for key in 0..4 {
+                    prop_assert!(of(&running, key) <= at_once.share);
+                    let waits = queue.iter().any(|(other, _)| *other == key);
+                    let has_room = running.len() < at_once.total && of(&running, key) < at_once.share;
+                    prop_assert!(!(waits && has_room), "organization {key} waits although there is room");
+                    prop_assert_eq!(gate.has(&key), waits || running.contains(&key));
+                }
+            }
+            drop((inside, queue));
+            prop_assert_eq!(gate.all.admitted.available_permits(), at_once.total + waiting.total);
+            prop_assert_eq!(gate.all.running.available_permits(), at_once.total);
+            drop(gate.try_enter(9));
+            prop_assert!(gate.shares().len() <= 1, "organizations without work are forgotten");
+        }
+    }
+}

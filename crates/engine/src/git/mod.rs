@@ -1,0 +1,186 @@
+//! Git: the only place that runs the `git` program.
+//!
+//! A repository is kept as a bare mirror below the data directory. Everything here blocks and belongs on a thread of
+//! its own ([`Mirrors::run`]). What comes from a repository is hostile until shown otherwise: addresses and refs are
+//! checked by grammar, programs run with an empty environment and within limits, and what is unpacked stays inside.
+
+mod authors;
+mod branch;
+mod checkout;
+mod files;
+mod host;
+mod import;
+mod mirror;
+mod process;
+mod remote;
+mod tree;
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_core::id::{OrgId, RegistryId, RepositoryId};
+
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::limits::{GIT_AT_ONCE, GIT_WAITING_MAX};
+
+pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, Pushed, Remote};
+pub use files::CommitFiles;
+pub use import::{import, make_bare};
+pub use mirror::{Heads, Mirror};
+pub use process::Live;
+pub use remote::{Access, Credential};
+pub use tree::{Changes, Entry, Kind, Meant, is_abbreviation, is_whole_hash, several};
+
+/// The oldest git that knows every option used here.
+pub const GIT_VERSION_MIN: [u32; 2] = [2, 39];
+const VERSION_S_MAX: Duration = Duration::from_secs(10);
+
+/// The full hash of a commit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sha(String);
+
+impl Sha {
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_hex = text.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+        (matches!(text.len(), 40 | 64) && is_hex).then(|| Self(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Display for Sha {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why git did not do what it should, in words for people: without credentials, and without paths of the server.
+#[derive(Debug, thiserror::Error)]
+pub enum GitError {
+    #[error("{0}")]
+    Missing(String),
+    #[error("git took longer than {0} s and was stopped")]
+    TooSlow(u64),
+    #[error("{0}")]
+    TooLarge(String),
+    #[error("the server is stopping")]
+    Stopping,
+    /// Git said no.
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error("{action}: {source}")]
+    Io { action: &'static str, source: std::io::Error },
+}
+
+impl GitError {
+    fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |source| Self::Io { action, source }
+    }
+}
+
+/// Whether there is a git new enough; its version, or what to do.
+pub fn check() -> Result<String, GitError> {
+    let live = Live::default();
+    let asked = process::Git::anywhere(&live, VERSION_S_MAX).arg("--version").run()?;
+    let said = asked.text();
+    let version = said.trim().strip_prefix("git version ").unwrap_or(&said).trim().to_owned();
+    let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let found = [numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)];
+    if found < GIT_VERSION_MIN {
+        let [major, minor] = GIT_VERSION_MIN;
+        return Err(GitError::Missing(format!(
+            "git {version} is too old: repositories need git {major}.{minor} or newer; install it and start again"
+        )));
+    }
+    Ok(version)
+}
+
+/// The mirrors of an installation.
+pub struct Mirrors {
+    root: PathBuf,
+    /// For keys and indexes while git runs; of this server alone, and empty when it starts.
+    scratch: PathBuf,
+    runs: Gate,
+    live: Live,
+    /// How long one run of git may take.
+    time_max: Duration,
+    /// By the name of the mirror.
+    locks: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+impl Mirrors {
+    pub fn new(data_dir: &Path, own_dir: &Path, time_max: Duration) -> Self {
+        let scratch = own_dir.join("git-scratch");
+        match std::fs::remove_dir_all(&scratch) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::error!(%error, "what git left in {} cannot be removed", scratch.display());
+            }
+            _ => {}
+        }
+        Self {
+            root: data_dir.join("git"),
+            scratch,
+            runs: Gate::new(GIT_AT_ONCE, GIT_WAITING_MAX),
+            live: Live::default(),
+            time_max,
+            locks: Mutex::default(),
+        }
+    }
+
+    pub fn mirror(&self, org: OrgId, repository: RepositoryId) -> Mirror {
+        self.named(org, repository.to_string())
+    }
+
+    /// The mirror of a registry's repository.
+    pub fn registry(&self, org: OrgId, registry: RegistryId) -> Mirror {
+        self.named(org, registry.to_string())
+    }
+
+    fn named(&self, org: OrgId, name: String) -> Mirror {
+        let path = self.root.join(org.to_string()).join(format!("{name}.git"));
+        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = locks.entry(name).or_default().clone();
+        Mirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
+    }
+
+    /// Runs `work` for an organization on a thread where it may block; so many at once, the others wait.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        org: OrgId,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.runs.run(org, work).await
+    }
+
+    /// The repository is gone, and its mirror with it.
+    pub async fn forget(&self, org: OrgId, repository: RepositoryId) {
+        self.forget_named(org, repository.to_string()).await;
+    }
+
+    /// The registry is gone, and its mirror with it.
+    pub async fn forget_registry(&self, org: OrgId, registry: RegistryId) {
+        self.forget_named(org, registry.to_string()).await;
+    }
+
+    async fn forget_named(&self, org: OrgId, name: String) {
+        let mirror = self.named(org, name.clone());
+        // Waits until nobody uses it any more, and takes nobody's turn meanwhile.
+        let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        if !matches!(removed, Ok(Ok(()))) {
+            tracing::warn!(?removed, name, "a mirror could not be removed");
+        }
+    }
+
+    /// Ends what runs and lets nothing begin: the program stops.
+    pub fn stop(&self) {
+        self.live.stop();
+    }
+}

@@ -1,0 +1,54 @@
+//! Credentials that repositories are read with: values of secrets, cached by version.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use berth_core::id::{OrgId, SecretId};
+use berth_core::pipeline::grammar::SecretName;
+use berth_core::secret::{Scope, Secret};
+use berth_store::Context;
+use berth_store::records::secret;
+
+use crate::credential::Redacted;
+use crate::error::EngineError;
+use crate::git::Credential;
+use crate::services::Services;
+
+/// Values by secret, with their version. Every reading is an event, and a poll a minute would bury the others.
+#[derive(Default)]
+pub(crate) struct GitCredentials(Mutex<HashMap<SecretId, (i64, Redacted)>>);
+
+impl Services {
+    /// The value of a secret that a repository is read with. `Ok(Err)` is for people.
+    pub async fn git_credential(
+        &self,
+        org: OrgId,
+        name: Option<SecretName>,
+    ) -> Result<Result<Option<Credential>, String>, EngineError> {
+        let Some(name) = name else { return Ok(Ok(None)) };
+        let wanted = name.clone();
+        let found: Option<Secret> = self
+            .store
+            .read(Some(org), move |db| {
+                Ok::<_, EngineError>(secret::by_name(db, &wanted, &Scope::Organization)?)
+            })
+            .await?;
+        let Some(found) = found else { return Ok(Err(format!("there is no secret {name} any more"))) };
+        let (id, version) = (found.id, found.version);
+        let known = || self.git_credentials.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = known().get(&id).filter(|(kept, _)| *kept == version).map(|(_, value)| value.clone());
+        let value = match kept {
+            Some(value) => value,
+            None => {
+                let vault = self.vault.clone();
+                let read = self.store.transact(Context::system(Some(org)), move |tx| {
+                    Ok::<_, EngineError>(vault.reveal(tx, &found, found.version)?)
+                });
+                let value = read.await?;
+                known().insert(id, (version, value.clone()));
+                value
+            }
+        };
+        Ok(Ok(Some(Credential::new(value))))
+    }
+}

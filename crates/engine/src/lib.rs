@@ -1,0 +1,65 @@
+//! The engine: plans deployments and starts them, grants their steps to runners, and records what runners report.
+//!
+//! It holds no authority in memory: rows decide, notifications only say when to look. [`Services`] are the handles that
+//! everything here works with; nothing here knows of HTTP.
+
+mod acquire;
+pub mod analysis_requests;
+pub mod artifacts;
+mod assign;
+pub mod authors;
+mod begin;
+mod beginnings;
+mod bell;
+mod calls;
+pub mod credential;
+mod declare;
+pub mod definitions;
+pub mod egress;
+mod engine;
+mod epoch;
+pub mod error;
+pub mod events;
+pub mod gate;
+pub mod gates;
+pub mod git;
+mod git_credentials;
+mod grant;
+mod late;
+pub mod limits;
+mod link;
+pub mod logs;
+mod lost;
+mod net;
+mod people;
+mod plans;
+mod prepare;
+mod recount;
+mod remote;
+mod report;
+mod rollback;
+pub mod rollouts;
+pub mod services;
+mod stages;
+mod unfit;
+pub mod vault;
+mod whole;
+mod window;
+pub mod wire;
+
+pub use begin::{begin_rollouts, begin_startable};
+pub use calls::exposed;
+pub use declare::{declare_environments, delete_environments};
+pub use engine::Engine;
+pub use grant::is_for;
+pub use link::Embedded;
+pub use lost::{Watches, end_all, reap};
+pub use people::{Members, electorate, people_behind, tally, voter};
+pub use plans::Plans;
+pub use recount::recount;
+pub use remote::{Far, Left, RunnerCaller};
+pub use rollback::{Asked as RollbackAsked, WayBack};
+pub use services::{Services, ServicesConfig, check_organizations};
+pub use stages::{cancel_told, enter_stages};
+pub use whole::{Head, Whole};
+pub use window::shows;

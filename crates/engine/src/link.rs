@@ -1,0 +1,148 @@
+//! The embedded runner's way to the server: the same words a remote one uses, without a wire.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use berth_api::runner::{
+    Acquire, Ahead, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+};
+
+use super::calls::{self, ORDERS_PAUSE, named, unavailable, unknown};
+use super::grant::Asking;
+use super::report::{Named, Next, renew};
+use crate::artifacts::ArtifactError;
+use crate::services::Services;
+
+pub struct Embedded {
+    services: Arc<Services>,
+}
+
+impl Embedded {
+    pub fn new(services: Arc<Services>) -> Self {
+        Self { services }
+    }
+
+    /// What the runner calls itself.
+    pub fn boot(&self) -> &str {
+        self.services.engine.boot()
+    }
+}
+
+impl Link for Embedded {
+    fn acquire(&self, asked: &Acquire, wait: Duration) -> Result<Vec<Assignment>, LinkError> {
+        let deadline = Instant::now() + wait;
+        let asking = Asking {
+            runner: &asked.boot,
+            lost_ms: Some(self.services.config.runner_times.lost_ms()),
+            org: None,
+            nonces: &asked.nonces,
+            labels: &asked.labels,
+            only_again: false,
+        };
+        loop {
+            let heard = self.services.engine.bell.rings();
+            if self.services.shutdown.is_cancelled() {
+                return Ok(Vec::new());
+            }
+            let alone = self.services.check_alone_blocking().map_err(unavailable)?;
+            let given = match alone {
+                Ok(()) => calls::look(&self.services, &asking).map_err(unavailable)?,
+                Err(why) => {
+                    tracing::error!("this server runs no steps: {why}");
+                    None
+                }
+            };
+            if let Some(work) = given {
+                return Ok(work);
+            }
+            if Instant::now() >= deadline {
+                return Ok(Vec::new());
+            }
+            self.services
+                .engine
+                .bell
+                .wait(heard, deadline.min(Instant::now() + calls::next_look(&self.services)));
+        }
+    }
+
+    fn heartbeat(&self, beat: &Heartbeat, wait: Duration) -> Result<Vec<Told>, LinkError> {
+        let deadline = Instant::now() + wait;
+        let attempts: Vec<Named> = beat.attempts.iter().filter_map(named).collect();
+        renew(&self.services, &attempts).map_err(unavailable)?;
+        loop {
+            let heard = self.services.engine.bell.rings();
+            let told = calls::orders(&self.services, &beat.boot, &attempts).map_err(unavailable)?;
+            let is_urgent = told.iter().any(|it| it.order != Order::Continue);
+            if is_urgent || Instant::now() >= deadline {
+                return Ok(told);
+            }
+            std::thread::sleep(ORDERS_PAUSE);
+            self.services.engine.bell.wait(heard, deadline);
+        }
+    }
+
+    fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError> {
+        calls::append(&self.services, &named(attempt).ok_or_else(unknown)?, offset, bytes)
+    }
+
+    fn report(&self, report: &Report, ahead: Ahead<'_>) -> Result<Reported, LinkError> {
+        let attempt = named(&report.attempt).ok_or_else(unknown)?;
+        let next = report.next_nonce.clone().map(|nonce| Next {
+            nonce,
+            runner: report.boot.clone(),
+            lost_ms: Some(self.services.config.runner_times.lost_ms()),
+            labels: report.labels.clone(),
+        });
+        calls::report(&self.services, attempt, report, next, ahead).map(|(told, _)| told)
+    }
+
+    fn checkout(&self, attempt: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {
+        calls::checkout(&self.services, &named(attempt).ok_or_else(unknown)?, into)
+    }
+
+    fn fetch_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        into: &Path,
+        _: Wanted<'_>,
+    ) -> Result<(), LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let digest = calls::artifact_of(&self.services, &it, name)?;
+        let done = self.services.artifacts.unpack(it.org, &digest, into);
+        done.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))
+    }
+
+    fn fetch_registry(
+        &self,
+        attempt: &AttemptRef,
+        digest: &str,
+        into: &Path,
+        _: Wanted<'_>,
+    ) -> Result<(), LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let registry = calls::registry_of(&self.services, &it, digest)?;
+        let done = self.services.artifacts.unpack(it.org, digest, into);
+        done.map_err(|error| {
+            let text = format!("registry \"{registry}\": {error}");
+            match error {
+                ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(text),
+                _ => LinkError::Refused(text),
+            }
+        })
+    }
+
+    fn keep_artifact(
+        &self,
+        attempt: &AttemptRef,
+        name: &str,
+        (workspace, path): (&Path, &str),
+        _: Wanted<'_>,
+    ) -> Result<String, LinkError> {
+        let it = named(attempt).ok_or_else(unknown)?;
+        let kept = self.services.artifacts.keep(it.org, workspace, path);
+        let kept = kept.map_err(|error| LinkError::Refused(format!("artifact \"{name}\": {error}")))?;
+        Ok(kept.digest)
+    }
+}

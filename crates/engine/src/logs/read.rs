@@ -1,0 +1,228 @@
+//! Reading a log as it was at one moment: bytes, lines, the last lines.
+
+use std::fs::File;
+use std::sync::Arc;
+
+use memchr::{memchr, memchr_iter, memrchr};
+
+use super::group::{self, Group};
+use super::index::{BLOCK_BYTES, LineIndex, block_at, block_start, within};
+use super::sealed::{Pack, Sealed, read_plain};
+use super::{LOG_ANSWER_BYTES_MAX, LOG_LINE_SHOWN_BYTES_MAX, LOG_LINES_MAX, LogError};
+
+/// A log as it was when it was opened: what is appended later is not in it.
+pub struct Log {
+    source: Source,
+    index: LineIndex,
+    damaged: Option<u64>,
+    /// The block in `block`.
+    cached: Option<usize>,
+    block: Vec<u8>,
+}
+
+enum Source {
+    Plain(Arc<File>),
+    Packed(Box<Pack>),
+    Empty,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// From 1.
+    pub number: u64,
+    /// Without its line end; what is no UTF-8 is replaced.
+    pub text: String,
+    /// There is more of it than an answer shows.
+    pub truncated: bool,
+    pub group: Option<Group>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lines {
+    pub lines: Vec<Line>,
+    /// The first line after these, if there is one.
+    pub next: Option<u64>,
+}
+
+impl Log {
+    pub(super) fn plain(file: Option<Arc<File>>, index: LineIndex, damaged: Option<u64>) -> Self {
+        Self::on(file.map_or(Source::Empty, Source::Plain), index, damaged)
+    }
+
+    pub(super) fn packed(mut pack: Pack) -> Self {
+        let (index, damaged) = (std::mem::take(&mut pack.index), pack.sealed.damaged);
+        pack.index = index.clone();
+        Self::on(Source::Packed(Box::new(pack)), index, damaged)
+    }
+
+    fn on(source: Source, index: LineIndex, damaged: Option<u64>) -> Self {
+        Self { source, index, damaged, cached: None, block: Vec::new() }
+    }
+
+    pub fn length(&self) -> u64 {
+        self.index.length()
+    }
+
+    pub fn line_count(&self) -> u64 {
+        self.index.line_count()
+    }
+
+    /// What it was sealed as; `None` while it may grow.
+    pub fn sealed(&self) -> Option<Sealed> {
+        match &self.source {
+            Source::Packed(pack) => Some(pack.sealed),
+            Source::Plain(_) | Source::Empty => None,
+        }
+    }
+
+    /// From this byte on something is missing.
+    pub fn damaged(&self) -> Option<u64> {
+        self.damaged
+    }
+
+    /// At most `max` bytes; fewer only at the end.
+    pub fn read_bytes(&mut self, from: u64, max: usize) -> Result<Vec<u8>, LogError> {
+        let count = self.length().saturating_sub(from).min(max as u64);
+        let mut bytes = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
+        let end = from + count;
+        let mut at = from;
+        while at < end {
+            let block = self.block(block_at(at))?;
+            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX);
+            let part = &block[within(at)..];
+            let part = &part[..part.len().min(wanted)];
+            bytes.extend_from_slice(part);
+            at += part.len() as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Lines `from` to `to`, both counted from 1 and included; fewer when they are more than an answer holds.
+    pub fn lines(&mut self, from: u64, to: u64) -> Result<Lines, LogError> {
+        let last = self.line_count().min(to);
+        let (mut lines, mut number, mut bytes) = (Vec::new(), from.max(1), 0);
+        let mut start = self.line_start(number)?;
+        while number <= last && lines.len() < LOG_LINES_MAX {
+            let (line, next) = self.line(number, start)?;
+            bytes += line.text.len();
+            if bytes > LOG_ANSWER_BYTES_MAX && !lines.is_empty() {
+                break;
+            }
+            lines.push(line);
+            (number, start) = (number + 1, next);
+        }
+        Ok(Lines { lines, next: (number <= self.line_count()).then_some(number) })
+    }
+
+    /// The last `count` lines, or as many of them as an answer holds.
+    pub fn tail(&mut self, count: u64) -> Result<Lines, LogError> {
+        let last = self.line_count();
+        let least = last.saturating_sub(count.min(LOG_LINES_MAX as u64)) + 1;
+        let (mut from, mut end, mut shown) = (last + 1, self.length(), 0);
+        while from > least {
+            let start = self.start_before(from - 1, end)?;
+            // What is no UTF-8 takes three bytes for one when it is shown.
+            let line = self.read_bytes(start, shown_bytes(end - start))?;
+            shown += String::from_utf8_lossy(&line).len();
+            if shown > LOG_ANSWER_BYTES_MAX && from <= last {
+                break;
+            }
+            (from, end) = (from - 1, start);
+        }
+        self.lines(from, last)
+    }
+
+    /// The line that begins at `start`, and where the next one does.
+    pub(super) fn line(&mut self, number: u64, start: u64) -> Result<(Line, u64), LogError> {
+        let (end, next) = self.line_end(number, start)?;
+        let bytes = self.read_bytes(start, shown_bytes(end - start))?;
+        let truncated = (bytes.len() as u64) < end - start;
+        let bytes = if truncated { whole_chars(&bytes) } else { bytes.strip_suffix(b"\r").unwrap_or(&bytes) };
+        let text = String::from_utf8_lossy(bytes).into_owned();
+        let group = group::of(&text);
+        Ok((Line { number, text, truncated, group }, next))
+    }
+
+    /// Where a line begins; past the last one, where the log ends.
+    pub fn line_start(&mut self, number: u64) -> Result<u64, LogError> {
+        if number <= 1 {
+            return Ok(0);
+        }
+        let Some((block, before)) = self.index.block_of(number - 1) else { return Ok(self.length()) };
+        let skipped = usize::try_from(number - 2 - before).unwrap_or(usize::MAX);
+        let line_end = memchr_iter(b'\n', self.block(block)?).nth(skipped);
+        let line_end = line_end.ok_or(LogError::Corrupt("another number of lines"))?;
+        Ok(block_start(block) + line_end as u64 + 1)
+    }
+
+    /// The number of the line a byte is in.
+    pub(super) fn line_at(&mut self, offset: u64) -> Result<u64, LogError> {
+        let number = block_at(offset);
+        let Some(before) = self.index.before().get(number).copied() else {
+            return Ok(self.index.line_ends() + 1);
+        };
+        let block = self.block(number)?;
+        let inside = &block[..within(offset).min(block.len())];
+        Ok(before + memchr_iter(b'\n', inside).count() as u64 + 1)
+    }
+
+    /// The end of a line without its line end, and where the next one begins. A long line is not read for that.
+    fn line_end(&mut self, number: u64, start: u64) -> Result<(u64, u64), LogError> {
+        if start < self.length() {
+            let block = self.block(block_at(start))?;
+            if let Some(found) = memchr(b'\n', &block[within(start)..]) {
+                let end = start + found as u64;
+                return Ok((end, end + 1));
+            }
+        }
+        let next = self.line_start(number + 1)?;
+        Ok((if number <= self.index.line_ends() { next - 1 } else { next }, next))
+    }
+
+    /// Where a line begins that ends before `end`, which is where the next one begins.
+    fn start_before(&mut self, number: u64, end: u64) -> Result<u64, LogError> {
+        if end >= 2 {
+            let last = end - 2;
+            let block = self.block(block_at(last))?;
+            // The byte at `end - 1` is the line's own end, or the last byte of a line without one.
+            if let Some(found) = memrchr(b'\n', &block[..=within(last)]) {
+                return Ok(block_start(block_at(last)) + found as u64 + 1);
+            }
+        }
+        self.line_start(number)
+    }
+
+    pub(super) fn block(&mut self, number: usize) -> Result<&[u8], LogError> {
+        if self.cached != Some(number) {
+            self.cached = None;
+            match &mut self.source {
+                Source::Packed(pack) => pack.block(number, &mut self.block)?,
+                Source::Plain(file) => {
+                    let left = self.index.length().saturating_sub(block_start(number));
+                    let count = usize::try_from(left).unwrap_or(usize::MAX).min(BLOCK_BYTES);
+                    read_plain(file, block_start(number), &mut self.block, count)?;
+                }
+                Source::Empty => self.block.clear(),
+            }
+            self.cached = Some(number);
+        }
+        Ok(&self.block)
+    }
+}
+
+fn shown_bytes(length: u64) -> usize {
+    usize::try_from(length).unwrap_or(usize::MAX).min(LOG_LINE_SHOWN_BYTES_MAX)
+}
+
+/// Without the beginning of a character whose rest was cut off.
+pub fn whole_chars(bytes: &[u8]) -> &[u8] {
+    const CHAR_BYTES_MAX: usize = 4;
+    for back in 1..CHAR_BYTES_MAX.min(bytes.len() + 1) {
+        let at = bytes.len() - back;
+        if bytes[at] & 0xC0 != 0x80 {
+            let is_cut = str::from_utf8(&bytes[at..]).is_err_and(|error| error.error_len().is_none());
+            return if is_cut { &bytes[..at] } else { bytes };
+        }
+    }
+    bytes
+}

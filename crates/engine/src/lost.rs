@@ -1,0 +1,228 @@
+//! Lost: attempts whose runner is gone are reported as such.
+//!
+//! How long a runner has been silent is measured on this process's own monotonic clock. Where a server is alone the first
+//! look is special: the attempts of another one's embedded runner ended with it. Where several share a database, other
+//! such runners may be alive, and time in which the database could not be asked is not counted: nobody could renew.
+//!
+//! How long is long enough each runner was told by the server it said hello to, and its attempts have it in their rows:
+//! settings of the server that looks do not make it lost before it has stopped.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use berth_core::run::Outcome;
+use berth_store::query::runs::{self, Live};
+use berth_store::{Context, Store};
+
+use super::plans::Plans;
+use super::report::{Named, told};
+use super::whole::Whole;
+use crate::engine::EMBEDDED;
+use crate::error::EngineError;
+use crate::logs::{LogKey, LogStream};
+use crate::services::Services;
+
+/// Attempts looked at in one go; more than all the runners of an installation execute.
+pub(super) const LIVE_MAX: i64 = 16_384;
+
+/// Far more than there can be: what comes after is a mistake of ours.
+const LIVE_ALL_MAX: usize = 1_000_000;
+
+/// Between two looks, where all is well; longer ones are times in which nobody could renew.
+const LOOK_GAP_MAX: Duration = Duration::from_secs(5);
+
+/// How long each attempt has been silent, by nonce.
+#[derive(Default)]
+pub struct Watches {
+    watched: HashMap<String, Watch>,
+    looked_at: Option<Instant>,
+}
+
+/// What counts as lost.
+#[derive(Clone, Copy)]
+struct Rule {
+    /// So long without a word, where nobody knows what its runner was told.
+    after: Duration,
+    /// No other server uses this database.
+    is_alone: bool,
+}
+
+struct Watch {
+    renewal: i64,
+    lost_at: Instant,
+}
+
+impl Watches {
+    /// Which of these are lost by now. What is no longer among them is forgotten.
+    fn lost(&mut self, live: Vec<Live>, boot: &str, rule: Rule, now: Instant) -> Vec<Live> {
+        let Rule { after, is_alone } = rule;
+        let mut before = std::mem::take(&mut self.watched);
+        let looked_at = self.looked_at.replace(now);
+        let is_first_look = looked_at.is_none() && is_alone;
+        let since = looked_at.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
+        let blind = if is_alone { Duration::ZERO } else { since.saturating_sub(LOOK_GAP_MAX) };
+        let mut lost = Vec::new();
+        for attempt in live {
+            let is_gone = is_first_look && attempt.runner.starts_with(EMBEDDED) && attempt.runner != boot;
+            let told = attempt.lost_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+            let patience = if is_gone { Duration::ZERO } else { told.unwrap_or(after) };
+            let watch = match before.remove(&attempt.nonce) {
+                Some(watch) if watch.renewal == attempt.renewal => {
+                    Watch { lost_at: watch.lost_at + blind, ..watch }
+                }
+                _ => Watch { renewal: attempt.renewal, lost_at: now + patience },
+            };
+            let is_lost = watch.lost_at <= now;
+            self.watched.insert(attempt.nonce.clone(), watch);
+            if is_lost {
+                lost.push(attempt);
+            }
+        }
+        lost
+    }
+}
+
+/// One that cannot be reported is tried again at the next look.
+pub async fn reap(services: &Services) -> Result<(), EngineError> {
+    let live = services.store.read(None, |db| Ok::<_, EngineError>(runs::live(db, LIVE_MAX)?)).await?;
+    let rule = Rule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
+    let lost = services.engine.watches().lost(live, services.engine.boot(), rule, Instant::now());
+    for attempt in lost {
+        let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
+        match report_ended(services, attempt, Outcome::Lost).await {
+            Ok(()) => tracing::warn!(%deployment, runner, "an attempt is lost: its runner is gone"),
+            Err(error) => tracing::error!(?error, %deployment, "a lost attempt could not be reported"),
+        }
+    }
+    Ok(())
+}
+
+/// Tells the end of an attempt whose runner will not.
+pub(super) async fn report_ended(
+    services: &Services,
+    lost: Live,
+    outcome: Outcome,
+) -> Result<(), EngineError> {
+    let plans = services.engine.plans().clone();
+    let Live { org, deployment, step, number, .. } = lost;
+    let named = Named::from(lost);
+    let done = services.store.transact(Context::system(Some(org)), move |tx| {
+        let Some(mut whole) = Whole::load(tx, &plans, deployment)? else { return Ok(false) };
+        told(tx, &mut whole, &named, outcome)?;
+        Ok::<_, EngineError>(whole.run.goes_on_with(step, number))
+    });
+    let goes_on = done.await?;
+    let key = LogKey { org, deployment, step, attempt: number, stream: LogStream::Step };
+    if !goes_on {
+        services.logs.seal_later(&key);
+    }
+    services.engine.late.forget(services, &key);
+    services.nudge();
+    Ok(())
+}
+
+/// Nobody knows any more how far the attempts came that are under way: the records are older than they are. Answers how many
+/// there were.
+pub fn end_all(store: &Store) -> Result<usize, EngineError> {
+    let (plans, mut ended) = (Plans::default(), 0);
+    loop {
+        let live = store.read_blocking(None, |db| Ok::<_, EngineError>(runs::live(db, LIVE_MAX)?))?;
+        if live.is_empty() {
+            return Ok(ended);
+        }
+        for attempt in live {
+            let (plans, deployment, named) = (plans.clone(), attempt.deployment, Named::from(attempt));
+            store.transact_blocking(Context::system(Some(named.org)), move |tx| {
+                let whole = Whole::load(tx, &plans, deployment)?;
+                let mut whole = whole.ok_or_else(|| EngineError::bug("an attempt without a run"))?;
+                told(tx, &mut whole, &named, Outcome::Lost).map(drop)
+            })?;
+            ended += 1;
+        }
+        if ended > LIVE_ALL_MAX {
+            return Err(EngineError::bug("attempts that were ended are still under way"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::id::{DeploymentId, OrgId, StepRunId};
+    use berth_core::time::Timestamp;
+
+    use super::*;
+
+    const RUNNER_LOST: Duration = Duration::from_secs(45);
+    const ALONE: Rule = Rule { after: RUNNER_LOST, is_alone: true };
+    const SHARED: Rule = Rule { after: RUNNER_LOST, is_alone: false };
+
+    fn attempt(runner: &str, nonce: &str, renewal: i64) -> Live {
+        let at = Timestamp::from_micros(1);
+        Live {
+            org: OrgId::from_parts(at, [0; 10]),
+            deployment: DeploymentId::from_parts(at, [0; 10]),
+            step: StepRunId::from_parts(at, [0; 10]),
+            number: 1,
+            runner: runner.into(),
+            nonce: nonce.into(),
+            renewal,
+            lost_ms: None,
+        }
+    }
+
+    fn nonces(lost: &[Live]) -> Vec<&str> {
+        lost.iter().map(|it| it.nonce.as_str()).collect()
+    }
+
+    #[test]
+    fn what_an_earlier_process_left_is_lost_at_the_first_look_and_until_it_is_reported() {
+        let (mut watches, now) = (Watches::default(), Instant::now());
+        let found = || vec![attempt("boot_old", "a", 3), attempt("boot_me", "b", 0), attempt("far", "c", 0)];
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now)), ["a"]);
+        assert_eq!(nonces(&watches.lost(found(), "boot_me", ALONE, now + RUNNER_LOST)), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn where_servers_share_a_database_others_may_live_and_time_without_it_is_not_counted() {
+        let (mut watches, start) = (Watches::default(), Instant::now());
+        let mut at = |seconds: u64| {
+            let found = vec![attempt("boot_other", "a", 3)];
+            let lost = watches.lost(found, "boot_me", SHARED, start + Duration::from_secs(seconds));
+            !lost.is_empty()
+        };
+        assert!(!at(0), "another server's runner");
+        assert!(!(1..10).any(|round| at(4 * round)), "40 s");
+        assert!(!at(200), "the database was away");
+        assert!(!at(203) && at(206));
+    }
+
+    #[test]
+    fn a_silent_runner_is_lost_after_a_while_and_one_that_renews_is_not() {
+        let (mut watches, start) = (Watches::default(), Instant::now());
+        let mut at = |seconds: u64, found: Vec<Live>| {
+            let lost = watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds));
+            nonces(&lost).concat()
+        };
+        assert_eq!(at(0, vec![]), "");
+        let both = |renewal| vec![attempt("x", "silent", 7), attempt("y", "alive", renewal)];
+        assert_eq!(at(1, both(1)), "");
+        assert_eq!(at(45, both(2)), "");
+        assert_eq!(at(46, both(2)), "silent");
+        assert_eq!(at(89, both(2)), "silent");
+        assert_eq!(at(90, vec![attempt("y", "alive", 2)]), "alive");
+        assert_eq!(at(91, vec![attempt("x", "silent", 7)]), "", "forgotten when it was not there");
+    }
+
+    #[test]
+    fn each_is_lost_after_what_its_runner_was_told_whatever_the_server_that_looks_would_say() {
+        let (mut watches, start) = (Watches::default(), Instant::now());
+        let mut at = |seconds: u64| {
+            let told = |nonce, s: i64| Live { lost_ms: Some(1_000 * s), ..attempt("x", nonce, 1) };
+            let found = vec![told("patient", 90), told("hasty", 6), attempt("y", "old", 1)];
+            nonces(&watches.lost(found, "boot_me", ALONE, start + Duration::from_secs(seconds))).join(" ")
+        };
+        assert_eq!([0, 5, 6].map(&mut at), ["", "", "hasty"]);
+        assert_eq!([44, 45, 89, 90].map(&mut at), ["hasty", "hasty old", "hasty old", "patient hasty old"]);
+    }
+}

@@ -1,0 +1,210 @@
+//! Prepare: the commit is resolved and the plan made, outside of any transaction. No request waits for it.
+
+use berth_core::deployment::{Cause, Failure};
+use berth_core::id::{OrgId, PipelineId, SessionId};
+use berth_core::name::{CommitId, EnvName};
+use berth_core::pipeline::Definition;
+use berth_core::pipeline::state::Pipeline;
+use berth_core::run::{Plan, Source};
+use berth_core::time::Timestamp;
+use berth_definition::parse;
+use berth_definition::planning::{Facts, Named, Target, plan};
+use berth_store::Context;
+use berth_store::query::registries;
+use berth_store::records::{organization, pipeline, repository};
+use serde_json::{Map, Value, json};
+
+use crate::error::EngineError;
+use crate::git::{GitError, Meant, is_whole_hash, several};
+use crate::services::Services;
+
+/// What a deployment was asked to do.
+pub(super) struct Wanted {
+    pub(super) pipeline: PipelineId,
+    pub(super) definition_hash: String,
+    pub(super) commit: String,
+    pub(super) asked_at: Timestamp,
+    /// And its fence. `None`: the stages.
+    pub(super) environment: Option<(EnvName, i64)>,
+    pub(super) trigger: String,
+    pub(super) branch: Option<String>,
+    pub(super) actor: String,
+    /// Its id, holder and context.
+    pub(super) session: Option<(SessionId, String, Option<String>)>,
+}
+
+pub(super) struct Prepared {
+    pub(super) plan: Plan,
+    /// The whole hash; as it was sent where there is no repository to ask.
+    pub(super) commit: String,
+}
+
+pub(super) enum Outlook {
+    Ready(Prepared),
+    /// It will never run.
+    Failed(Failure),
+    /// Its repository has to be read first. That was asked for, and whoever reads it says so.
+    Later,
+}
+
+pub(super) async fn prepare(services: &Services, org: OrgId, wanted: Wanted) -> Result<Outlook, EngineError> {
+    let (id, hash) = (wanted.pipeline, wanted.definition_hash.clone());
+    let read = services.store.read(Some(org), move |db| {
+        let pipeline = pipeline::by_id(db, id)?;
+        let organization = organization::by_id(db, org)?;
+        Ok::<_, EngineError>((pipeline, organization, pipeline::definition(db, &hash)?))
+    });
+    let (Some(pipeline), Some(organization), Some(definition)) = read.await? else {
+        return Ok(Outlook::Failed(refused("its pipeline or its definition is gone")));
+    };
+    let source = match source_of(services, org, &pipeline, &wanted).await? {
+        Found::Commit(source) => Some(source),
+        Found::NoRepository => None,
+        Found::Missing(detail) => {
+            return Ok(Outlook::Failed(Failure { cause: Cause::CommitNotFound, detail }));
+        }
+        Found::Ambiguous(detail) => {
+            return Ok(Outlook::Failed(Failure { cause: Cause::CommitAmbiguous, detail }));
+        }
+        Found::Later => return Ok(Outlook::Later),
+    };
+    let commit = source.as_ref().map_or(wanted.commit.clone(), |source| source.commit.clone());
+    let read = services.engine.planning.run(org, move || readable(&definition)).await?;
+    let definition = match read {
+        Ok(definition) => definition,
+        Err(failure) => return Ok(Outlook::Failed(failure)),
+    };
+    let types = definition.custom_types();
+    let looked_up = services.store.read(Some(org), move |db| {
+        Ok::<_, EngineError>(registries::offers(db, types.iter().map(String::as_str))?)
+    });
+    let facts = Facts {
+        organization: Named {
+            id: organization.id.to_string(),
+            slug: organization.slug.to_string(),
+            name: organization.name.to_string(),
+        },
+        pipeline: Named {
+            id: pipeline.id.to_string(),
+            slug: pipeline.slug.to_string(),
+            name: pipeline.name.to_string(),
+        },
+        commit: commit.clone(),
+        source,
+        trigger: members(json!({
+            "kind": wanted.trigger, "actor": wanted.actor, "branch": wanted.branch,
+        })),
+        session: wanted.session.map(|(id, holder, context)| {
+            members(json!({"id": id.to_string(), "holder": holder, "context": context}))
+        }),
+        environment: wanted
+            .environment
+            .as_ref()
+            .map(|(name, fence)| members(json!({"name": name.as_str(), "fence": fence}))),
+        default_network: organization.default_network,
+        offers: looked_up.await?,
+    };
+    let environment = wanted.environment.map(|(name, _)| name);
+    let planned = move || {
+        let target = environment.as_ref().map_or(Target::Stages, Target::Environment);
+        plan(&definition, &target, &facts)
+    };
+    let made = services.engine.planning.run(org, planned).await?;
+    Ok(match made {
+        Ok(plan) => Outlook::Ready(Prepared { plan, commit }),
+        Err(failure) => Outlook::Failed(failure),
+    })
+}
+
+fn readable(source: &str) -> Result<Definition, Failure> {
+    let parsed = parse(source);
+    parsed.definition.ok_or_else(|| {
+        let first = parsed.diagnostics.first().map_or("it has errors", |found| &found.message);
+        refused(format!("this version cannot read its definition: {first}"))
+    })
+}
+
+enum Found {
+    Commit(Source),
+    /// The pipeline takes any commit.
+    NoRepository,
+    /// In words for people.
+    Missing(String),
+    /// In words for people.
+    Ambiguous(String),
+    Later,
+}
+
+/// A whole hash is looked up in the copy of the repository, which is read again when it is not there. A branch or a tag
+/// may have moved, or may have been made with the name of what looks like an abbreviation: there the copy must be newer
+/// than the request.
+async fn source_of(
+    services: &Services,
+    org: OrgId,
+    pipeline: &Pipeline,
+    wanted: &Wanted,
+) -> Result<Found, EngineError> {
+    let Some(id) = pipeline.origin.as_ref().map(|origin| origin.repository) else {
+        return Ok(Found::NoRepository);
+    };
+    let read = services.store.read(Some(org), move |db| Ok::<_, EngineError>(repository::by_id(db, id)?));
+    let Some(repository) = read.await? else {
+        return Ok(Found::Missing("the repository of this pipeline is gone".into()));
+    };
+    let text = &wanted.commit;
+    let is_hash = is_whole_hash(text);
+    let is_fresh = repository.seen.synced_at.is_some_and(|at| at >= wanted.asked_at);
+    let error = repository.seen.error;
+    if is_hash || is_fresh || error.is_some() {
+        let Ok(name) = CommitId::parse(text) else {
+            return Ok(Found::Missing(format!("{text} is not the name of a commit")));
+        };
+        let mirror = services.git.mirror(org, id);
+        let looked_up = move || {
+            Ok(match mirror.resolve(&name)? {
+                Meant::Commit(sha) => {
+                    let committed_at = mirror.committed_at(&sha)?;
+                    Some(Found::Commit(Source { repository: id, commit: sha.to_string(), committed_at }))
+                }
+                Meant::Several(commits) => Some(Found::Ambiguous(several(&name, &commits))),
+                Meant::Nothing => None,
+            })
+        };
+        match services.git.run(org, looked_up).await? {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
+            // Not the commit's fault: it is looked for again.
+            Err(error @ (GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. })) => {
+                tracing::warn!(%error, repository = %id, "a commit could not be looked up");
+                return Ok(Found::Later);
+            }
+            Err(error) => tracing::info!(%error, repository = %id, "a commit could not be looked up"),
+        }
+    }
+    if let Some(error) = error {
+        let text =
+            format!("there is no commit {text} in the copy of the repository, which cannot be read: {error}");
+        return Ok(Found::Missing(text));
+    }
+    if is_fresh {
+        return Ok(Found::Missing(format!("there is no commit {text} in the repository of this pipeline")));
+    }
+    let hasten = services.store.transact(Context::system(Some(org)), move |tx| {
+        let now = tx.now();
+        Ok::<_, EngineError>(repository::hasten(tx, id, now)?)
+    });
+    hasten.await?;
+    services.sync_wanted.notify_one();
+    Ok(Found::Later)
+}
+
+fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+fn refused(detail: impl Into<String>) -> Failure {
+    Failure { cause: Cause::NotRunnable, detail: detail.into() }
+}

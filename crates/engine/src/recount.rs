@@ -1,0 +1,97 @@
+//! Recount: whose word counts may change while an approval waits. Members come back, authors join, the stage gets
+//! something else. What enough people have approved by then is granted.
+
+use berth_core::approval::{self, Approval, Status};
+use berth_core::id::{ApprovalId, OrgId};
+use berth_store::query::approvals;
+use berth_store::records::approval as records;
+use berth_store::{Context, Read, Tx};
+
+use super::authors::{self, Change};
+use super::plans::Plans;
+use super::whole::Whole;
+use super::{gates, people};
+use crate::error::EngineError;
+use crate::services::Services;
+
+/// Looked up in one go.
+const PENDING_MAX: i64 = 256;
+/// And so often before the next look.
+const PAGES_MAX: usize = 64;
+
+enum Due {
+    Nothing,
+    Read(Change),
+    Grant,
+}
+
+pub async fn recount(services: &Services) -> Result<(), EngineError> {
+    let mut after = None;
+    for _ in 0..PAGES_MAX {
+        let from = after;
+        let read = services
+            .store
+            .read(None, move |db| Ok::<_, EngineError>(approvals::pending(db, from, PENDING_MAX)?));
+        let page = read.await?;
+        after = page.last().map(|(_, last)| last.id);
+        let is_last = page.len() < usize::try_from(PENDING_MAX).unwrap_or(usize::MAX);
+        for (org, pending) in page {
+            let id = pending.id;
+            if let Err(error) = recount_one(services, org, pending).await {
+                tracing::error!(?error, approval = %id, "an approval could not be counted again");
+            }
+        }
+        if is_last {
+            break;
+        }
+    }
+    Ok(())
+}
+
+async fn recount_one(services: &Services, org: OrgId, pending: Approval) -> Result<(), EngineError> {
+    let wanted = usize::try_from(pending.rule.approvals).unwrap_or(usize::MAX);
+    if pending.rule.self_approval && pending.yes().len() < wanted {
+        return Ok(());
+    }
+    let (id, plans) = (pending.id, services.engine.plans().clone());
+    let looked = services.store.read(Some(org), move |db| due(db, &plans, &pending));
+    match looked.await? {
+        Due::Nothing => {}
+        Due::Read(change) => {
+            if authors::read(services, org, change).await? {
+                services.nudge();
+            }
+        }
+        Due::Grant => {
+            let plans = services.engine.plans().clone();
+            let done = services.store.transact(Context::system(Some(org)), move |tx| grant(tx, &plans, id));
+            done.await?;
+            services.nudge();
+        }
+    }
+    Ok(())
+}
+
+fn due(db: &mut impl Read, plans: &Plans, pending: &Approval) -> Result<Due, EngineError> {
+    let Some(whole) = Whole::load(db, plans, pending.deployment)? else { return Ok(Due::Nothing) };
+    let stage = whole.run.stages.iter().position(|stage| stage.name == pending.stage);
+    if let Some(stage) = stage.filter(|_| !pending.rule.self_approval)
+        && let Some(change) = authors::unread(db, &whole, stage)?
+    {
+        return Ok(Due::Read(change));
+    }
+    Ok(if people::tally(db, pending)?.is_enough() { Due::Grant } else { Due::Nothing })
+}
+
+fn grant(tx: &mut Tx<'_>, plans: &Plans, id: ApprovalId) -> Result<(), EngineError> {
+    let Some(pending) = records::by_id(tx, id)? else { return Ok(()) };
+    let Some(mut whole) = Whole::load(tx, plans, pending.deployment)? else { return Ok(()) };
+    let Some(digest) = gates::digest_now(&whole, &pending) else { return Ok(()) };
+    let electorate = people::electorate(tx, pending.deployment, &pending.stage)?;
+    let decision = approval::recount(&pending, &digest, &electorate, tx.now());
+    let counted = tx.commit(decision)?;
+    match pending.status == Status::Pending && counted.status == Status::Approved {
+        true => gates::follow(tx, &mut whole, &counted),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,358 @@
+//! The way to the server for runners on other machines. Who one is comes from its credential, and which attempts are its
+//! own from the rows: of what it sends, nothing but the rest of a nonce is believed.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::remote::HeartbeatSent;
+use berth_api::runner::{LinkError, Order, Outcome, Report, Reported, Told};
+use berth_core::id::OrgId;
+use berth_core::run::Outcome as Ended;
+use berth_core::runner::{Runner, SLOTS_MAX, mark, marked};
+use berth_store::query::runs;
+use berth_store::records::runner;
+use berth_store::{Context, StoreError};
+use tokio::time::Instant;
+
+use super::calls::{self, ORDERS_PAUSE};
+use super::grant::{Asking, grant_of};
+use super::lost::LIVE_MAX;
+use super::report::{Named, Next, renew};
+use crate::artifacts::ArtifactError;
+use crate::error::EngineError;
+use crate::services::Services;
+
+/// A sign of life is written down at most so often.
+const SEEN_EVERY_S: i64 = 3;
+/// What a runner makes up: a nonce, or a name for its process.
+const WORD_CHARS_MAX: usize = 64;
+
+/// A runner that has shown its credential.
+#[derive(Clone)]
+pub struct RunnerCaller {
+    pub org: OrgId,
+    pub runner: Runner,
+}
+
+/// One request of one runner.
+pub struct Far {
+    pub services: Arc<Services>,
+    pub who: RunnerCaller,
+}
+
+/// What the process before left: nothing of it runs any more.
+pub struct Left {
+    pub boot: String,
+    pub begun: Vec<String>,
+}
+
+impl Far {
+    pub async fn heartbeat(self, sent: HeartbeatSent) -> Result<Vec<Told>, EngineError> {
+        let runner = self.mark_of(&sent.beat.boot)?;
+        let wait = Duration::from_millis(sent.wait_ms).min(self.services.config.runner_times.heartbeat);
+        let deadline = Instant::now() + wait;
+        if sent.beat.attempts.len() > usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX) {
+            return Err(refused("a heartbeat names too many attempts".into()));
+        }
+        self.seen(sent.beat.is_draining).await?;
+        let (org, id) = (self.who.org, self.who.runner.id);
+        let nonces: Vec<String> = sent.beat.attempts.into_iter().map(|it| it.nonce).collect();
+        let (own, strange) = self
+            .blocking(move |services| {
+                let mut own = Vec::new();
+                let mut strange = Vec::new();
+                for nonce in nonces {
+                    match find(services, org, id, &nonce)? {
+                        Some(found) => own.push(found),
+                        None => strange.push(Told { nonce, order: Order::Stale, reason: None }),
+                    }
+                }
+                renew(services, &own)?;
+                Ok::<_, EngineError>((own, strange))
+            })
+            .await??;
+        loop {
+            let heard = self.services.engine.bell.rings();
+            let (runner, named) = (runner.clone(), own.clone());
+            let mut told = self.blocking(move |services| calls::orders(services, &runner, &named)).await??;
+            told.extend(strange.iter().cloned());
+            let is_urgent = told.iter().any(|it| it.order != Order::Continue);
+            if is_urgent || Instant::now() >= deadline {
+                return Ok(told);
+            }
+            tokio::time::sleep(ORDERS_PAUSE).await;
+            if !self.listen(heard, deadline).await {
+                return Ok(told);
+            }
+        }
+    }
+
+    /// The rest of its log is covered where the runner forgot to mask something.
+    pub async fn append_log(
+        self,
+        nonce: String,
+        offset: u64,
+        mut bytes: Vec<u8>,
+    ) -> Result<Order, EngineError> {
+        let Some(it) = self.attempt(&nonce).await? else { return Ok(Order::Stale) };
+        self.know(&it).await?;
+        if self.services.engine.nets.cover(&nonce, offset, &mut bytes) {
+            tracing::warn!(runner = %self.who.runner.id, deployment = %it.deployment, "a runner did not mask a secret");
+        }
+        let done = self.blocking(move |services| calls::append(services, &it, offset, &bytes)).await?;
+        done.map_err(answered)
+    }
+
+    pub async fn report(self, mut report: Report) -> Result<Reported, EngineError> {
+        let runner = self.mark_of(&report.boot)?;
+        let nonce = report.attempt.nonce.clone();
+        let Some(it) = self.attempt(&nonce).await? else {
+            return Ok(Reported { order: Order::Stale, next: None });
+        };
+        self.know(&it).await?;
+        let ends = !matches!(report.outcome, Outcome::Waiting { .. } | Outcome::ApprovalRequired { .. });
+        report.outcome = self.services.engine.nets.masked(&nonce, report.outcome);
+        let labels = self.who.runner.labels.iter().map(ToString::to_string).collect();
+        let next = report.next_nonce.as_deref().map(|nonce| self.own(nonce)).transpose()?;
+        let next = next.map(|nonce| Next { nonce, runner, lost_ms: self.who.runner.lost_ms, labels });
+        let done = self.blocking(move |services| {
+            check_artifacts(services, &it, &report.outcome)?;
+            calls::report(services, it, &report, next, &mut |_| {})
+        });
+        let done = done.await?;
+        let (done, lost_fence) = done.map_err(answered)?;
+        if let Some(lost) = lost_fence {
+            self.hears_of_lost(lost).await;
+        }
+        if ends {
+            self.services.engine.nets.forget(&nonce);
+        }
+        done.next.iter().for_each(|it| self.services.engine.nets.know(it));
+        Ok(done)
+    }
+
+    /// The pinned commit as a compressed archive.
+    pub async fn source(self, nonce: &str) -> Result<File, EngineError> {
+        let it = self.granted(nonce).await?;
+        let services = self.services.clone();
+        let packed = self.services.transfers.run(self.who.org, move || {
+            let dir = services.artifacts.scratch().map_err(unpackable)?;
+            calls::checkout(&services, &it, dir.path())?;
+            crate::artifacts::pack_source(dir.path()).map_err(unpackable)
+        });
+        packed.await?.map_err(answered)
+    }
+
+    /// What an earlier step has kept, as it lies here.
+    pub async fn artifact(self, nonce: &str, name: String) -> Result<File, EngineError> {
+        let it = self.granted(nonce).await?;
+        let found = self.blocking(move |services| {
+            let digest = calls::artifact_of(services, &it, &name)?;
+            services.artifacts.packed(it.org, &digest).map_err(unpackable)
+        });
+        found.await?.map_err(answered)
+    }
+
+    pub async fn registry(self, nonce: &str, digest: String) -> Result<File, EngineError> {
+        let it = self.granted(nonce).await?;
+        let found = self.blocking(move |services| {
+            calls::registry_of(services, &it, &digest)?;
+            services.artifacts.packed(it.org, &digest).map_err(unpackable)
+        });
+        found.await?.map_err(answered)
+    }
+
+    /// Before anything large is received for it.
+    pub async fn check_attempt(&self, nonce: &str) -> Result<(), EngineError> {
+        self.granted(nonce).await.map(drop)
+    }
+
+    /// Keeps what came packed. Where it lies in the archive the plan says, and not the runner.
+    pub async fn keep_artifact(self, nonce: &str, name: String, packed: File) -> Result<String, EngineError> {
+        let it = self.granted(nonce).await?;
+        let services = self.services.clone();
+        let kept = self.services.transfers.run(self.who.org, move || {
+            let path = calls::artifact_path(&services, &it, &name)?;
+            services.artifacts.receive(it.org, &packed, &path).map_err(unpackable)
+        });
+        Ok(kept.await?.map_err(answered)?.digest)
+    }
+
+    /// A process of this runner has begun: what the one before it held is over.
+    pub async fn hello(&self, said: runner::Hello, left: Option<Left>) -> Result<(), EngineError> {
+        check_word(&said.boot)?;
+        let (org, id, boot) = (self.who.org, self.who.runner.id, said.boot.clone());
+        let context = Context::system(Some(org));
+        self.services.store.transact(context, move |tx| runner::hello(tx, id, &said)).await?;
+        let Some(left) = left.filter(|left| left.boot != boot) else { return Ok(()) };
+        let before = mark(id, &left.boot);
+        let live = self.services.store.read(None, move |db| runs::live_of(db, &before, LIVE_MAX)).await?;
+        for it in live {
+            // It writes down what it begins before it does: the rest never began.
+            let outcome = match left.begun.contains(&it.nonce) {
+                true => Ended::Lost,
+                false => Ended::never_started("its runner ended before it began".into()),
+            };
+            tracing::warn!(runner = %id, deployment = %it.deployment, ?outcome, "a runner has come back");
+            super::lost::report_ended(&self.services, it, outcome).await?;
+        }
+        Ok(())
+    }
+
+    pub async fn goodbye(&self, boot: String) -> Result<(), EngineError> {
+        self.mark_of(&boot)?;
+        let id = self.who.runner.id;
+        let context = Context::system(Some(self.who.org));
+        Ok(self.services.store.transact(context, move |tx| runner::left(tx, id, &boot)).await?)
+    }
+
+    /// How its attempts are marked. A process that was replaced by another is told so.
+    pub(super) fn mark_of(&self, boot: &str) -> Result<String, EngineError> {
+        match self.who.runner.mark() {
+            Some(mark) if self.who.runner.boot.as_deref() == Some(boot) => Ok(mark),
+            _ => Err(refused(
+                "another process speaks for this runner, or it has not said hello; start it again".into(),
+            )),
+        }
+    }
+
+    /// A nonce with the runner's own name in it: whatever it sends, it cannot be another one's.
+    pub(super) fn own(&self, nonce: &str) -> Result<String, EngineError> {
+        check_word(nonce)?;
+        Ok(mark(self.who.runner.id, nonce))
+    }
+
+    async fn attempt(&self, nonce: &str) -> Result<Option<Named>, EngineError> {
+        let (org, id, nonce) = (self.who.org, self.who.runner.id, nonce.to_owned());
+        self.blocking(move |services| find(services, org, id, &nonce)).await?
+    }
+
+    /// One that is under way: what is over opens nothing any more.
+    async fn granted(&self, nonce: &str) -> Result<Named, EngineError> {
+        let id = self.who.runner.id;
+        if marked(nonce) != Some(id) {
+            return Err(unknown());
+        }
+        let nonce = nonce.to_owned();
+        let found =
+            self.services.store.read(Some(self.who.org), move |db| runs::live_by_nonce(db, &nonce)).await?;
+        found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from).ok_or_else(unknown)
+    }
+
+    /// After a restart of the server the values of an attempt are read again.
+    async fn know(&self, it: &Named) -> Result<(), EngineError> {
+        if self.services.engine.nets.knows(&it.nonce) {
+            return Ok(());
+        }
+        let (it, runner) = (it.clone(), self.who.runner.mark().unwrap_or_default());
+        let lost_ms = self.who.runner.lost_ms;
+        let again = self.blocking(move |services| {
+            let (of, nonces) = (runner.clone(), [it.nonce]);
+            let live = services.store.read_blocking(None, move |db| runs::live_of(db, &of, LIVE_MAX))?;
+            // Of one that is over nothing is granted again.
+            if !live.iter().any(|live| live.nonce == nonces[0]) {
+                return Ok(());
+            }
+            let asking = Asking {
+                runner: &runner,
+                lost_ms,
+                org: Some(it.org),
+                nonces: &nonces,
+                labels: &[],
+                only_again: true,
+            };
+            let given = grant_of(services, it.org, it.deployment, &asking)?;
+            let same = given.granted.iter().filter(|granted| granted.attempt.nonce == nonces[0]);
+            same.for_each(|it| super::assign::assign(it).iter().for_each(|it| services.engine.nets.know(it)));
+            Ok::<_, EngineError>(())
+        });
+        again.await?
+    }
+
+    pub(super) async fn seen(&self, is_draining: bool) -> Result<(), EngineError> {
+        let (it, boot) = (&self.who.runner, self.who.runner.boot.clone().unwrap_or_default());
+        let (id, before) = (it.id, (it.seen_at, it.is_draining));
+        let org = Some(self.who.org);
+        let now = self.services.store.read(org, |db| Ok::<_, StoreError>(db.now())).await?;
+        let is_fresh = before.0.is_some_and(|seen| now.seconds_since(seen) < SEEN_EVERY_S);
+        if is_fresh && before.1 == is_draining {
+            return Ok(());
+        }
+        let seen = move |tx: &mut berth_store::Tx<'_>| runner::seen(tx, id, &boot, now, is_draining);
+        Ok(self.services.store.transact(Context::system(org), seen).await?)
+    }
+
+    /// Until the bell rings, or until then. False: the server stops.
+    async fn listen(&self, heard: u64, until: Instant) -> bool {
+        let rung = tokio::time::timeout_at(until, self.services.engine.bell.rung(heard));
+        self.services.shutdown.run_until_cancelled(rung).await.is_some()
+    }
+
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Services) -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let services = self.services.clone();
+        tokio::task::spawn_blocking(move || work(&services))
+            .await
+            .map_err(|_| EngineError::bug("a call panicked"))
+    }
+}
+
+/// An attempt of this runner.
+fn find(
+    services: &Services,
+    org: OrgId,
+    id: berth_core::id::RunnerId,
+    nonce: &str,
+) -> Result<Option<Named>, EngineError> {
+    if marked(nonce) != Some(id) {
+        return Ok(None);
+    }
+    let nonce = nonce.to_owned();
+    let found = services.store.read_blocking(Some(org), move |db| runs::by_nonce(db, &nonce))?;
+    Ok(found.filter(|it| marked(&it.runner) == Some(id)).map(Named::from))
+}
+
+/// A step leaves what it declares, and what was received.
+fn check_artifacts(services: &Services, it: &Named, outcome: &Outcome) -> Result<(), LinkError> {
+    let Outcome::Succeeded { artifacts, .. } = outcome else { return Ok(()) };
+    for (name, digest) in artifacts {
+        calls::artifact_path(services, it, name)?;
+        services.artifacts.packed(it.org, digest).map_err(unpackable)?;
+    }
+    Ok(())
+}
+
+fn check_word(text: &str) -> Result<(), EngineError> {
+    let is_plain =
+        (1..=WORD_CHARS_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
+    if is_plain { Ok(()) } else { Err(refused("a nonce or boot id has 1 to 64 letters and digits".into())) }
+}
+
+pub(super) fn refused(text: String) -> EngineError {
+    EngineError::new(berth_api::problem::Code::InvalidState, text)
+}
+
+fn unknown() -> EngineError {
+    refused("there is no such attempt".into())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn unpackable(error: ArtifactError) -> LinkError {
+    match error {
+        ArtifactError::Io(_) | ArtifactError::Full => LinkError::Unavailable(error.to_string()),
+        _ => LinkError::Refused(error.to_string()),
+    }
+}
+
+fn answered(error: LinkError) -> EngineError {
+    match error {
+        LinkError::Refused(text) => refused(text),
+        LinkError::Unavailable(text) => {
+            tracing::warn!(text, "a runner cannot be answered");
+            EngineError::busy("the server cannot answer this right now; please try again")
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Report: what runners say about their attempts is written down, and what comes next of the same deployment is
+//! granted in the same commit.
+
+use std::collections::BTreeMap;
+
+use berth_core::deployment::report::Order;
+use berth_core::environment::fence::Fence;
+use berth_core::event::Actor;
+use berth_core::id::{DeploymentId, OrgId, StepRunId};
+use berth_core::run::{Outcome, Parking, Run, park, report};
+use berth_store::query::runs::Live;
+use berth_store::records::run::{self, AttemptNote};
+use berth_store::{Context, Read, Tx};
+use tokio::sync::oneshot;
+
+use super::grant::{Asking, Granted, grant_in};
+use super::plans::Plans;
+use super::whole::{Head, Whole};
+use crate::error::EngineError;
+use crate::services::Services;
+
+/// An attempt as a runner names it. Nothing of it is believed but the nonce: the rest only says where to look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named {
+    pub(super) org: OrgId,
+    pub(super) deployment: DeploymentId,
+    pub(super) step: StepRunId,
+    pub(super) number: u32,
+    pub(super) nonce: String,
+}
+
+impl From<Live> for Named {
+    fn from(it: Live) -> Self {
+        let Live { org, deployment, step, number, nonce, .. } = it;
+        Self { org, deployment, step, number, nonce }
+    }
+}
+
+pub(super) struct Said {
+    pub(super) attempt: Named,
+    pub(super) ending: Ending,
+    pub(super) note: AttemptNote,
+    /// A place for what comes next.
+    pub(super) next: Option<Next>,
+}
+
+/// How a call has ended.
+pub(super) enum Ending {
+    Over(Outcome),
+    /// A custom step that is not done.
+    Parked(Parking),
+}
+
+/// What a report has led to.
+pub(super) struct Stored {
+    pub(super) order: Order,
+    /// The attempt is not over.
+    pub(super) goes_on: bool,
+    /// Its runner knows this fence of the environment, and nobody here does.
+    pub(super) lost_fence: Option<Fence>,
+}
+
+pub(super) struct Next {
+    pub(super) runner: String,
+    pub(super) lost_ms: Option<i64>,
+    pub(super) nonce: String,
+    pub(super) labels: Vec<String>,
+}
+
+/// What is granted next is handed to `meanwhile` while it is being written, and counts only when this answers.
+pub(super) fn store_report(
+    services: &Services,
+    said: Said,
+    meanwhile: impl FnOnce(Granted),
+) -> Result<Stored, EngineError> {
+    let (plans, vault) = (services.engine.plans().clone(), services.vault.clone());
+    let context = Context::system(Some(said.attempt.org));
+    let (tell, told_early) = oneshot::channel();
+    let work = move |tx: &mut Tx<'_>| {
+        let it = &said.attempt;
+        let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
+            return Ok(None);
+        };
+        whole.hold();
+        tx.record_at_the_end();
+        let is_its = whole.order(it.step, &it.nonce) != Order::Stale;
+        let known_fence = match &said.ending {
+            Ending::Over(Outcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
+            Ending::Over(_) | Ending::Parked(_) => None,
+        };
+        let order = match said.ending {
+            Ending::Over(outcome) => told(tx, &mut whole, it, outcome)?,
+            Ending::Parked(parking) => parked(tx, &mut whole, it, parking)?,
+        };
+        let lost_fence = match known_fence {
+            Some(known) => whole.doubt_fence(tx, known)?.then_some(known),
+            None => None,
+        };
+        let goes_on = whole.run.goes_on_with(it.step, it.number);
+        if let Some(next) = said.next {
+            let nonces = [next.nonce];
+            let asking = Asking {
+                runner: &next.runner,
+                lost_ms: next.lost_ms,
+                org: Some(it.org),
+                nonces: &nonces,
+                labels: &next.labels,
+                only_again: false,
+            };
+            // Whoever waits for it may have gone.
+            grant_in(tx, &mut whole, &vault, &asking)?.granted.pop().map(|granted| tell.send(granted).ok());
+        }
+        // A late word about an earlier call says nothing about the next.
+        if is_its {
+            run::note(tx, it.deployment, it.step, it.number, &said.note)?;
+        }
+        whole.write(tx)?;
+        Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence }, whole.run)))
+    };
+    let told = services.store.transact_beside(context, work, || {
+        told_early.blocking_recv().map(meanwhile).unwrap_or_default();
+    })?;
+    let Some((stored, run)) = told else {
+        return Ok(Stored { order: Order::Stale, goes_on: false, lost_fence: None });
+    };
+    let look = Look::after(&run);
+    services.engine.plans().committed(run);
+    match look {
+        Look::Everybody => services.nudge(),
+        Look::Runners => services.engine.ring(),
+        Look::Nobody => {}
+    }
+    Ok(stored)
+}
+
+/// Who may find something to do after a report.
+#[derive(Debug, Clone, Copy)]
+enum Look {
+    /// Another deployment may have its turn.
+    Everybody,
+    /// Another step is ready.
+    Runners,
+    Nobody,
+}
+
+impl Look {
+    fn after(run: &Run) -> Self {
+        if run.status().is_final() || run.queued_for().is_some() || !run.is_alive() {
+            return Look::Everybody;
+        }
+        if run.ready_at().is_some() { Look::Runners } else { Look::Nobody }
+    }
+}
+
+/// The end of an attempt, with everything that follows from it.
+pub(super) fn told(
+    tx: &mut Tx<'_>,
+    whole: &mut Whole,
+    it: &Named,
+    outcome: Outcome,
+) -> Result<Order, EngineError> {
+    // Whoever holds the environment may have changed: what was told to stop is believed that it has, and nothing else.
+    whole.follow_cancel(tx)?;
+    let decision = report::report(&whole.run, &whole.plan, it.step, &it.nonce, outcome, tx.now());
+    whole.apply(tx, decision)
+}
+
+/// A custom step is not done: what it wants to remember is written before it is called again.
+fn parked(tx: &mut Tx<'_>, whole: &mut Whole, it: &Named, parking: Parking) -> Result<Order, EngineError> {
+    whole.follow_cancel(tx)?;
+    let decision = park::park(&whole.run, &whole.plan, it.step, &it.nonce, parking, tx.now());
+    whole.apply(tx, decision)
+}
+
+/// What a runner shall do about an attempt, and why if it has to stop.
+pub(super) fn order(
+    db: &mut impl Read,
+    plans: &Plans,
+    it: &Named,
+) -> Result<(Order, Option<String>), EngineError> {
+    let Some(whole) = Whole::load(db, plans, it.deployment)? else { return Ok((Order::Stale, None)) };
+    let order = whole.order(it.step, &it.nonce);
+    let reason = (order != Order::Continue).then(|| reason(&whole));
+    Ok((order, reason.flatten()))
+}
+
+/// Who holds the environment of an attempt that may do nothing there any more, in words.
+pub(super) fn taken_over(
+    db: &mut impl Read,
+    plans: &Plans,
+    it: &Named,
+) -> Result<Option<String>, EngineError> {
+    let Some(whole) = Whole::load(db, plans, it.deployment)? else { return Ok(None) };
+    Ok(match &whole.head {
+        // A reset goes on under its own number.
+        Head::Environment { lock, deployment }
+            if deployment.fence < lock.environment.fence && !whole.may_grant() =>
+        {
+            Some(reason(&whole).unwrap_or_else(|| "the environment has another holder".into()))
+        }
+        Head::Environment { .. } | Head::Stages { .. } => None,
+    })
+}
+
+/// In words for the last line of a log.
+fn reason(whole: &Whole) -> Option<String> {
+    let told = whole.told_to_stop()?;
+    let who = |actor: &Actor| actor.name.clone();
+    let why = told.reason.as_ref().map(|reason| format!(" (\"{reason}\")")).unwrap_or_default();
+    Some(match &whole.head {
+        Head::Environment { lock, .. } => match lock.session.as_ref().filter(|it| it.drain.is_some()) {
+            Some(next) => format!("taken over by {}{why}", next.holder.name),
+            None => format!("cancelled by {}{why}", who(&told.by)),
+        },
+        Head::Stages { .. } => format!("cancelled by {}{why}", who(&told.by)),
+    })
+}
+
+/// Signs of life, by organization: one does not hold up the others.
+pub(super) fn renew(services: &Services, attempts: &[Named]) -> Result<(), EngineError> {
+    let mut by_org: BTreeMap<OrgId, Vec<Named>> = BTreeMap::new();
+    for it in attempts {
+        by_org.entry(it.org).or_default().push(it.clone());
+    }
+    for (org, attempts) in by_org {
+        services.store.transact_blocking(Context::system(Some(org)), move |tx| {
+            let renew = |it: &Named| run::renew(tx, it.deployment, it.step, it.number, &it.nonce).map(drop);
+            attempts.iter().try_for_each(renew).map_err(EngineError::from)
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,132 @@
+//! The handles that the engine, background jobs and use cases share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::runner::Isolation;
+use berth_core::runner::Times;
+use berth_store::Store;
+use berth_store::query::everywhere;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::artifacts::Artifacts;
+use crate::egress::{self, Allowed, Egress, Policy};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::git::Mirrors;
+use crate::git_credentials::GitCredentials;
+use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
+use crate::logs::LogStore;
+use crate::vault::Vault;
+use crate::wire;
+
+/// What [`Services`] are made from, besides store and vault.
+#[derive(Debug, Clone)]
+pub struct ServicesConfig {
+    /// Logs, artifacts and copies of repositories.
+    pub data_dir: PathBuf,
+    /// Files of this server that no other server touches; the same as `data_dir` for a single server.
+    pub own_dir: PathBuf,
+    /// How steps and builds of this server are isolated. `None`: it runs neither.
+    pub isolation: Option<Isolation>,
+    pub runner_times: Times,
+    /// Timeout of one run of git.
+    pub git_max: Duration,
+    /// Hosts and networks outside the public internet that requests of the server may go to.
+    pub egress_allow: Vec<Allowed>,
+    /// Timeout of one request.
+    pub egress_max: Duration,
+}
+
+pub struct Services {
+    pub store: Store,
+    pub vault: Arc<Vault>,
+    pub logs: LogStore,
+    /// Admits readers that search logs or split them into lines.
+    pub log_reads: Gate,
+    pub artifacts: Artifacts,
+    /// Admits packing and unpacking of sources and artifacts for remote runners.
+    pub transfers: Gate,
+    pub git: Mirrors,
+    pub(crate) git_credentials: GitCredentials,
+    /// Wakes the sync of repositories.
+    pub sync_wanted: Notify,
+    /// The one way out for requests of the server itself.
+    pub egress: Egress,
+    pub engine: Engine,
+    pub config: ServicesConfig,
+    /// Cancelled when the server stops.
+    pub shutdown: CancellationToken,
+}
+
+impl Services {
+    pub fn new(mut store: Store, vault: Vault, config: ServicesConfig, shutdown: CancellationToken) -> Self {
+        store.calls_lost_after(i64::try_from(config.runner_times.lost.as_secs()).unwrap_or(i64::MAX));
+        let dir = config.data_dir.join("logs");
+        let policy = Policy { allowed: config.egress_allow.clone() };
+        Self {
+            logs: if store.is_shared() { LogStore::shared(dir) } else { LogStore::new(dir) },
+            store,
+            vault: Arc::new(vault),
+            log_reads: Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
+            artifacts: Artifacts::new(config.data_dir.join("artifacts")),
+            transfers: Gate::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
+            git: Mirrors::new(&config.data_dir, &config.own_dir, config.git_max),
+            git_credentials: GitCredentials::default(),
+            sync_wanted: Notify::new(),
+            egress: Egress::new(policy, egress::of_the_system(), config.egress_max),
+            engine: Engine::new(),
+            config,
+            shutdown,
+        }
+    }
+
+    /// Wakes the engine: something was committed that may let a deployment start or stop. Without this it looks within
+    /// a second.
+    pub fn nudge(&self) {
+        self.engine.nudge();
+    }
+
+    /// Whether this server may run steps and builds of all organizations there are; `Err` says why not.
+    pub async fn check_alone(&self) -> Result<Result<(), String>, EngineError> {
+        if !self.may_be_joined() {
+            return Ok(Ok(()));
+        }
+        let all =
+            self.store.read(None, |db| Ok::<_, EngineError>(everywhere::organizations(db, None)?.len()));
+        Ok(check_organizations(self.config.isolation, all.await?))
+    }
+
+    /// As [`Services::check_alone`], on a thread that may block.
+    pub(crate) fn check_alone_blocking(&self) -> Result<Result<(), String>, EngineError> {
+        if !self.may_be_joined() {
+            return Ok(Ok(()));
+        }
+        let all = self
+            .store
+            .read_blocking(None, |db| Ok::<_, EngineError>(everywhere::organizations(db, None)?.len()));
+        Ok(check_organizations(self.config.isolation, all?))
+    }
+
+    /// Whether another server may add an organization while this one runs, and that matters.
+    fn may_be_joined(&self) -> bool {
+        self.store.is_shared() && self.config.isolation != Some(Isolation::Bubblewrap)
+    }
+}
+
+/// Only bubblewrap is a boundary between organizations: at a weaker level, what runs on a machine is of one. `Err` says
+/// what to do.
+pub fn check_organizations(isolation: Option<Isolation>, organizations: usize) -> Result<(), String> {
+    match isolation {
+        Some(level @ (Isolation::Process | Isolation::Landlock)) if organizations > 1 => Err(format!(
+            "there are {organizations} organizations, and the sandbox level {} is no boundary between them: install \
+             bubblewrap, or leave --sandbox away, so that nothing runs on this machine, and give each organization \
+             runners of its own",
+            wire::isolation(level)
+        )),
+        Some(_) | None => Ok(()),
+    }
+}

@@ -1,0 +1,94 @@
+//! Marks: short keyed hashes by which the server recognises what it gave out or saw before.
+
+use aws_lc_rs::{constant_time, hkdf, hmac};
+
+use super::root::KeyBytes;
+use crate::credential::random_base62;
+
+const BROWSER_ID_CHARS: usize = 20;
+
+/// Each use has a key of its own, made from the installation's key.
+pub struct Marks {
+    request_hash: hmac::Key,
+    csrf: hmac::Key,
+    browser: hmac::Key,
+}
+
+impl Marks {
+    pub(super) fn new(key: &KeyBytes) -> Self {
+        let derived = hkdf::Salt::new(hkdf::HKDF_SHA256, b"berth marks v1").extract(&**key);
+        let key = |purpose: &[u8]| {
+            let info = [purpose];
+            let made = derived.expand(&info, hmac::HMAC_SHA256).map(hmac::Key::from);
+            made.unwrap_or_else(|_| unreachable!("32 bytes are always available from HKDF-SHA256"))
+        };
+        Self {
+            request_hash: key(b"idempotency request hash"),
+            csrf: key(b"csrf token"),
+            browser: key(b"known browser"),
+        }
+    }
+
+    /// A hash of a request's body that says nothing about it to somebody without the key.
+    pub fn request_hash(&self, body: &[u8]) -> Vec<u8> {
+        hmac::sign(&self.request_hash, body).as_ref().to_vec()
+    }
+
+    /// The token a browser must send with changes, bound to its sign-in.
+    pub fn csrf_token(&self, sign_in: &str) -> String {
+        hex(hmac::sign(&self.csrf, sign_in.as_bytes()).as_ref())
+    }
+
+    pub fn is_csrf_token(&self, sign_in: &str, sent: &str) -> bool {
+        let wanted = self.csrf_token(sign_in);
+        constant_time::verify_slices_are_equal(wanted.as_bytes(), sent.as_bytes()).is_ok()
+    }
+
+    /// For the cookie of a browser in which this account has logged in.
+    pub fn known_browser(&self, account: &str) -> String {
+        let id = random_base62(BROWSER_ID_CHARS);
+        let signature = self.sign_browser(account, &id);
+        format!("{id}.{signature}")
+    }
+
+    /// The id of a browser in which this account has logged in, by the cookie it sent.
+    pub fn known_browser_id<'a>(&self, account: &str, sent: &'a str) -> Option<&'a str> {
+        let (id, signature) = sent.split_once('.')?;
+        let wanted = self.sign_browser(account, id);
+        constant_time::verify_slices_are_equal(wanted.as_bytes(), signature.as_bytes()).ok()?;
+        Some(id)
+    }
+
+    fn sign_browser(&self, account: &str, id: &str) -> String {
+        hex(hmac::sign(&self.browser, format!("{id}.{account}").as_bytes()).as_ref())
+    }
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_browser_belongs_to_one_account() {
+        let marks = Marks::new(&KeyBytes::new([7; 32]));
+        let cookie = marks.known_browser("ada@acme.test");
+        assert!(marks.known_browser_id("ada@acme.test", &cookie).is_some());
+        assert!(marks.known_browser_id("grace@acme.test", &cookie).is_none());
+        assert!(marks.known_browser_id("ada@acme.test", "x.y").is_none());
+        assert_ne!(cookie, marks.known_browser("ada@acme.test"));
+    }
+
+    #[test]
+    fn a_csrf_token_belongs_to_one_sign_in() {
+        let marks = Marks::new(&KeyBytes::new([7; 32]));
+        let token = marks.csrf_token("sgn_a");
+        assert!(marks.is_csrf_token("sgn_a", &token));
+        assert!(!marks.is_csrf_token("sgn_b", &token));
+        assert!(!marks.is_csrf_token("sgn_a", ""));
+    }
+}

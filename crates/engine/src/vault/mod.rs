@@ -1,0 +1,296 @@
+//! The vault: values of secrets, encrypted by a key per organization, which is wrapped by the root key.
+//!
+//! A value is bound to its organization, scope, name, version and key: moved to another row, it does not open.
+
+mod marks;
+mod root;
+mod rotate;
+mod search;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{DataKeyId, OrgId, WebhookId};
+use berth_core::secret::Secret;
+use berth_store::query::{self, everywhere, secrets};
+use berth_store::records::key::{self, DataKey, Wrapped};
+use berth_store::records::secret::{self, Sealed};
+use berth_store::records::webhook::SigningSecret;
+use berth_store::{Context, Read, Store, StoreError, Tx};
+
+pub use marks::Marks;
+pub use marks::hex;
+use root::{KeyBytes, RootKey};
+pub use rotate::{Rotated, is_being_rotated};
+
+use crate::credential::Redacted;
+use crate::error::EngineError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    #[error(
+        "there is no root key at {0}. Put the one this database was made with there, or name it with --root-key-file."
+    )]
+    Missing(PathBuf),
+    #[error("{path} is not a root key: {why}")]
+    Invalid { path: PathBuf, why: &'static str },
+    #[error("cannot use the root key {path}: {source}")]
+    Io { path: PathBuf, source: std::io::Error },
+    #[error(
+        "the root key at {path} is not the one this database was made with (it is key {found}, the database wants \
+         key {wanted}). Nothing was changed. Put the right key there, or name it with --root-key-file."
+    )]
+    WrongKey { path: PathBuf, found: String, wanted: String },
+    #[error("an encrypted key or value does not open: it was changed, moved, or encrypted by another key")]
+    Damaged,
+    #[error("the system gave no random bytes")]
+    NoRandomness,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<KeyError> for EngineError {
+    fn from(error: KeyError) -> Self {
+        match error {
+            KeyError::Store(error) => error.into(),
+            other => EngineError::bug(other.to_string()),
+        }
+    }
+}
+
+/// May opening make what is missing?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WhenMissing {
+    Create,
+    Refuse,
+}
+
+pub struct Vault {
+    path: PathBuf,
+    roots: RwLock<Roots>,
+    marks: Marks,
+    /// Held by the one rotation that runs.
+    rotation: Mutex<()>,
+}
+
+/// During a rotation there are two: everything opens with either, new things are wrapped by the next one.
+struct Roots {
+    current: RootKey,
+    next: Option<RootKey>,
+}
+
+impl Roots {
+    fn wrapping(&self) -> &RootKey {
+        self.next.as_ref().unwrap_or(&self.current)
+    }
+
+    fn unwrap(&self, wrapped: &Wrapped, bound_to: &[&str]) -> Result<KeyBytes, KeyError> {
+        let known = [Some(&self.current), self.next.as_ref()].into_iter().flatten();
+        let root = known.into_iter().find(|root| root.id == wrapped.root_key_id).ok_or(KeyError::Damaged)?;
+        root.unwrap(&wrapped.bytes, bound_to)
+    }
+}
+
+/// Looked at by [`Vault::check_sample`].
+const SAMPLED_PER_ORGANIZATION: i64 = 20;
+
+const INSTANCE_KEY: &[&str] = &["berth instance key"];
+
+impl Vault {
+    /// Opens the vault of a database with the root key at `path`, and finishes a rotation that was cut short.
+    pub fn open(store: &Store, path: &Path, missing: WhenMissing) -> Result<Self, KeyError> {
+        // A database that has a key already wants that one: a new file would only hide that it is gone.
+        let current = match (missing, stored_instance_key(store)?) {
+            (WhenMissing::Create, None) => RootKey::load_or_create(path)?,
+            (WhenMissing::Create | WhenMissing::Refuse, _) => RootKey::load(path)?,
+        };
+        let next = rotate::interrupted(path)?;
+        let roots = Roots { current, next };
+        let marks = Marks::new(&instance_key(store, &roots, path)?);
+        let vault =
+            Self { path: path.to_owned(), roots: RwLock::new(roots), marks, rotation: Mutex::default() };
+        if vault.is_rotating() {
+            vault.rotate(store)?;
+        }
+        Ok(vault)
+    }
+
+    pub fn marks(&self) -> &Marks {
+        &self.marks
+    }
+
+    /// Encrypts a value for a version of a secret, making the organization's key if it has none.
+    pub fn seal(&self, tx: &mut Tx<'_>, secret: &Secret, value: &Redacted) -> Result<Sealed, KeyError> {
+        let org = tx.org()?;
+        let (id, key) = self.sealing_key(tx, org)?;
+        let bound_to = place(org, secret, secret.version, id);
+        let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+        Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
+    }
+
+    /// Encrypts a webhook's signing secret of a version.
+    pub fn seal_signing(
+        &self,
+        tx: &mut Tx<'_>,
+        webhook: WebhookId,
+        version: i64,
+        value: &Redacted,
+    ) -> Result<Sealed, KeyError> {
+        let org = tx.org()?;
+        let (id, key) = self.sealing_key(tx, org)?;
+        let bound_to = signing_place(org, webhook, version, id);
+        let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+        Ok(Sealed { key: id, bytes: root::seal(&key, value.reveal().as_bytes(), &parts)? })
+    }
+
+    /// A signing secret, for the one place that signs.
+    pub fn open_signing(
+        &self,
+        db: &mut impl Read,
+        org: OrgId,
+        webhook: WebhookId,
+        secret: &SigningSecret,
+    ) -> Result<Redacted, KeyError> {
+        let found = key::by_id(db, secret.sealed.key)?.ok_or(KeyError::Damaged)?;
+        let key = self.data_key(org, &found)?;
+        let bound_to = signing_place(org, webhook, secret.version, secret.sealed.key);
+        let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+        let plain = root::open(&key, &secret.sealed.bytes, &parts)?;
+        let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
+        Ok(Redacted::new(value.to_owned()))
+    }
+
+    /// The key new values are encrypted with, made if there is none.
+    fn sealing_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
+        match key::newest(tx)? {
+            Some(found) => Ok((found.id, self.data_key(org, &found)?)),
+            None => self.new_data_key(tx, org),
+        }
+    }
+
+    /// The value of a secret's version, for the step that was granted it. Every reading is an event.
+    pub fn reveal(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
+        let value = self.reveal_again(tx, secret, version)?;
+        let subject = Subject::new("secret", secret.id, Some(secret.name.as_str()));
+        tx.record(NewEvent::new(EventKind::SecretRead, subject).with("version", version))?;
+        Ok(value)
+    }
+
+    /// For a further call of an attempt whose reading is on record.
+    pub fn reveal_again(&self, tx: &mut Tx<'_>, secret: &Secret, version: i64) -> Result<Redacted, KeyError> {
+        let org = tx.org()?;
+        self.open_value(tx, org, secret, version)
+    }
+
+    /// Opens some of the values, to see that they do: the newest of each of the first secrets of every organization. Says
+    /// how many; nothing of them leaves the vault.
+    pub fn check_sample(&self, store: &Store) -> Result<usize, KeyError> {
+        let mut opened = 0;
+        let mut after = None;
+        loop {
+            let page = store
+                .read_blocking(None, move |db| Ok::<_, KeyError>(everywhere::organizations(db, after)?))?;
+            let Some((last, _)) = page.last() else { return Ok(opened) };
+            after = Some(*last);
+            for (org, _) in page {
+                let listed = store.read_blocking(Some(org), move |db| {
+                    let listed = secrets::list(db, &query::From::Offset(0), SAMPLED_PER_ORGANIZATION)?
+                        .items
+                        .into_iter();
+                    let sealed = |secret: Secret| {
+                        let sealed =
+                            secret::value(db, secret.id, secret.version)?.ok_or(KeyError::Damaged)?;
+                        let key = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
+                        Ok((secret, sealed, key))
+                    };
+                    listed.map(sealed).collect::<Result<Vec<_>, KeyError>>()
+                })?;
+                for (secret, sealed, key) in listed {
+                    let bound_to = place(org, &secret, secret.version, sealed.key);
+                    let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+                    root::open(&self.data_key(org, &key)?, &sealed.bytes, &parts)?;
+                    opened += 1;
+                }
+            }
+        }
+    }
+
+    /// Stays in the vault: whoever hands it out records that.
+    fn open_value(
+        &self,
+        db: &mut impl Read,
+        org: OrgId,
+        secret: &Secret,
+        version: i64,
+    ) -> Result<Redacted, KeyError> {
+        let sealed = secret::value(db, secret.id, version)?.ok_or(KeyError::Damaged)?;
+        let found = key::by_id(db, sealed.key)?.ok_or(KeyError::Damaged)?;
+        let key = self.data_key(org, &found)?;
+        let bound_to = place(org, secret, version, sealed.key);
+        let parts: Vec<&str> = bound_to.iter().map(String::as_str).collect();
+        let plain = root::open(&key, &sealed.bytes, &parts)?;
+        let value = std::str::from_utf8(&plain).map_err(|_| KeyError::Damaged)?;
+        Ok(Redacted::new(value.to_owned()))
+    }
+
+    fn data_key(&self, org: OrgId, key: &DataKey) -> Result<KeyBytes, KeyError> {
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        roots.unwrap(&key.wrapped, &[&org.to_string(), &key.id.to_string()])
+    }
+
+    fn new_data_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
+        let id = DataKeyId::from_parts(tx.now(), tx.entropy()?);
+        let bytes = root::random()?;
+        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let wrapped = wrapped(roots.wrapping(), &bytes, &[&org.to_string(), &id.to_string()])?;
+        key::insert(tx, &DataKey { id, wrapped })?;
+        Ok((id, bytes))
+    }
+}
+
+/// Which key a file holds; refused where a server would refuse it.
+pub fn root_key_id(path: &Path) -> Result<String, KeyError> {
+    RootKey::load(path).map(|key| key.id)
+}
+
+/// What a value is bound to.
+fn place(org: OrgId, secret: &Secret, version: i64, key: DataKeyId) -> [String; 5] {
+    [org.to_string(), secret.scope.to_string(), secret.name.to_string(), version.to_string(), key.to_string()]
+}
+
+fn signing_place(org: OrgId, webhook: WebhookId, version: i64, key: DataKeyId) -> [String; 5] {
+    let what = "webhook".to_owned();
+    [org.to_string(), what, webhook.to_string(), version.to_string(), key.to_string()]
+}
+
+fn wrapped(root: &RootKey, key: &KeyBytes, bound_to: &[&str]) -> Result<Wrapped, KeyError> {
+    Ok(Wrapped { root_key_id: root.id.clone(), bytes: root.wrap(key, bound_to)? })
+}
+
+fn stored_instance_key(store: &Store) -> Result<Option<Wrapped>, KeyError> {
+    store.read_blocking(None, |db| Ok(key::of_instance(db)?))
+}
+
+/// The installation's own key: made with the database, and the proof that a root key belongs to it. Only the first start
+/// writes it: a later one waits for no other writer.
+fn instance_key(store: &Store, roots: &Roots, path: &Path) -> Result<KeyBytes, KeyError> {
+    let found = match stored_instance_key(store)? {
+        Some(found) => found,
+        None => {
+            let candidate = wrapped(roots.wrapping(), &root::random()?, INSTANCE_KEY)?;
+            store.transact_blocking(Context::system(None), move |tx| {
+                if let Some(found) = key::of_instance(tx)? {
+                    return Ok(found);
+                }
+                key::put_of_instance(tx, &candidate)?;
+                Ok::<_, StoreError>(candidate)
+            })?
+        }
+    };
+    roots.unwrap(&found, INSTANCE_KEY).map_err(|_| KeyError::WrongKey {
+        path: path.to_owned(),
+        found: roots.current.id.clone(),
+        wanted: found.root_key_id,
+    })
+}

@@ -1,0 +1,59 @@
+//! Looks for secrets in a text that is about to leave the server.
+
+use berth_core::id::OrgId;
+use berth_core::mask::Masker;
+use berth_store::Read;
+use berth_store::query::{From, secrets};
+
+use super::{KeyError, Vault};
+use crate::limits::SECRETS_PER_ORGANIZATION_MAX;
+
+/// Values that are looked for at once.
+const SECRETS_AT_ONCE: i64 = 100;
+
+impl Vault {
+    /// Whether a text holds the value of a secret of the organization, in any of the forms that are masked in logs. No
+    /// value leaves the vault.
+    pub fn finds_secret(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<bool, KeyError> {
+        let mut is_found = false;
+        self.with_maskers(db, org, |masker| {
+            is_found = is_found || masker.finds_in(text);
+        })?;
+        Ok(is_found)
+    }
+
+    /// A text without the values of secrets of the organization, masked as logs are.
+    pub fn masked(&self, db: &mut impl Read, org: OrgId, text: &str) -> Result<String, KeyError> {
+        let mut text = text.to_owned();
+        self.with_maskers(db, org, |masker| {
+            if masker.finds_in(&text) {
+                text = masker.mask(&text);
+            }
+        })?;
+        Ok(text)
+    }
+
+    /// One masker after the other, until they have had all secrets of the organization.
+    fn with_maskers(
+        &self,
+        db: &mut impl Read,
+        org: OrgId,
+        mut each: impl FnMut(&Masker),
+    ) -> Result<(), KeyError> {
+        let mut from = From::Offset(0);
+        for _ in 0..=SECRETS_PER_ORGANIZATION_MAX / SECRETS_AT_ONCE {
+            let slice = secrets::list(db, &from, SECRETS_AT_ONCE)?;
+            let mut values = Vec::with_capacity(slice.items.len());
+            for secret in &slice.items {
+                values.push(self.open_value(db, org, secret, secret.version)?);
+            }
+            let revealed: Vec<&str> = values.iter().map(crate::credential::Redacted::reveal).collect();
+            each(&Masker::new(&revealed));
+            match slice.items.last() {
+                Some(last) if slice.has_more => from = From::After(last.id.to_string()),
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+//! Window: what is ready, looked up once for all runners that wait here.
+//!
+//! A thousand idle runners wait for one list. It is read again when the bell has rung, but never so often that reading it
+//! costs much, and those who wait are woken when it has changed. Every second they may look once more: what was not to
+//! be had may be by then.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use berth_api::runner::Assignment;
+use berth_core::id::OrgId;
+use berth_store::StoreError;
+use berth_store::query::runs::{self, Ready};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::acquire::may_have;
+use super::calls::assigned;
+use super::grant::{Asking, PAGES_MAX, READY_MAX, grant_of};
+use super::remote::RunnerCaller;
+use super::unfit::{Unfit, kind};
+use crate::error::EngineError;
+use crate::gate::Gate;
+use crate::limits::{GRANTS_AT_ONCE, GRANTS_WAITING_MAX};
+use crate::services::Services;
+
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
+/// Between two looks goes by so many times what one takes.
+const LOOK_PART: u32 = 4;
+
+pub(super) struct Window {
+    shown: watch::Sender<Arc<Shown>>,
+    wanted: Notify,
+    grants: Gate,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        let shown = watch::Sender::new(Arc::default());
+        Self { shown, wanted: Notify::new(), grants: Gate::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
+    }
+}
+
+/// One reading of the list.
+#[derive(Default)]
+pub(super) struct Shown {
+    ready: Vec<Ready>,
+    /// What nobody with the same labels has tried yet.
+    untried: Mutex<HashMap<(OrgId, u64), VecDeque<Ready>>>,
+}
+
+impl Shown {
+    fn next(&self, org: OrgId, labels: &[String], unfit: &Unfit) -> Option<Ready> {
+        let mut untried = self.untried.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_kind = untried.entry((org, kind(labels))).or_insert_with(|| {
+            let fits = |it: &&Ready| it.org == org && !unfit.is_known(it, labels);
+            self.ready.iter().filter(fits).copied().collect()
+        });
+        of_kind.pop_front()
+    }
+
+    /// For the next one with the same labels.
+    fn put_back(&self, it: Ready, labels: &[String]) {
+        let mut untried = self.untried.lock().unwrap_or_else(PoisonError::into_inner);
+        untried.entry((it.org, kind(labels))).or_default().push_front(it);
+    }
+}
+
+impl Window {
+    /// The present list, and whatever follows it.
+    pub(super) fn watch(&self) -> watch::Receiver<Arc<Shown>> {
+        let shown = self.shown.subscribe();
+        // Nobody has looked while nobody waited.
+        self.wanted.notify_one();
+        shown
+    }
+
+    /// Work from this list, for a runner that may have it. `None`: there is nothing for it.
+    pub(super) async fn take(
+        services: &Arc<Services>,
+        shown: &Shown,
+        asking: &Asking<'_>,
+        who: &RunnerCaller,
+    ) -> Result<Option<Vec<Assignment>>, EngineError> {
+        let (mut work, mut used, org) = (Vec::new(), 0, who.org);
+        while used < asking.nonces.len() {
+            let Some(ready) = shown.next(org, asking.labels, &services.engine.unfit) else { break };
+            let pass = services.engine.window.grants.enter(org).await?;
+            let (there, runner, who) = (services.clone(), asking.runner.to_owned(), who.clone());
+            let (nonces, labels) = (asking.nonces[used..].to_vec(), asking.labels.to_vec());
+            let tried = tokio::task::spawn_blocking(move || {
+                if !may_have(&there, &who, &runner)? {
+                    return Ok(None);
+                }
+                let asking = Asking {
+                    runner: &runner,
+                    lost_ms: who.runner.lost_ms,
+                    org: Some(org),
+                    nonces: &nonces,
+                    labels: &labels,
+                    only_again: false,
+                };
+                let given = grant_of(&there, org, ready.deployment, &asking)?;
+                if given.used == 0 {
+                    there.engine.unfit.note(&ready, &labels, given.is_for_others);
+                    return Ok(Some((Vec::new(), 0)));
+                }
+                // There may be more in it for others.
+                there.engine.ring();
+                let mut work = Vec::with_capacity(given.granted.len());
+                for it in &given.granted {
+                    work.extend(assigned(&there, it)?);
+                }
+                Ok::<_, EngineError>(Some((work, given.used)))
+            });
+            let tried = tried.await.map_err(|_| EngineError::bug("a grant panicked"))?;
+            drop(pass);
+            match tried {
+                // While it waited it was removed, started again, or asked to end.
+                Ok(None) => {
+                    shown.put_back(ready, asking.labels);
+                    return Ok(Some(work));
+                }
+                Ok(Some((more, count))) => {
+                    work.extend(more);
+                    used += count;
+                }
+                // What was given may stand or not. The runner asks again with the same nonces, and hears which.
+                Err(EngineError::Store(error @ (StoreError::Unavailable(_) | StoreError::Unknown(_)))) => {
+                    return Err(error.into());
+                }
+                Err(error) => {
+                    tracing::error!(?error, deployment = %ready.deployment, "a step could not be granted");
+                }
+            }
+        }
+        Ok((used > 0).then_some(work))
+    }
+}
+
+/// Keeps the list while somebody waits for it.
+pub async fn shows(services: Arc<Services>) {
+    let window = &services.engine.window;
+    let mut read_at = Instant::now();
+    while !services.shutdown.is_cancelled() {
+        let heard = services.engine.bell.rings();
+        let began = Instant::now();
+        let mut pause = LOOK_EVERY;
+        if window.shown.receiver_count() > 0 {
+            match read(&services).await {
+                Ok((ready, next)) => {
+                    pause = pause.min(next);
+                    let is_news = window.shown.borrow().ready != ready;
+                    if is_news || began - read_at >= LOOK_EVERY {
+                        read_at = began;
+                        window.shown.send_replace(Arc::new(Shown { ready, untried: Mutex::default() }));
+                    }
+                }
+                Err(error) => tracing::warn!(?error, "what is ready could not be looked up"),
+            }
+        }
+        // A database that was away for long is not waited for as long again.
+        let rest = (began.elapsed() * LOOK_PART).clamp(LOOK_PAUSE_MIN, LOOK_EVERY);
+        let waits = async {
+            tokio::time::sleep(rest).await;
+            tokio::select! {
+                () = services.engine.bell.rung(heard) => {}
+                () = window.wanted.notified() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        };
+        services.shutdown.run_until_cancelled(waits).await;
+    }
+}
+
+/// Everything that is ready, and how long until something else is.
+async fn read(services: &Services) -> Result<(Vec<Ready>, Duration), EngineError> {
+    services
+        .store
+        .read(None, |db| {
+            let (now, mut after, mut all) = (db.now(), None, Vec::new());
+            for _ in 0..PAGES_MAX {
+                let page = runs::ready(db, now, after, READY_MAX)?;
+                after = page.last().map(|last| (last.ready_at, last.deployment));
+                let is_last = page.len() < usize::try_from(READY_MAX).unwrap_or(usize::MAX);
+                all.extend(page);
+                if is_last {
+                    break;
+                }
+            }
+            let next = runs::next_ready(db, now)?.map(|at| at.as_micros() - now.as_micros());
+            let next = next.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
+            Ok::<_, EngineError>((all, next.unwrap_or(LOOK_EVERY)))
+        })
+        .await
+}

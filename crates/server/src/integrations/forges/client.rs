@@ -1,0 +1,107 @@
+//! Sends a forge's requests and tells what came back in words for people.
+
+use berth_engine::credential::Redacted;
+use berth_engine::egress::{Answered, Ask, Egress};
+use serde_json::Value;
+
+use super::{Branches, Fate, Forge, NewPullRequest, Place, PullRequest};
+
+/// A pull request with all that a forge tells about it is some tens of kilobytes.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// What of a forge's own words is shown.
+const SAID_CHARS_MAX: usize = 300;
+
+/// Why there is no pull request. Never holds the token.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForgeError {
+    #[error("the forge could not be asked: {0}")]
+    Unreachable(String),
+    #[error("the forge does not accept the repository's credential; give it one that may open pull requests")]
+    NotAllowed,
+    #[error("the forge knows no such repository, or does not show it to the repository's credential")]
+    NotFound,
+    #[error("the forge asks to be left alone for a while; try again later")]
+    Busy,
+    #[error("the forge answered {status}: {said}")]
+    Refused { status: u16, said: String },
+    #[error("the forge's answer cannot be read; is it the forge the server's operator says it is (--forge)?")]
+    Odd,
+}
+
+/// One repository on its forge. Its calls block.
+pub struct Client {
+    pub egress: Egress,
+    pub forge: &'static dyn Forge,
+    pub at: Place,
+    pub token: Redacted,
+}
+
+impl Client {
+    /// The open pull request of a branch.
+    pub fn find(&self, branches: Branches<'_>) -> Result<Option<PullRequest>, ForgeError> {
+        let answered = self.ask(self.forge.find_url(&self.at, branches), None)?;
+        if answered.status == 404 {
+            // Some say so of a pull request that is not there. If it is the repository, opening one tells.
+            return Ok(None);
+        }
+        let value = self.read(&answered)?;
+        Ok(self.forge.found(&value))
+    }
+
+    pub fn open(&self, new: NewPullRequest<'_>) -> Result<PullRequest, ForgeError> {
+        let body = self.forge.open_body(new).to_string();
+        let answered = self.ask(self.forge.open_url(&self.at), Some(body))?;
+        // Somebody else may have been faster, or an answer of ours got lost.
+        if matches!(answered.status, 409 | 422)
+            && let Some(found) = self.find(new.branches)?
+        {
+            return Ok(found);
+        }
+        let value = self.read(&answered)?;
+        self.forge.opened(&value).ok_or(ForgeError::Odd)
+    }
+
+    /// What has become of one.
+    pub fn get(&self, number: i64) -> Result<Fate, ForgeError> {
+        let answered = self.ask(self.forge.get_url(&self.at, number), None)?;
+        let value = self.read(&answered)?;
+        self.forge.fate(&value).ok_or(ForgeError::Odd)
+    }
+
+    fn ask(&self, url: String, body: Option<String>) -> Result<Answered, ForgeError> {
+        let mut headers = self.forge.headers(self.token.reveal());
+        headers.extend(body.is_some().then(|| ("content-type", "application/json".to_owned())));
+        let ask = Ask { url, headers, body, answer_bytes_max: ANSWER_BYTES_MAX };
+        self.egress.ask(&ask).map_err(|failed| ForgeError::Unreachable(failed.why))
+    }
+
+    fn read(&self, answered: &Answered) -> Result<Value, ForgeError> {
+        let value = serde_json::from_slice::<Value>(&answered.body);
+        match answered.status {
+            200..300 => value.map_err(|_| ForgeError::Odd),
+            401 => Err(ForgeError::NotAllowed),
+            403 | 429 if answered.retry_after_s.is_some() => Err(ForgeError::Busy),
+            403 => Err(ForgeError::NotAllowed),
+            404 => Err(ForgeError::NotFound),
+            429 => Err(ForgeError::Busy),
+            status => Err(ForgeError::Refused { status, said: self.said(value.ok().as_ref()) }),
+        }
+    }
+
+    /// A forge's own words: somebody else's text, cut, and without the token should they repeat it.
+    fn said(&self, value: Option<&Value>) -> String {
+        let detail = |value: &Value| {
+            let first = value.get("errors")?.as_array()?.first()?;
+            first.get("message").unwrap_or(first).as_str().map(str::to_owned)
+        };
+        let message = value.and_then(|value| value.get("message").or_else(|| value.get("error")));
+        let message = message.map(|text| text.as_str().map_or_else(|| text.to_string(), str::to_owned));
+        let parts: Vec<_> = message.into_iter().chain(value.and_then(detail)).collect();
+        let mut text = parts.join(": ");
+        if !self.token.reveal().is_empty() {
+            text = text.replace(self.token.reveal(), "…");
+        }
+        let text: String = berth_analysis::clean(&text).chars().take(SAID_CHARS_MAX).collect();
+        if text.is_empty() { "it does not say why".to_owned() } else { text }
+    }
+}

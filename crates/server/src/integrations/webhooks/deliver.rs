@@ -1,0 +1,112 @@
+//! Deliver: what is due is sent, and what came of it is written down.
+
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{OrgId, WebhookId};
+use berth_core::webhook::{Delivery, DeliveryStatus, FAILURES_BROKEN, Tried, Webhook, settle};
+use berth_store::query::webhooks;
+use berth_store::records::{delivery, webhook};
+use berth_store::{Context, Tx};
+
+use super::Notify;
+use super::{Letter, Place};
+use crate::error::AppError;
+
+/// Webhooks looked at in one go: more than can be busy.
+const DUE_BATCH_MAX: i64 = 10_000;
+
+/// Begins what is due and has room. Every webhook has one try at a time, so none holds up another.
+pub(super) async fn deliver(notify: &Notify) -> Result<(), AppError> {
+    let due = notify.services.store.read(None, |db| Ok::<_, AppError>(webhooks::due(db, DUE_BATCH_MAX)?));
+    for (org, webhook) in due.await? {
+        if let Some(place) = notify.slots.take(org, webhook) {
+            tokio::spawn(begin(notify.clone(), org, webhook, place));
+        }
+    }
+    Ok(())
+}
+
+async fn begin(notify: Notify, org: OrgId, webhook: WebhookId, place: Place) {
+    let tried = notify.services.shutdown.run_until_cancelled(one(&notify, org, webhook)).await;
+    if let Some(Err(error)) = tried {
+        tracing::error!(?error, %webhook, "a delivery could not be tried or written down; it is tried again");
+        // It is due still: not at once again, or it would spin.
+        notify.services.shutdown.run_until_cancelled(tokio::time::sleep(super::LOOK_EVERY)).await;
+    }
+    drop(place);
+}
+
+/// One try of what is the longest overdue.
+async fn one(notify: &Notify, org: OrgId, id: WebhookId) -> Result<(), AppError> {
+    let vault = notify.services.vault.clone();
+    let due = notify.services.store.read(Some(org), move |db| {
+        let Some(next) = webhooks::next(db, id)? else { return Ok(None) };
+        let found = (webhook::by_id(db, id)?, delivery::by_id(db, next)?, delivery::payload(db, next)?);
+        let (Some(webhook), Some(found), Some(body)) = found else { return Ok(None) };
+        if !webhook.state.is_active() {
+            return Ok(None);
+        }
+        let mut secrets = Vec::new();
+        for secret in webhook::secrets(db, id)? {
+            secrets.push(vault.open_signing(db, org, id, &secret)?);
+        }
+        let seconds = db.now().as_micros() / 1_000_000;
+        Ok::<_, AppError>(Some((found, Letter { id: next, url: webhook.url, body, secrets, seconds })))
+    });
+    let Some((found, letter)) = due.await? else { return Ok(()) };
+    let url = letter.url.clone();
+    let tried = letter.send(&notify.services.egress).await?.tried();
+    notify
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| write_down(tx, &found, &url, &tried))
+        .await
+}
+
+/// What became of what was sent to `url`. Whoever gave it up or sent it meanwhile has the last word.
+fn write_down(tx: &mut Tx<'_>, sent: &Delivery, url: &str, tried: &Tried) -> Result<(), AppError> {
+    let (webhook, found) = (webhook::by_id(tx, sent.webhook)?, delivery::by_id(tx, sent.id)?);
+    let (Some(webhook), Some(found)) = (webhook, found) else { return Ok(()) };
+    if found.status != DeliveryStatus::Pending || found.attempts != sent.attempts {
+        return Ok(());
+    }
+    let [chance, ..] = tx.entropy()?;
+    // It goes elsewhere by now: that the former receiver is gone says nothing about this one.
+    let is_elsewhere = webhook.url != url;
+    let next = if is_elsewhere && tried.is_gone() {
+        settle(&found, &Tried { status: None, ..tried.clone() }, chance, tx.now())
+    } else {
+        settle(&found, tried, chance, tx.now())
+    };
+    if !delivery::put(tx, &next, found.attempts)? {
+        return Ok(());
+    }
+    delivery::log(tx, next.id, next.attempts, tried)?;
+    if is_elsewhere {
+        return Ok(());
+    }
+    let failures = webhook::cursor(tx, webhook.id)?.map_or(0, |cursor| cursor.failures);
+    if tried.is_success() {
+        if failures >= FAILURES_BROKEN {
+            delivery::hasten(tx, webhook.id)?;
+        }
+        if failures > 0 {
+            webhook::count_failures(tx, webhook.id, 0)?;
+        }
+        return Ok(());
+    }
+    webhook::count_failures(tx, webhook.id, failures + 1)?;
+    if tried.is_gone() && webhook.state.is_active() {
+        deactivate(tx, &webhook)?;
+    }
+    Ok(())
+}
+
+/// The receiver does not want to hear of us any more, for everybody to see.
+fn deactivate(tx: &mut Tx<'_>, found: &Webhook) -> Result<(), AppError> {
+    webhook::put(tx, &found.gone(tx.now()))?;
+    delivery::give_up(tx, found.id)?;
+    let subject = Subject::new("webhook", found.id, Some(found.name.as_str()));
+    let event =
+        NewEvent::new(EventKind::WebhookDeactivated, subject).with("reason", "the receiver answered 410");
+    Ok(tx.record(event)?)
+}

@@ -1,0 +1,303 @@
+//! Fan out: events become deliveries, and the cursor moves with them in one transaction.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use berth_core::event::Event;
+use berth_core::id::{DeliveryId, OrgId, PipelineId, WebhookId};
+use berth_core::pipeline::state::Pipeline;
+use berth_core::webhook::Webhook;
+use berth_store::query::events;
+use berth_store::query::webhooks::{self, Behind};
+use berth_store::records::{delivery, organization, pipeline, webhook};
+use berth_store::{Context, Reader, Tx};
+
+use super::Notify;
+use super::message::{Sender, body};
+use crate::error::AppError;
+use crate::limits::{DELIVERIES_PENDING_MAX, WEBHOOKS_PER_ORGANIZATION_MAX};
+
+/// Webhooks read at once.
+const BEHIND_PAGE: i64 = 1_000;
+/// Events read at once.
+const EVENTS_BATCH_MAX: i64 = 200;
+/// Looks in one go. What is left comes with the next one.
+const ROUNDS_MAX: usize = 50;
+/// A cursor is written at the latest when it is so far behind what was read: after a crash no more is read again.
+const UNWRITTEN_MAX: i64 = 1_000;
+
+/// Everything that happened since the last look, for everybody who wants to know.
+pub(super) async fn fan_out(notify: &Notify) -> Result<(), AppError> {
+    for _ in 0..ROUNDS_MAX {
+        let has_moved = look(notify).await?;
+        if !has_moved || notify.services.shutdown.is_cancelled() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// One look at every webhook that is behind. True: somebody got further.
+async fn look(notify: &Notify) -> Result<bool, AppError> {
+    let (mut has_moved, mut after) = (false, None);
+    loop {
+        let found = notify.services.store.read(None, move |db| {
+            let page = webhooks::behind(db, after, BEHIND_PAGE)?;
+            let is_last = (page.len() as i64) < BEHIND_PAGE;
+            Ok::<_, AppError>((page, is_last))
+        });
+        let (page, is_last) = found.await?;
+        after = page.last().copied();
+        let mut by_org: HashMap<OrgId, Vec<Behind>> = HashMap::new();
+        for found in page {
+            let sequence = found.sequence.max(notify.slots.position(found.webhook));
+            if sequence < found.head {
+                by_org.entry(found.org).or_default().push(found);
+            }
+        }
+        for (org, behind) in by_org {
+            has_moved |= read_on(notify, org, behind).await?;
+        }
+        if is_last || notify.services.shutdown.is_cancelled() {
+            return Ok(has_moved);
+        }
+    }
+}
+
+/// What a look at a batch of events means for one webhook.
+struct Step {
+    webhook: WebhookId,
+    /// Of the webhook when it was read.
+    version: i64,
+    /// The cursor as it is written, and where it goes.
+    from: i64,
+    to: i64,
+    dropped: i64,
+    letters: Vec<(Event, String)>,
+}
+
+impl Step {
+    fn is_written(&self) -> bool {
+        !self.letters.is_empty() || self.dropped > 0 || self.to - self.from >= UNWRITTEN_MAX
+    }
+}
+
+/// One batch of events of an organization. True: somebody got further.
+async fn read_on(notify: &Notify, org: OrgId, behind: Vec<Behind>) -> Result<bool, AppError> {
+    let positions: Vec<i64> =
+        behind.iter().map(|it| it.sequence.max(notify.slots.position(it.webhook))).collect();
+    let (public_url, behind_max) = (notify.config.public_url.clone(), notify.config.webhook_behind_max);
+    let steps = notify.services.store.read(Some(org), move |db| {
+        let positions: Vec<_> = behind.into_iter().zip(positions).collect();
+        steps(db, org, &positions, public_url.as_deref(), behind_max)
+    });
+    let steps = steps.await?;
+    let has_moved = !steps.is_empty();
+    let (written, read): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(Step::is_written);
+    for step in read {
+        notify.slots.remember(step.webhook, step.to);
+    }
+    if written.is_empty() {
+        return Ok(has_moved);
+    }
+    let moved = notify.services.store.transact(Context::system(Some(org)), move |tx| {
+        let mut moved = Vec::new();
+        for step in written {
+            let at = (step.webhook, step.to);
+            if write(tx, step)? {
+                moved.push(at);
+            }
+        }
+        Ok::<_, AppError>(moved)
+    });
+    for (webhook, to) in moved.await? {
+        notify.slots.remember(webhook, to);
+    }
+    Ok(has_moved)
+}
+
+/// False: the webhook was changed, switched off or deleted since, or read by somebody else. Then this look was for
+/// nothing.
+fn write(tx: &mut Tx<'_>, step: Step) -> Result<bool, AppError> {
+    let found = webhook::by_id(tx, step.webhook)?;
+    let is_same = found.is_some_and(|found| found.version == step.version && found.state.is_active());
+    if !is_same || !webhook::move_cursor(tx, step.webhook, step.from, step.to, step.dropped)? {
+        return Ok(false);
+    }
+    for (event, payload) in step.letters {
+        let id = DeliveryId::from_parts(tx.now(), tx.entropy()?);
+        let made = delivery::fresh(id, step.webhook, &event, tx.now());
+        delivery::insert(tx, &made, &payload)?;
+    }
+    Ok(true)
+}
+
+fn steps(
+    db: &mut Reader<'_>,
+    org: OrgId,
+    positions: &[(Behind, i64)],
+    public_url: Option<&str>,
+    behind_max: i64,
+) -> Result<Vec<Step>, AppError> {
+    let Some(organization) = organization::by_id(db, org)? else { return Ok(Vec::new()) };
+    let sender = Sender { org: &organization, public_url };
+    let known: HashMap<WebhookId, Webhook> =
+        webhooks::all(db, WEBHOOKS_PER_ORGANIZATION_MAX)?.into_iter().map(|it| (it.id, it)).collect();
+    let mut free = Vec::new();
+    let mut steps = Vec::new();
+    for (behind, position) in positions {
+        let Some(webhook) = known.get(&behind.webhook) else { continue };
+        let room = DELIVERIES_PENDING_MAX - webhooks::pending(db, webhook.id)?;
+        // Too far back to be news, and no room for it either.
+        let oldest = behind.head - behind_max;
+        if room <= 0 && *position < oldest {
+            steps.push(Step {
+                webhook: webhook.id,
+                version: webhook.version,
+                from: behind.sequence,
+                to: oldest,
+                dropped: oldest - position,
+                letters: Vec::new(),
+            });
+        }
+        if room > 0 {
+            free.push((webhook, behind, *position, usize::try_from(room).unwrap_or(0)));
+        }
+    }
+    let Some(first) = free.iter().map(|(_, _, position, _)| *position).min() else { return Ok(steps) };
+    let happened = events::after(db, first, i64::MAX, EVENTS_BATCH_MAX)?;
+    let mut pipelines = Pipelines::default();
+    for (webhook, behind, position, room) in free {
+        let mut step = Step {
+            webhook: webhook.id,
+            version: webhook.version,
+            from: behind.sequence,
+            to: position,
+            dropped: 0,
+            letters: Vec::new(),
+        };
+        for event in happened.iter().filter(|event| event.sequence > position) {
+            let about = pipelines.of(db, event)?;
+            if webhook.kinds.contains(&event.kind) || is_named(about, webhook, event) {
+                if step.letters.len() >= room {
+                    break;
+                }
+                let slug = about.map(|pipeline| pipeline.slug.as_str());
+                step.letters.push((event.clone(), body(&sender, webhook, event, slug)));
+            }
+            step.to = event.sequence;
+        }
+        if step.to > position {
+            steps.push(step);
+        }
+    }
+    Ok(steps)
+}
+
+/// The pipeline's own definition wants this webhook to be told.
+fn is_named(pipeline: Option<&Pipeline>, webhook: &Webhook, event: &Event) -> bool {
+    let named = pipeline.map(|pipeline| pipeline.outline.notifications.as_slice()).unwrap_or_default();
+    let mut named = named.iter().filter(|it| it.webhook.as_str() == webhook.name.as_str());
+    named.any(|it| it.events.contains(&event.kind))
+}
+
+/// Pipelines that a batch of events is about.
+#[derive(Default)]
+struct Pipelines(HashMap<PipelineId, Option<Pipeline>>);
+
+impl Pipelines {
+    fn of(&mut self, db: &mut Reader<'_>, event: &Event) -> Result<Option<&Pipeline>, AppError> {
+        let subject = event.subjects.iter().find(|subject| subject.kind == "pipeline");
+        let Some(id) = subject.and_then(|subject| subject.id.parse().ok()) else { return Ok(None) };
+        let found = match self.0.entry(id) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(pipeline::by_id(db, id)?),
+        };
+        Ok(found.as_ref())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::event::{EventKind, NewEvent, Subject};
+    use berth_core::name::{DisplayName, Slug};
+    use berth_core::webhook::{Format, Kinds, State};
+    use berth_store::Store;
+    use berth_store::records::organization::Organization;
+
+    use super::*;
+
+    /// A webhook that wants everything, and what a look at its organization's one event means for it.
+    fn looked(tx: &mut Tx<'_>) -> Result<(Webhook, Step), AppError> {
+        let now = tx.now();
+        let made = Webhook {
+            id: WebhookId::from_parts(now, tx.entropy()?),
+            name: Slug::parse("ops").unwrap(),
+            url: "https://hooks.acme.test/".into(),
+            kinds: Kinds::parse(&["*".to_owned()]).unwrap(),
+            format: Format::Standard,
+            state: State::Active,
+            version: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        webhook::put(tx, &made)?;
+        webhook::begin(tx, made.id)?;
+        let from = events::last(tx)?.unwrap();
+        tx.record(NewEvent::new(EventKind::WebhookCreated, Subject::new("webhook", made.id, None)))?;
+        let event = events::after(tx, from, i64::MAX, 1)?.remove(0);
+        let (to, letters) = (event.sequence, vec![(event, "{}".to_owned())]);
+        let step = Step { webhook: made.id, version: 1, from, to, dropped: 0, letters };
+        Ok((made, step))
+    }
+
+    /// What happens to a webhook; the last one is the same, switched off.
+    type Meanwhile = fn(&mut Tx<'_>, &Webhook, Webhook) -> Result<(), AppError>;
+
+    #[test]
+    fn what_was_read_before_a_webhook_was_switched_off_is_not_for_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open_sqlite(&dir.path().join("berth.db")).unwrap();
+        let inactive = |found: &Webhook| Webhook {
+            state: State::Inactive { since: found.updated_at, why: None },
+            version: found.version + 1,
+            ..found.clone()
+        };
+        let changes: [(&str, Meanwhile, bool); 4] = [
+            ("as-it-was", |_, _, _| Ok(()), true),
+            ("off", |tx, _, off| Ok(webhook::put(tx, &off)?), false),
+            ("deleted", |tx, found, _| Ok(webhook::delete(tx, found.id)?), false),
+            (
+                "off-and-on",
+                |tx, found, off| {
+                    webhook::put(tx, &off)?;
+                    webhook::put(tx, &Webhook { version: 3, ..found.clone() })?;
+                    Ok(webhook::begin(tx, found.id)?)
+                },
+                false,
+            ),
+        ];
+        for (name, change, is_wanted) in changes {
+            let done = store.transact_blocking(Context::system(None), move |tx| {
+                let id = OrgId::from_parts(tx.now(), tx.entropy()?);
+                let (slug, now) = (Slug::parse(name).unwrap(), tx.now());
+                let org = Organization {
+                    id,
+                    name: DisplayName::from(slug.clone()),
+                    slug,
+                    version: 1,
+                    created_at: now,
+                    default_network: berth_core::step::Network::Host,
+                };
+                organization::put(tx, &org)?;
+                tx.within(id, |tx| {
+                    tx.record(NewEvent::new(EventKind::OrganizationCreated, Subject::new("org", id, None)))?;
+                    let (found, step) = looked(tx)?;
+                    change(tx, &found, inactive(&found))?;
+                    Ok::<_, AppError>((write(tx, step)?, webhooks::pending(tx, found.id)?))
+                })
+            });
+            assert_eq!(done.unwrap(), (is_wanted, i64::from(is_wanted)), "{name}");
+        }
+    }
+}

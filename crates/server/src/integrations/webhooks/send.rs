@@ -1,0 +1,114 @@
+//! One try: signed, sent on a thread of its own, and told in the words of the delivery log.
+
+use berth_core::id::DeliveryId;
+use berth_core::webhook::Tried;
+use berth_engine::credential::Redacted;
+use berth_engine::egress::{Answered, Egress, Failed, Post};
+use tokio::sync::oneshot;
+
+use crate::error::AppError;
+use crate::limits::ANSWER_EXCERPT_CHARS_MAX;
+
+/// What is about to be sent.
+pub(crate) struct Letter {
+    pub(crate) id: DeliveryId,
+    pub(crate) url: String,
+    pub(crate) body: String,
+    /// Those that are good, the present one first.
+    pub(crate) secrets: Vec<Redacted>,
+    /// Of this try, in seconds since 1970.
+    pub(crate) seconds: i64,
+}
+
+impl Letter {
+    /// Not on the runtime's threads: a receiver that hangs must not keep a stopping server.
+    pub(crate) async fn send(self, egress: &Egress) -> Result<Sent, AppError> {
+        let (tell, answer) = oneshot::channel();
+        let egress = egress.clone();
+        let started = std::thread::Builder::new().name("webhook".into()).spawn(move || {
+            // Nobody listens any more when the server is stopping.
+            let _ = tell.send(egress.post(&self.post()));
+        });
+        started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
+        answer.await.map(Sent).map_err(|_| AppError::bug("sending to a webhook broke"))
+    }
+
+    fn post(&self) -> Post {
+        let id = self.id.to_string();
+        let signature = super::sign::signatures(&self.secrets, &id, self.seconds, &self.body);
+        Post {
+            url: self.url.clone(),
+            headers: vec![
+                ("content-type", "application/json".to_owned()),
+                ("webhook-id", id),
+                ("webhook-timestamp", self.seconds.to_string()),
+                ("webhook-signature", signature),
+            ],
+            body: self.body.clone(),
+        }
+    }
+}
+
+/// What came of it.
+pub(crate) struct Sent(Result<Answered, Failed>);
+
+impl Sent {
+    pub(crate) fn tried(&self) -> Tried {
+        let millis = |took: std::time::Duration| i64::try_from(took.as_millis()).unwrap_or(i64::MAX);
+        match &self.0 {
+            Err(failed) => Tried {
+                status: None,
+                error: Some(failed.why.clone()),
+                duration_ms: millis(failed.took),
+                retry_after_s: None,
+            },
+            Ok(answered) => Tried {
+                status: Some(answered.status),
+                error: complaint(answered.status),
+                duration_ms: millis(answered.took),
+                retry_after_s: answered.retry_after_s,
+            },
+        }
+    }
+
+    /// How the answer begins.
+    pub(crate) fn excerpt(&self) -> Option<String> {
+        self.0.as_ref().ok().map(|answered| excerpt(&answered.body)).filter(|text| !text.is_empty())
+    }
+}
+
+fn complaint(status: u16) -> Option<String> {
+    match status {
+        200..300 => None,
+        300..400 => {
+            Some(format!("answered {status}: redirects are not followed; give the webhook the final address"))
+        }
+        410 => Some("answered 410: it is gone for good".to_owned()),
+        _ => Some(format!("answered {status}")),
+    }
+}
+
+/// Printable, on one line, and short: it is foreign text.
+fn excerpt(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    let is_plain = |c: char| {
+        !c.is_control()
+            && !matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+    };
+    let plain: String =
+        text.chars().map(|c| if is_plain(c) { c } else { ' ' }).take(ANSWER_EXCERPT_CHARS_MAX).collect();
+    plain.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_is_short_and_printable() {
+        assert_eq!(excerpt(b"ok\r\n"), "ok");
+        assert_eq!(excerpt("a\u{1b}[31mb\u{202e}c\u{0}".as_bytes()), "a [31mb c");
+        assert_eq!(excerpt(&[0xff, b'x']), "\u{fffd}x");
+        assert_eq!(excerpt(&vec![b'x'; 100_000]).len(), ANSWER_EXCERPT_CHARS_MAX);
+    }
+}

@@ -1,0 +1,49 @@
+//! The files of the failing commit, as fixes look at them.
+
+use std::cell::Cell;
+
+use berth_analysis::diff::{Entry, FILE_BYTES_MAX, File, Files};
+use berth_engine::git::{self, Kind, Mirror, Sha};
+
+use crate::limits::FIX_LOOKUPS_MAX;
+
+/// Every lookup runs git; after so many there is nothing more.
+pub(super) struct CommitFiles {
+    mirror: Mirror,
+    commit: Sha,
+    left: Cell<usize>,
+}
+
+impl CommitFiles {
+    pub(super) fn new(mirror: Mirror, commit: Sha) -> Self {
+        Self { mirror, commit, left: Cell::new(FIX_LOOKUPS_MAX) }
+    }
+
+    /// The same files for another purpose.
+    pub(super) fn afresh(&self) -> Self {
+        Self::new(self.mirror.clone(), self.commit.clone())
+    }
+
+    fn file(&self, found: &git::Entry, is_executable: bool) -> Option<Entry> {
+        if found.bytes > FILE_BYTES_MAX as u64 {
+            return None;
+        }
+        let content = self.mirror.content(found).ok()?;
+        Some(Entry::File(File { content, is_executable }))
+    }
+}
+
+impl Files for CommitFiles {
+    fn entry(&self, path: &str) -> Option<Entry> {
+        let left = self.left.get().checked_sub(1)?;
+        self.left.set(left);
+        let found = self.mirror.entry(&self.commit, path).ok()??;
+        match found.kind {
+            Kind::File => self.file(&found, false),
+            Kind::Executable => self.file(&found, true),
+            Kind::Symlink => Some(Entry::Symlink),
+            Kind::Directory => Some(Entry::Directory),
+            Kind::Submodule => Some(Entry::Submodule),
+        }
+    }
+}

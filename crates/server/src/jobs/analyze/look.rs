@@ -1,0 +1,299 @@
+//! One look at a failure: what is known of it is read, the rules speak, and a fix is tried on the failing commit.
+
+use berth_analysis::diff::{self, Permit};
+use berth_analysis::{Ending, Input, LINES_MAX, fingerprint, fix};
+use berth_core::analysis::{Analysis, Answer, Settings, SuggestedFix};
+use berth_core::deployment::{Cause, Failure};
+use berth_core::id::OrgId;
+use berth_core::pipeline::model::StepType;
+use berth_core::run::Outcome;
+use berth_engine::git::Sha;
+use berth_engine::logs::{LogError, LogKey, LogStore, LogStream};
+use berth_store::Read;
+use berth_store::query::analyses as listed;
+use berth_store::records::{analysis_settings, plan, run};
+
+use super::files::CommitFiles;
+use super::model::{self, Facts, Preview};
+use super::result::Found;
+use crate::error::AppError;
+use berth_engine::Services;
+
+const RULES: &str = "rules";
+
+/// What the store knows of a failure.
+struct Known {
+    step_type: String,
+    /// The script, as the definition has it.
+    run: Option<String>,
+    failure: Failure,
+    exit_code: Option<i32>,
+    last_good: Option<LogKey>,
+    settings: Settings,
+}
+
+/// The last lines of a log, and the number of the first of them.
+struct Tail {
+    lines: Vec<String>,
+    first_line: usize,
+}
+
+pub(super) async fn look(services: &Services, org: OrgId, it: &Analysis) -> Result<Answer, AppError> {
+    let Looked { ruled, facts, settings } = looked(services, org, it).await?;
+    let Some(model) = &settings.model else {
+        let same = same(services, org, it, &ruled.fingerprint, RULES).await?;
+        return Ok(Answer { reused_from: same.map(|found| found.id), ..ruled });
+    };
+    let analyser = model.analyser();
+    if let Some(earlier) = same(services, org, it, &ruled.fingerprint, &analyser).await?
+        && let Some(said) = earlier.answer()
+    {
+        let result = Found::read(&said.result).seen_again(&facts.lines, facts.first_line).kept();
+        let diff = said.fix.as_ref().map(|fix| fix.diff.clone());
+        let (fix, note) = model_fix(services, org, it, &settings, &ruled, diff).await?;
+        return Ok(Answer { analyser, result, fix, note, reused_from: Some(earlier.id), ..ruled });
+    }
+    match model::ask(services, org, it, (model, settings.limits), &facts).await? {
+        Ok(said) => {
+            let (fix, note) = model_fix(services, org, it, &settings, &ruled, said.diff).await?;
+            let usage = Some(said.usage);
+            Ok(Answer { analyser, result: said.found.kept(), fix, note, usage, ..ruled })
+        }
+        Err(why) => {
+            let note = format!("{analyser} did not answer: {why}. The rules did.");
+            Ok(Answer { note: Some(note), ..ruled })
+        }
+    }
+}
+
+/// What a model would be sent about a failure. Nothing is sent.
+pub(crate) async fn preview(
+    services: &Services,
+    org: OrgId,
+    it: &Analysis,
+) -> Result<Option<Preview>, AppError> {
+    let Looked { facts, settings, .. } = looked(services, org, it).await?;
+    Ok(settings.model.as_ref().map(|model| model::preview(model, settings.limits, &facts)))
+}
+
+/// What the rules say, and what a model may be told.
+struct Looked {
+    ruled: Answer,
+    facts: Facts,
+    settings: Settings,
+}
+
+async fn looked(services: &Services, org: OrgId, it: &Analysis) -> Result<Looked, AppError> {
+    let (known, log, good) = gathered(services, org, it).await?;
+    let (mut facts, settings) = (facts(&known, &log), known.settings.clone());
+    let (files, wants_files) = (files(services, org, it), settings.model.is_some());
+    // Looking into the commit runs git.
+    let (ruled, read) = services
+        .git
+        .run(org, move || {
+            let input = input(&known, &log, good.as_ref());
+            let analysis = berth_analysis::analyse(&input);
+            let read = files.as_ref().filter(|_| wants_files);
+            let read = read.map(|files| fix::worth_reading(&input, &analysis, &files.afresh()));
+            (by_rules(&known, &input, &analysis, files.as_ref()), read.unwrap_or_default())
+        })
+        .await?;
+    facts.files = masked(services, org, read).await?;
+    Ok(Looked { ruled, facts, settings })
+}
+
+fn files(services: &Services, org: OrgId, it: &Analysis) -> Option<CommitFiles> {
+    let commit = it.commit.as_deref().and_then(Sha::parse)?;
+    Some(CommitFiles::new(services.git.mirror(org, it.repository?), commit))
+}
+
+/// Logs are masked as they are written; files of a commit are masked here.
+async fn masked(
+    services: &Services,
+    org: OrgId,
+    files: Vec<(String, String)>,
+) -> Result<Vec<(String, String)>, AppError> {
+    if files.is_empty() {
+        return Ok(files);
+    }
+    let vault = services.vault.clone();
+    let read = services.store.read(Some(org), move |db| {
+        let masked = files
+            .into_iter()
+            .map(|(path, text)| Ok((vault.masked(db, org, &path)?, vault.masked(db, org, &text)?)));
+        masked.collect::<Result<Vec<_>, AppError>>()
+    });
+    read.await
+}
+
+/// What a rule knows comes first. A model's diff has to apply to the failing commit as a rule's has, and may touch no
+/// more; else it is left out, and a note says so.
+async fn model_fix(
+    services: &Services,
+    org: OrgId,
+    it: &Analysis,
+    settings: &Settings,
+    ruled: &Answer,
+    diff: Option<String>,
+) -> Result<(Option<SuggestedFix>, Option<String>), AppError> {
+    let (None, Some(text)) = (&ruled.fix, diff) else { return Ok((ruled.fix.clone(), None)) };
+    let left_out =
+        |why: &str| Ok((None, Some(format!("A diff that the model suggested was left out: {why}."))));
+    let Some(files) = files(services, org, it) else {
+        return left_out("there is no repository that it could change");
+    };
+    let (vault, sought) = (services.vault.clone(), text.clone());
+    let holds_secret =
+        services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &sought)?));
+    if holds_secret.await? {
+        return left_out("it holds the value of a secret");
+    }
+    let permit = Permit { definitions: settings.permits_definition };
+    let (text, applied) = services
+        .git
+        .run(org, move || {
+            let applied = diff::apply(&text, &files, permit);
+            (text, applied)
+        })
+        .await?;
+    match applied {
+        Ok(changed) => {
+            let paths: Vec<&str> = changed.iter().map(|it| it.path.as_str()).collect();
+            let summary = match paths.as_slice() {
+                [only] => format!("Change {only} as a model suggests"),
+                many => format!("Change {} files as a model suggests", many.len()),
+            };
+            Ok((Some(SuggestedFix { summary, diff: text }), None))
+        }
+        Err(refused) => left_out(&refused.to_string()),
+    }
+}
+
+async fn gathered(
+    services: &Services,
+    org: OrgId,
+    it: &Analysis,
+) -> Result<(Known, Tail, Option<Tail>), AppError> {
+    let asked = it.clone();
+    let known = services.store.read(Some(org), move |db| known(db, org, &asked)).await?;
+    let own = LogKey {
+        org,
+        deployment: it.deployment,
+        step: it.step,
+        attempt: it.attempt,
+        stream: LogStream::Step,
+    };
+    let (logs, last_good) = (services.logs.clone(), known.last_good);
+    let read = tokio::task::spawn_blocking(move || {
+        let good = last_good.map(|key| tail(&logs, &key)).transpose()?;
+        Ok::<_, LogError>((tail(&logs, &own)?, good))
+    });
+    let read = read.await.map_err(|_| AppError::bug("reading a log for an analysis broke"))?;
+    let (log, good) = read.map_err(|error| AppError::bug(error.to_string()))?;
+    Ok((known, log, good))
+}
+
+/// What this analyser said about the same failure before.
+async fn same(
+    services: &Services,
+    org: OrgId,
+    it: &Analysis,
+    fingerprint: &str,
+    analyser: &str,
+) -> Result<Option<Analysis>, AppError> {
+    let (pipeline, print, analyser) = (it.pipeline, fingerprint.to_owned(), analyser.to_owned());
+    let found = services
+        .store
+        .read(Some(org), move |db| Ok::<_, AppError>(listed::same(db, &print, pipeline, &analyser)?));
+    Ok(found.await?.filter(|found| found.id != it.id))
+}
+
+fn facts(known: &Known, log: &Tail) -> Facts {
+    Facts {
+        step_type: known.step_type.clone(),
+        script: known.run.clone(),
+        cause: known.failure.cause.as_str(),
+        exit_code: known.exit_code,
+        detail: known.failure.detail.clone(),
+        lines: log.lines.clone(),
+        first_line: log.first_line,
+        files: Vec::new(),
+    }
+}
+
+fn known(db: &mut impl Read, org: OrgId, it: &Analysis) -> Result<Known, AppError> {
+    let missing = || AppError::bug("an analysis of a step that is not there");
+    let found = run::by_id(db, it.deployment)?.ok_or_else(missing)?;
+    let plan = plan::by_id(db, it.deployment)?.ok_or_else(missing)?;
+    let step = found.steps.iter().find(|step| step.id == it.step).ok_or_else(missing)?;
+    let planned = plan.step(step);
+    let attempts = run::attempts(db, it.deployment)?;
+    let ended = attempts
+        .into_iter()
+        .find(|told| told.attempt.step == it.step && told.attempt.number == it.attempt)
+        .and_then(|told| told.attempt.end);
+    let (failure, exit_code) = match ended.map(|end| end.outcome) {
+        Some(Outcome::Failed { failure, exit_code }) => (failure, exit_code),
+        _ => {
+            let unknown = || Failure { cause: Cause::Lost, detail: String::new() };
+            (step.failure.clone().unwrap_or_else(unknown), None)
+        }
+    };
+    let last_good = listed::last_good(db, it.pipeline, &it.stage, &it.step_name, it.deployment)?;
+    let last_good = last_good.map(|good| LogKey {
+        org,
+        deployment: good.deployment,
+        step: good.step,
+        attempt: good.attempt,
+        stream: LogStream::Step,
+    });
+    let step_type = match &planned.kind {
+        StepType::Builtin(builtin) => builtin.as_str().to_owned(),
+        StepType::Custom(text) => text.clone(),
+    };
+    let script = planned.params.get("run").and_then(serde_json::Value::as_str);
+    let settings = analysis_settings::load(db)?;
+    Ok(Known { step_type, run: script.map(str::to_owned), failure, exit_code, last_good, settings })
+}
+
+fn tail(logs: &LogStore, key: &LogKey) -> Result<Tail, LogError> {
+    let Some(mut log) = logs.open(key)? else { return Ok(Tail { lines: Vec::new(), first_line: 1 }) };
+    let lines = log.tail(LINES_MAX as u64)?.lines;
+    let first_line = lines.first().map_or(1, |line| usize::try_from(line.number).unwrap_or(usize::MAX));
+    Ok(Tail { lines: lines.into_iter().map(|line| line.text).collect(), first_line })
+}
+
+fn input<'a>(known: &'a Known, log: &'a Tail, good: Option<&'a Tail>) -> Input<'a> {
+    Input {
+        step_type: &known.step_type,
+        run: known.run.as_deref(),
+        ending: Ending::recorded(known.failure.cause, known.exit_code, &known.failure.detail),
+        lines: &log.lines,
+        first_line: log.first_line,
+        last_good: good.map(|good| good.lines.as_slice()),
+    }
+}
+
+fn by_rules(
+    known: &Known,
+    input: &Input<'_>,
+    analysis: &berth_analysis::Analysis,
+    files: Option<&CommitFiles>,
+) -> Answer {
+    let permit = Permit { definitions: known.settings.permits_definition };
+    let suggested = match (analysis, files) {
+        (berth_analysis::Analysis::Found(finding), Some(files)) => {
+            fix::suggest(input, finding, files, permit)
+        }
+        _ => None,
+    };
+    Answer {
+        analyser: RULES.to_owned(),
+        fingerprint: fingerprint(input, analysis).to_string(),
+        result: Found::of(analysis, input.lines, input.first_line).kept(),
+        fix: suggested.map(|fix| SuggestedFix { summary: fix.summary, diff: fix.diff }),
+        note: None,
+        reused_from: None,
+        usage: None,
+    }
+}

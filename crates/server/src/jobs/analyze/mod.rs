@@ -1,0 +1,118 @@
+//! Failures are looked into: what the step printed and how it ended goes through the rules, and what they find is kept.
+//!
+//! What is so stands in the store. A server that is killed in the middle of an analysis begins it again.
+
+mod files;
+mod look;
+mod model;
+mod result;
+
+pub(crate) use look::preview;
+pub(crate) use result::{Found, Lines};
+
+use std::sync::Arc;
+
+use berth_engine::gate::Gate;
+use berth_engine::limits::ANALYSES_AT_ONCE;
+use berth_store::Context;
+use berth_store::query::{Batch, analyses as listed};
+use berth_store::records::analysis;
+use tokio::sync::Notify;
+
+use crate::error::AppError;
+use crate::worker::{Job, Turn, woken};
+use berth_engine::Services;
+
+/// Looked up at once: one of each organization, of more organizations than are worked for at once.
+const QUEUED: Batch = Batch { total: 64, share: 1 };
+/// Interrupted ones taken up in one go.
+const INTERRUPTED_MAX: i64 = 1_000;
+
+/// Analyzes failed steps.
+pub(crate) struct Analyses {
+    services: Arc<Services>,
+    /// One at a time for each organization: one with many failures holds up no other one.
+    under_way: Gate,
+    asked: Notify,
+}
+
+impl Analyses {
+    pub(crate) fn new(services: Arc<Services>) -> Self {
+        Self { services, under_way: Gate::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
+    }
+
+    /// Somebody has asked for one.
+    pub(crate) fn nudge(&self) {
+        self.asked.notify_one();
+    }
+}
+
+impl Job for Analyses {
+    const NAME: &'static str = "analyze failures";
+    const LANES: usize = ANALYSES_AT_ONCE.total;
+
+    async fn resume(&self) -> Result<(), AppError> {
+        resume(self).await
+    }
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        Ok(if next(self).await? { Turn::Again } else { Turn::Idle })
+    }
+
+    async fn wait(&self) {
+        woken(&self.asked).await;
+    }
+}
+
+/// Analyses that nobody works on any more wait again.
+async fn resume(analyses: &Analyses) -> Result<(), AppError> {
+    let found = analyses
+        .services
+        .store
+        .read(None, |db| Ok::<_, AppError>(listed::running(db, INTERRUPTED_MAX)?))
+        .await?;
+    for (org, id) in found.into_iter().filter(|(org, _)| !analyses.under_way.has(org)) {
+        let done = analyses
+            .services
+            .store
+            .transact(Context::system(Some(org)), move |tx| Ok::<_, AppError>(analysis::requeue(tx, id)?));
+        done.await?;
+    }
+    Ok(())
+}
+
+/// Works on the analysis that has waited for longest, of an organization of which none is under way. `false`: there is
+/// none.
+async fn next(analyses: &Analyses) -> Result<bool, AppError> {
+    let queued =
+        analyses.services.store.read(None, |db| Ok::<_, AppError>(listed::queued(db, QUEUED)?)).await?;
+    let mut queued = queued.into_iter();
+    let free = queued.find_map(|(org, id)| Some((analyses.under_way.try_enter(org)?, org, id)));
+    let Some((_pass, org, id)) = free else { return Ok(false) };
+    let begun = analyses.services.store.transact(Context::system(Some(org)), move |tx| {
+        let now = tx.now();
+        let decision = analysis::by_id(tx, id)?.and_then(|found| found.begin(now));
+        Ok::<_, AppError>(decision.map(|decision| tx.commit(decision)).transpose()?)
+    });
+    let Some(begun) = begun.await? else { return Ok(true) };
+    let looked = look::look(&analyses.services, org, &begun).await;
+    let done = analyses.services.store.transact(Context::system(Some(org)), move |tx| {
+        let Some(found) = analysis::by_id(tx, id)? else { return Ok(()) };
+        let decision = match looked {
+            Ok(answer) => found.succeed(answer, tx.now())?,
+            Err(error) => {
+                let AppError::Problem(problem) = error else {
+                    tracing::error!(?error, analysis = %id, "an analysis broke");
+                    let error = "something broke on our side; ask for another analysis".to_owned();
+                    tx.commit(found.fail(error, tx.now())?)?;
+                    return Ok(());
+                };
+                found.fail(problem.detail, tx.now())?
+            }
+        };
+        tx.commit(decision)?;
+        Ok::<_, AppError>(())
+    });
+    done.await?;
+    Ok(true)
+}

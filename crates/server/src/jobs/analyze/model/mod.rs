@@ -1,0 +1,229 @@
+//! A model is asked why a step failed. Every call is written down with exactly what was sent, and is an event.
+//!
+//! It has no tools, no files but those it is shown, and no secret but its own key, and its answer is text. Whatever goes
+//! wrong here, the rules have answered already.
+
+mod answer;
+mod prompt;
+mod provider;
+
+pub(super) use prompt::Facts;
+
+use std::time::Duration;
+
+use aws_lc_rs::digest;
+use berth_core::analysis::{Analysis, Limits, Model, Usage};
+use berth_core::event::EventKind;
+use berth_core::id::OrgId;
+use berth_core::secret::Scope;
+use berth_core::time::Timestamp;
+use berth_engine::credential::{Redacted, random_base62};
+use berth_engine::egress::{Answered, Failed, Post};
+use berth_engine::vault::hex;
+use berth_store::Context;
+use berth_store::records::analysis::Sent;
+use berth_store::records::{analysis, secret};
+use tokio::sync::oneshot;
+
+use super::result::Found;
+use crate::error::AppError;
+use berth_engine::Services;
+use prompt::Prompt;
+
+const MARK_CHARS: usize = 24;
+/// What is read of an answer.
+const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
+/// The first answer and one repair; each may be sent twice when the provider asks for patience.
+const ROUNDS_MAX: usize = 2;
+const TRIES_MAX: usize = 2;
+/// A provider that wants more patience than this is not waited for.
+const PATIENCE_S_MAX: i64 = 30;
+const PATIENCE_S_DEFAULT: i64 = 2;
+/// A month, for budgets.
+const BUDGET_DAYS: i64 = 30;
+
+/// What would be sent first.
+pub(crate) struct Preview {
+    pub(crate) analyser: String,
+    pub(crate) url: String,
+    pub(crate) body: String,
+}
+
+pub(super) fn preview(model: &Model, limits: Limits, facts: &Facts) -> Preview {
+    let prompt = Prompt::new(facts, &mark());
+    Preview {
+        analyser: model.analyser(),
+        url: provider::url(model),
+        body: provider::body(model, &prompt, limits.output_tokens_max),
+    }
+}
+
+/// What a model said.
+pub(super) struct Told {
+    pub(super) found: Found,
+    /// A change that it suggests. Nobody has looked at it yet.
+    pub(super) diff: Option<String>,
+    pub(super) usage: Usage,
+}
+
+/// What the model found; `Err` says in words why the rules have to do.
+pub(super) async fn ask(
+    services: &Services,
+    org: OrgId,
+    it: &Analysis,
+    (model, limits): (&Model, Limits),
+    facts: &Facts,
+) -> Result<Result<Told, String>, AppError> {
+    let spent = services.store.read(Some(org), |db| {
+        let since = db.now().plus_seconds(-BUDGET_DAYS * 24 * 60 * 60);
+        Ok::<_, AppError>(analysis::spent_since(db, since)?)
+    });
+    if spent.await? >= limits.monthly_tokens_max {
+        let text =
+            format!("the budget of {} tokens in {BUDGET_DAYS} days is spent", limits.monthly_tokens_max);
+        return Ok(Err(text));
+    }
+    let key = match key(services, org, model).await? {
+        Ok(key) => key,
+        Err(why) => return Ok(Err(why)),
+    };
+    let mut asking = Asking { services, org, it, model, limits, key, usage: Usage::default() };
+    let mut prompt = Prompt::new(facts, &mark());
+    for round in 1..=ROUNDS_MAX {
+        let text = match asking.send(&prompt).await? {
+            Ok(text) => text,
+            Err(why) => return Ok(Err(why)),
+        };
+        match answer::read(&text, facts) {
+            Ok((found, diff)) => return Ok(Ok(Told { found, diff, usage: asking.usage })),
+            Err(complaints) if round < ROUNDS_MAX => prompt.repair(&text, &complaints),
+            Err(_) => {}
+        }
+    }
+    Ok(Err("its answers were not what was asked for".to_owned()))
+}
+
+/// The key as it is now. Every reading is an event.
+async fn key(
+    services: &Services,
+    org: OrgId,
+    model: &Model,
+) -> Result<Result<Option<Redacted>, String>, AppError> {
+    let Some(name) = model.api_key.clone() else { return Ok(Ok(None)) };
+    let vault = services.vault.clone();
+    let read = services.store.transact(Context::system(Some(org)), move |tx| {
+        let Some(found) = secret::by_name(tx, &name, &Scope::Organization)? else {
+            return Ok(Err(format!("there is no secret {name} any more")));
+        };
+        Ok::<_, AppError>(Ok(Some(vault.reveal(tx, &found, found.version)?)))
+    });
+    read.await
+}
+
+struct Asking<'a> {
+    services: &'a Services,
+    org: OrgId,
+    it: &'a Analysis,
+    model: &'a Model,
+    limits: Limits,
+    key: Option<Redacted>,
+    usage: Usage,
+}
+
+impl Asking<'_> {
+    /// What was said. `Err`, in words: it could not be asked.
+    async fn send(&mut self, prompt: &Prompt) -> Result<Result<String, String>, AppError> {
+        let body = provider::body(self.model, prompt, self.limits.output_tokens_max);
+        for attempt in 1..=TRIES_MAX {
+            let answered = self.post(body.clone()).await?;
+            let understood = answered.as_ref().ok().filter(|it| (200..300).contains(&it.status));
+            let understood = understood.and_then(|it| provider::answer(self.model.provider, &it.body));
+            let usage = understood.as_ref().map(|(_, usage)| *usage).unwrap_or_default();
+            self.usage = self.usage.plus(usage);
+            let why = complaint(&answered, understood.is_some());
+            self.note(&body, &answered, why.clone(), usage).await?;
+            let (Some(why), answered) = (why, answered.ok()) else {
+                return Ok(understood.map(|(text, _)| text).ok_or_else(String::new));
+            };
+            let patience = answered.and_then(|it| patience(&it)).filter(|_| attempt < TRIES_MAX);
+            let Some(seconds) = patience else { return Ok(Err(why)) };
+            let pause = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+            if self.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                return Ok(Err("the server stops".to_owned()));
+            }
+        }
+        Ok(Err("it gave no answer".to_owned()))
+    }
+
+    /// Not on the runtime's threads: a model that hangs must not keep a stopping server.
+    async fn post(&self, body: String) -> Result<Result<Answered, Failed>, AppError> {
+        let (tell, answer) = oneshot::channel();
+        let (egress, limits) = (self.services.egress.clone(), self.limits);
+        let headers = provider::headers(self.model, self.key.as_ref());
+        let post = Post { url: provider::url(self.model), headers, body };
+        let limit = Duration::from_secs(u64::try_from(limits.timeout_s).unwrap_or(1));
+        let started = std::thread::Builder::new().name("model".into()).spawn(move || {
+            // Nobody listens any more when the server is stopping.
+            let _ = tell.send(egress.post_within(&post, limit, ANSWER_BYTES_MAX));
+        });
+        started.map_err(|error| AppError::bug(format!("cannot start a thread: {error}")))?;
+        answer.await.map_err(|_| AppError::bug("asking a model broke"))
+    }
+
+    async fn note(
+        &self,
+        body: &str,
+        answered: &Result<Answered, Failed>,
+        error: Option<String>,
+        usage: Usage,
+    ) -> Result<(), AppError> {
+        let call = Sent {
+            number: 0,
+            analyser: self.model.analyser(),
+            url: provider::url(self.model),
+            body: body.to_owned(),
+            hash: hex(digest::digest(&digest::SHA256, body.as_bytes()).as_ref()),
+            status: answered.as_ref().ok().map(|it| i64::from(it.status)),
+            error,
+            usage,
+            sent_at: Timestamp::from_micros(0),
+        };
+        let event = self
+            .it
+            .telling(EventKind::AnalysisModelAsked)
+            .with("analyser", call.analyser.as_str())
+            .with("promptHash", call.hash.as_str())
+            .with("inputTokens", usage.input_tokens)
+            .with("outputTokens", usage.output_tokens)
+            .with_some("status", call.status)
+            .with_some("error", call.error.as_ref());
+        let id = self.it.id;
+        let noted = self.services.store.transact(Context::system(Some(self.org)), move |tx| {
+            let call = Sent { sent_at: tx.now(), ..call };
+            analysis::sent(tx, id, &call)?;
+            Ok::<_, AppError>(tx.record(event)?)
+        });
+        noted.await
+    }
+}
+
+fn mark() -> String {
+    format!("data-{}", random_base62(MARK_CHARS))
+}
+
+/// Why an answer is none.
+fn complaint(answered: &Result<Answered, Failed>, is_understood: bool) -> Option<String> {
+    match answered {
+        Err(failed) => Some(failed.why.clone()),
+        Ok(it) if !(200..300).contains(&it.status) => Some(format!("it answered {}", it.status)),
+        Ok(_) if !is_understood => Some("its answer is not one of this API".to_owned()),
+        Ok(_) => None,
+    }
+}
+
+/// Seconds after which it may be asked again; `None`: not now.
+fn patience(answered: &Answered) -> Option<i64> {
+    let is_busy = answered.status == 429 || answered.status >= 500;
+    let asked = answered.retry_after_s.unwrap_or(PATIENCE_S_DEFAULT).max(0);
+    (is_busy && asked <= PATIENCE_S_MAX).then_some(asked)
+}

@@ -1,0 +1,101 @@
+//! Expire: environments in which time has made something due are settled, each in a transaction of its own.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_core::environment;
+use berth_core::id::{EnvironmentId, OrgId};
+use berth_engine::Services;
+use berth_store::query::environments;
+use berth_store::{Context, records};
+use futures_util::{StreamExt, stream};
+
+use crate::error::AppError;
+use crate::worker::{Job, LOOK_EVERY, Turn};
+
+/// Environments looked up at once.
+const BATCH_MAX: usize = 256;
+/// Batches in one go. What is left comes with the next look.
+const BATCHES_MAX: usize = 64;
+/// Transactions under way at once: they share a flush.
+const SETTLED_AT_ONCE: usize = 32;
+/// Waits end a little after the moment they wait for, never before.
+const LATE: Duration = Duration::from_millis(1);
+
+pub(super) struct Expire(pub(super) Arc<Services>);
+
+impl Job for Expire {
+    const NAME: &'static str = "expire";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        expire(&self.0).await.map(|()| Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        let pause = pause(&self.0, LOOK_EVERY).await;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Settles whatever is due. Each environment is tried once: one that fails, or stays due, is left for the next look
+/// and keeps nobody else waiting.
+pub(super) async fn expire(services: &Services) -> Result<(), AppError> {
+    let mut tried = HashSet::new();
+    let mut stuck = 0;
+    for _ in 0..BATCHES_MAX {
+        let limit = BATCH_MAX + stuck;
+        let due = due(services, limit).await?;
+        let is_last = due.len() < limit;
+        let fresh: Vec<_> = due.iter().copied().filter(|(_, id)| tried.insert(*id)).collect();
+        stuck = due.len() - fresh.len();
+        let settled = |(org, id)| async move {
+            if let Err(error) = settle(services, org, id).await {
+                tracing::error!(?error, environment = %id, "an environment in which something is due could not be settled");
+            }
+        };
+        stream::iter(fresh).for_each_concurrent(SETTLED_AT_ONCE, settled).await;
+        if is_last || services.shutdown.is_cancelled() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// How long nothing will be due, at most `max`. What is due already could not be settled just now, and waits.
+async fn pause(services: &Services, max: Duration) -> Duration {
+    let wait = services.store.read(None, |db| {
+        let (next, now) = (environments::next_due(db)?, db.now());
+        Ok::<_, AppError>(next.map(|next| next.as_micros() - now.as_micros()))
+    });
+    match wait.await {
+        Ok(Some(micros)) if micros > 0 => Duration::from_micros(micros.unsigned_abs()).min(max) + LATE,
+        _ => max,
+    }
+}
+
+async fn due(services: &Services, limit: usize) -> Result<Vec<(OrgId, EnvironmentId)>, AppError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    services
+        .store
+        .read(None, move |db| {
+            let now = db.now();
+            Ok::<_, AppError>(environments::due(db, now, limit)?)
+        })
+        .await
+}
+
+async fn settle(services: &Services, org: OrgId, id: EnvironmentId) -> Result<(), AppError> {
+    services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(lock) = records::environment::by_id(tx, id)? else { return Ok(()) };
+            let decision = environment::settle(&lock, &tx.moment()?);
+            if decision.changes.is_empty() {
+                // It was hastened for nothing. Left as it is it would be due for ever.
+                records::environment::reschedule(tx, &lock.environment, environment::due_at(&lock))?;
+            }
+            Ok::<_, AppError>(tx.commit(decision)?)
+        })
+        .await
+}

@@ -1,0 +1,155 @@
+//! What became of pull requests: a person has merged or closed them, which nobody tells us.
+//!
+//! Its forge says it. Where there is none that can be asked, the branches do: what is in the tracked branch was merged,
+//! and a branch that is gone was closed.
+
+use std::sync::Arc;
+
+use berth_core::analysis::pull::{self, End};
+use berth_core::analysis::{FixPullRequest, PullRequestState};
+use berth_core::id::{AnalysisId, OrgId};
+use berth_core::name::CommitId;
+use berth_core::repository::Repository;
+use berth_engine::git::{GitError, Meant, Mirror, Sha};
+use berth_engine::limits::FIXES_AT_ONCE;
+use berth_store::query::analyses;
+use berth_store::records::{analysis, fix_pull_request, pipeline, repository};
+use berth_store::{Context, Read};
+use tokio::sync::Mutex;
+
+use super::Fixes;
+use crate::error::AppError;
+use crate::integrations::forges::{Fate, ForgeError};
+use crate::limits::FIX_ENDS_EVERY;
+use crate::worker::{Job, Turn};
+
+/// Looked at in one round; the next one goes on behind them.
+const ROUND_MAX: i64 = 100;
+
+/// Notices how fix pull requests ended.
+pub(crate) struct FixEnds {
+    fixes: Arc<Fixes>,
+    /// The last one of the latest round.
+    after: Mutex<Option<AnalysisId>>,
+}
+
+impl FixEnds {
+    pub(crate) fn new(fixes: Arc<Fixes>) -> Self {
+        Self { fixes, after: Mutex::default() }
+    }
+}
+
+impl Job for FixEnds {
+    const NAME: &'static str = "ends of fix pull requests";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        let mut after = self.after.lock().await;
+        *after = round(&self.fixes, after.take()).await?;
+        Ok(Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(FIX_ENDS_EVERY).await;
+    }
+}
+
+/// Behind whom the next round begins; `None`: from the front.
+async fn round(fixes: &Fixes, after: Option<AnalysisId>) -> Result<Option<AnalysisId>, AppError> {
+    let found = fixes
+        .services
+        .store
+        .read(None, move |db| Ok::<_, AppError>(analyses::open_after(db, after, ROUND_MAX)?))
+        .await?;
+    let is_full = i64::try_from(found.len()).is_ok_and(|count| count == ROUND_MAX);
+    let last = found.last().map(|(_, id)| *id).filter(|_| is_full);
+    for some in found.chunks(FIXES_AT_ONCE.total) {
+        let looks = futures_util::future::join_all(some.iter().map(|(org, id)| notice(fixes, *org, *id)));
+        let Some(looked) = fixes.services.shutdown.run_until_cancelled(looks).await else { break };
+        for error in looked.into_iter().filter_map(Result::err) {
+            tracing::warn!(?error, "how a fix ended could not be looked up");
+        }
+    }
+    Ok(last)
+}
+
+/// Looks at one, and writes down what a person has done. Who cannot be asked now is asked in the next round.
+pub(crate) async fn notice(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<(), AppError> {
+    let Some(known) = fixes.services.store.read(Some(org), move |db| know(db, id)).await? else {
+        return Ok(());
+    };
+    let version = known.it.version;
+    let (end, at) = match fate(fixes, org, known).await? {
+        Ok(Fate::Open) => return Ok(()),
+        Ok(Fate::Merged(at)) => (End::Merged, at),
+        Ok(Fate::Closed(at)) => (End::Closed, at),
+        Err(why) => {
+            tracing::info!(%why, analysis = %id, "nobody says how a fix ended");
+            return Ok(());
+        }
+    };
+    let written = fixes.services.store.transact(Context::system(Some(org)), move |tx| {
+        let now = tx.now();
+        let current = fix_pull_request::of_analysis(tx, id)?.filter(|it| it.version == version);
+        if let Some(decision) = current.and_then(|it| pull::ended(&it, end, at, now)) {
+            tx.commit(decision)?;
+        }
+        Ok::<_, AppError>(())
+    });
+    written.await
+}
+
+struct Known {
+    it: FixPullRequest,
+    repository: Repository,
+    base: Option<String>,
+}
+
+fn know(db: &mut impl Read, id: AnalysisId) -> Result<Option<Known>, AppError> {
+    let is_there =
+        |it: &FixPullRequest| matches!(it.state, PullRequestState::Open | PullRequestState::Pushed);
+    let Some(it) = fix_pull_request::of_analysis(db, id)?.filter(is_there) else { return Ok(None) };
+    let Some(repository) = repository::by_id(db, it.repository)? else { return Ok(None) };
+    let of = analysis::by_id(db, id)?.map(|found| pipeline::by_id(db, found.pipeline)).transpose()?.flatten();
+    let base = of.and_then(|of| super::base(&of, &repository));
+    Ok(Some(Known { it, repository, base }))
+}
+
+/// `Err`, in words: nobody says.
+async fn fate(fixes: &Fixes, org: OrgId, known: Known) -> Result<Result<Fate, String>, AppError> {
+    let credential = match fixes.services.git_credential(org, known.repository.credential.clone()).await? {
+        Ok(credential) => credential,
+        Err(why) => return Ok(Err(why)),
+    };
+    let client = super::client(fixes, &known.repository, credential.as_ref());
+    if let (Some(number), Some(client)) = (known.it.number, client) {
+        match super::asking(move || client.get(number)).await? {
+            // Some forges let people remove one altogether. Then its branch tells.
+            Err(ForgeError::NotFound) => {}
+            said => return Ok(said.map_err(|error| error.to_string())),
+        }
+    }
+    let (mirror, access) = (fixes.services.git.mirror(org, known.repository.id), fixes.config.git_access());
+    let seen = fixes.services.git.run(org, move || {
+        let heads = mirror.sync(&known.repository.url, credential.as_ref(), &access)?;
+        by_branches(&mirror, &known, &heads.branches)
+    });
+    Ok(seen.await?.map_err(|error| error.to_string()))
+}
+
+fn by_branches(
+    mirror: &Mirror,
+    known: &Known,
+    branches: &std::collections::BTreeMap<String, Sha>,
+) -> Result<Fate, GitError> {
+    // A mirror that was made anew does not know a commit that no branch has.
+    let commit = known.it.commit.as_deref().and_then(|text| CommitId::parse(text).ok());
+    let commit = commit.map(|commit| mirror.resolve(&commit)).transpose()?;
+    let base = known.base.as_ref().and_then(|base| branches.get(base));
+    if let (Some(Meant::Commit(commit)), Some(base)) = (commit, base)
+        && mirror.is_ancestor(&commit, base)?
+    {
+        return Ok(Fate::Merged(None));
+    }
+    let is_there = branches.contains_key(&known.it.branch);
+    Ok(if is_there { Fate::Open } else { Fate::Closed(None) })
+}

@@ -1,0 +1,290 @@
+//! Makes one: checks the diff once more, commits, pushes, and opens the pull request.
+
+use berth_analysis::diff::{self, Permit};
+use berth_core::analysis::{Analysis, FixPullRequest, PullRequestState, SuggestedFix, pull};
+use berth_core::decision::Decision;
+use berth_core::event::Actor;
+use berth_core::id::{AnalysisId, OrgId};
+use berth_core::name::Slug;
+use berth_core::repository::{Repository, Transport};
+use berth_engine::git::{
+    Access, CommitFiles, Credential, FileChange, GitError, Mirror, NewCommit, NewFile, Pushed, Remote, Sha,
+};
+use berth_store::query::pipelines;
+use berth_store::records::{analysis, analysis_settings, fix_pull_request, pipeline, repository, user};
+use berth_store::{Context, Read};
+
+use super::Fixes;
+use crate::error::AppError;
+use crate::integrations::forges::{self, About, Branches, Client, ForgeError, NewPullRequest, PullRequest};
+use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
+
+/// All that is known about it before anything is asked outside.
+struct Fix {
+    asked: FixPullRequest,
+    analysis: Analysis,
+    fix: SuggestedFix,
+    commit: Sha,
+    repository: Repository,
+    pipeline: Slug,
+    /// Where it shall be merged.
+    base: String,
+    /// Branches that are never written.
+    kept: Vec<String>,
+    author_email: String,
+    permit: Permit,
+}
+
+/// Why there is none, in words for people.
+struct Unmade(String);
+
+/// Whether it came to an end: `false` leaves it to the next start.
+pub(super) async fn make(fixes: &Fixes, org: OrgId, id: AnalysisId) -> Result<bool, AppError> {
+    let known = fixes.services.store.read(Some(org), move |db| know(db, id)).await?;
+    let (asked, made) = match known {
+        None => return Ok(true),
+        Some((asked, Err(unmade))) => (asked, Err(unmade)),
+        Some((asked, Ok(fix))) => match propose(fixes, org, &fix).await {
+            Ok(Made::Stopping) => return Ok(false),
+            Ok(Made::Yes(pushed, opened)) => (asked, Ok((pushed, opened))),
+            Ok(Made::No(unmade)) => (asked, Err(unmade)),
+            // Tried again by itself it would stand in the way of all others.
+            Err(error) => {
+                tracing::error!(?error, analysis = %id, "a fix could not be proposed");
+                (asked, Err(Unmade("it could not be made; the server's log says why".to_owned())))
+            }
+        },
+    };
+    let ended = fixes.services.store.transact(Context::system(Some(org)), move |tx| {
+        let now = tx.now();
+        // Only what is still as it was: anything else was somebody else's doing.
+        let current = fix_pull_request::of_analysis(tx, id)?;
+        if current.as_ref().is_some_and(|current| current.version == asked.version) {
+            let decision: Decision<FixPullRequest> = match made {
+                Ok((pushed, opened)) => {
+                    let (number, url) = opened.map_or((None, None), |it| (Some(it.number), Some(it.url)));
+                    pull::opened(&asked, pushed.commit.to_string(), number, url, now)
+                }
+                Err(Unmade(why)) => pull::failed(&asked, why, now),
+            };
+            tx.commit(decision)?;
+        }
+        Ok::<_, AppError>(())
+    });
+    ended.await.map(|()| true)
+}
+
+type Known = Option<(FixPullRequest, Result<Fix, Unmade>)>;
+
+fn know(db: &mut impl Read, id: AnalysisId) -> Result<Known, AppError> {
+    let Some(asked) = fix_pull_request::of_analysis(db, id)? else { return Ok(None) };
+    if asked.state != PullRequestState::Opening {
+        return Ok(None);
+    }
+    let fix = know_fix(db, &asked)?;
+    Ok(Some((asked, fix)))
+}
+
+fn know_fix(db: &mut impl Read, asked: &FixPullRequest) -> Result<Result<Fix, Unmade>, AppError> {
+    let unmade = |why: &str| Ok(Err(Unmade(why.to_owned())));
+    let Some(found) = analysis::by_id(db, asked.analysis)? else { return unmade("the analysis is gone") };
+    let Some(repository) = repository::by_id(db, asked.repository)? else {
+        return unmade("the repository is not registered any more");
+    };
+    let fix = found.answer().and_then(|answer| answer.fix.clone());
+    let commit = found.commit.as_deref().and_then(Sha::parse);
+    let (Some(fix), Some(commit)) = (fix, commit) else {
+        return unmade("the analysis has no fix for a commit of the repository");
+    };
+    let Some(of) = pipeline::by_id(db, found.pipeline)? else { return unmade("the pipeline is gone") };
+    let Some(base) = super::base(&of, &repository) else {
+        return unmade("the repository does not say which branch is its default one");
+    };
+    let limit = i64::try_from(PIPELINES_PER_REPOSITORY_MAX).unwrap_or(i64::MAX);
+    let others = pipelines::of_repository(db, repository.id, limit)?;
+    let tracked = others.into_iter().filter_map(|it| it.outline.tracks);
+    let kept = tracked.chain([base.clone()]).chain(repository.seen.default_branch.clone()).collect();
+    let author_email = author_email(db, &asked.asked_by)?;
+    let permit = Permit { definitions: analysis_settings::load(db)?.permits_definition };
+    let pipeline = of.slug;
+    let asked = asked.clone();
+    Ok(Ok(Fix {
+        asked,
+        analysis: found,
+        fix,
+        commit,
+        repository,
+        pipeline,
+        base,
+        kept,
+        author_email,
+        permit,
+    }))
+}
+
+/// Whoever asked counts as the author where a rule says that authors do not approve.
+fn author_email(db: &mut impl Read, actor: &Actor) -> Result<String, AppError> {
+    let found = actor.id.map(|id| user::by_id(db, id)).transpose()?.flatten();
+    Ok(found.map_or_else(|| "nobody@noreply.invalid".to_owned(), |user| user.email.to_string()))
+}
+
+enum Made {
+    Yes(Pushed, Option<PullRequest>),
+    No(Unmade),
+    Stopping,
+}
+
+async fn propose(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Made, AppError> {
+    let no = |why: String| Ok(Made::No(Unmade(why)));
+    let credential = match fixes.services.git_credential(org, fix.repository.credential.clone()).await? {
+        Ok(credential) => credential,
+        Err(why) => return no(why),
+    };
+    if credential.is_none() && fix.repository.url.transport() != Transport::Local {
+        return no("the repository has no credential: give it one that may push".to_owned());
+    }
+    let texts = texts(fixes, org, fix).await?;
+    let (vault, all) = (fixes.services.vault.clone(), texts.all(&fix.fix.diff));
+    let found =
+        fixes.services.store.read(Some(org), move |db| Ok::<_, AppError>(vault.finds_secret(db, org, &all)?));
+    if found.await? {
+        return no("the fix holds the value of a secret; nothing was pushed".to_owned());
+    }
+    let pushed = match push(fixes, org, fix, credential.clone(), texts.message.clone()).await? {
+        Ok(pushed) => pushed,
+        Err(GitError::Stopping) => return Ok(Made::Stopping),
+        Err(error) => return no(error.to_string()),
+    };
+    let Some(client) = super::client(fixes, &fix.repository, credential.as_ref()) else {
+        return Ok(Made::Yes(pushed, None));
+    };
+    match open(client, fix, texts).await? {
+        Ok(opened) => Ok(Made::Yes(pushed, Some(opened))),
+        Err(error) => no(format!("the branch {} was pushed, but {error}", fix.asked.branch)),
+    }
+}
+
+/// What is said about it.
+struct Texts {
+    title: String,
+    body: String,
+    message: String,
+}
+
+impl Texts {
+    /// Everything that leaves the server.
+    fn all(&self, diff: &str) -> String {
+        [diff, &self.title, &self.body, &self.message].join("\n")
+    }
+}
+
+async fn texts(fixes: &Fixes, org: OrgId, fix: &Fix) -> Result<Texts, AppError> {
+    let evidence = super::evidence::quoted(fixes, org, &fix.analysis).await?;
+    let (deployment, id) = (fix.analysis.deployment.to_string(), fix.analysis.id.to_string());
+    let link = |rest: String| {
+        let base = fixes.config.public_url.as_deref()?;
+        Some(format!("{base}/api/v1/organizations/{org}/{rest}"))
+    };
+    let deployment_url = link(format!("deployments/{deployment}"));
+    let analysis_url = link(format!("analyses/{id}"));
+    let answer = fix.analysis.answer();
+    let root_cause = answer.and_then(|answer| answer.result.get("rootCause")?.as_str());
+    let about = About {
+        summary: &fix.fix.summary,
+        root_cause: root_cause.unwrap_or("The analysis does not say."),
+        analyser: answer.map_or("rules", |answer| answer.analyser.as_str()),
+        evidence: &evidence,
+        pipeline: fix.pipeline.as_str(),
+        step: fix.analysis.step_name.as_str(),
+        stage: &fix.analysis.stage,
+        deployment: &deployment,
+        analysis: &id,
+        deployment_url: deployment_url.as_deref(),
+        analysis_url: analysis_url.as_deref(),
+        asked_by: &fix.asked.asked_by.name,
+    };
+    Ok(Texts {
+        title: forges::title(&about),
+        body: forges::body(&about),
+        message: forges::commit_message(&about),
+    })
+}
+
+async fn push(
+    fixes: &Fixes,
+    org: OrgId,
+    fix: &Fix,
+    credential: Option<Credential>,
+    message: String,
+) -> Result<Result<Pushed, GitError>, AppError> {
+    let mirror = fixes.services.git.mirror(org, fix.repository.id);
+    let job = Job {
+        access: fixes.config.git_access(),
+        url: fix.repository.url.clone(),
+        credential,
+        commit: fix.commit.clone(),
+        diff: fix.fix.diff.clone(),
+        permit: fix.permit,
+        message,
+        author_email: fix.author_email.clone(),
+        at: fix.analysis.created_at,
+        branch: fix.asked.branch.clone(),
+        kept: fix.kept.clone(),
+    };
+    Ok(fixes.services.git.run(org, move || job.run(&mirror)).await?)
+}
+
+/// What git has to do, away from everything else.
+struct Job {
+    access: Access,
+    url: berth_core::repository::RemoteUrl,
+    credential: Option<Credential>,
+    commit: Sha,
+    diff: String,
+    permit: Permit,
+    message: String,
+    author_email: String,
+    at: berth_core::time::Timestamp,
+    branch: String,
+    kept: Vec<String>,
+}
+
+impl Job {
+    fn run(&self, mirror: &Mirror) -> Result<Pushed, GitError> {
+        let changes = self.changes(mirror)?;
+        let made = mirror.commit(NewCommit {
+            parent: &self.commit,
+            changes: &changes,
+            message: &self.message,
+            author_email: &self.author_email,
+            at: self.at,
+        })?;
+        let to = Remote { url: &self.url, credential: self.credential.as_ref(), access: &self.access };
+        let kept: Vec<&str> = self.kept.iter().map(String::as_str).collect();
+        mirror.push_new(&to, &made, &self.branch, &kept)
+    }
+
+    /// The diff as files. It was looked at when it was made; what may be changed may have changed since.
+    fn changes(&self, mirror: &Mirror) -> Result<Vec<FileChange>, GitError> {
+        let files = CommitFiles::new(mirror, &self.commit);
+        let applied = diff::apply(&self.diff, &files, self.permit);
+        files.finish()?;
+        let changed = applied.map_err(|refused| GitError::Refused(refused.to_string()))?;
+        let new = |file: diff::File| NewFile { content: file.content, is_executable: file.is_executable };
+        Ok(changed.into_iter().map(|it| FileChange { path: it.path, after: it.after.map(new) }).collect())
+    }
+}
+
+async fn open(client: Client, fix: &Fix, texts: Texts) -> Result<Result<PullRequest, ForgeError>, AppError> {
+    let (head, base) = (fix.asked.branch.clone(), fix.base.clone());
+    super::asking(move || {
+        let branches = Branches { head: &head, base: &base };
+        let new = NewPullRequest { branches, title: &texts.title, body: &texts.body };
+        match client.find(branches) {
+            Ok(Some(found)) => Ok(found),
+            Ok(None) => client.open(new),
+            Err(error) => Err(error),
+        }
+    })
+    .await
+}

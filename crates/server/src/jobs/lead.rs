@@ -1,0 +1,107 @@
+//! Lead: of several servers over one database, one does the background work.
+//!
+//! The lease is a row, renewed in the store's time. A server that cannot renew it stops long before it runs out, on its own
+//! clock. Work that is doubled all the same, because a server was asleep, finds rows that say no: every loop may run twice.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_engine::Services;
+use berth_store::records::lease;
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Jobs;
+use crate::error::AppError;
+use crate::worker::{self, Job};
+
+const NAME: &str = "background work";
+const LEASE_S: i64 = 10;
+const RENEW_EVERY: Duration = Duration::from_secs(2);
+const RENEW_MAX: Duration = Duration::from_secs(2);
+/// After the last renewal, counted from when it was sent. With what a renewal takes it is less than the lease.
+const LEADS_MAX: Duration = Duration::from_secs(5);
+
+const LISTEN_PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether this server leads.
+pub(crate) struct Lead(watch::Sender<bool>);
+
+impl Default for Lead {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Lead {
+    pub(crate) fn leads(&self) -> bool {
+        *self.0.borrow()
+    }
+
+    /// Runs a job while this server leads.
+    pub(super) async fn run<J: Job>(&self, job: Arc<J>, shutdown: &CancellationToken) {
+        let mut leads = self.0.subscribe();
+        loop {
+            let begun = shutdown.run_until_cancelled(leads.wait_for(|leads| *leads)).await;
+            let leads_now = matches!(begun, Some(Ok(_)));
+            drop(begun);
+            if !leads_now {
+                return;
+            }
+            tokio::select! {
+                () = worker::run(job.clone(), shutdown.clone()) => return,
+                _ = leads.wait_for(|leads| !*leads) => {}
+            }
+        }
+    }
+}
+
+/// Runs until the server stops.
+pub(super) async fn renew_lead(jobs: Arc<Jobs>) {
+    if !jobs.services.store.is_shared() {
+        jobs.lead.0.send_replace(true);
+        return jobs.services.shutdown.cancelled().await;
+    }
+    let mut until = Instant::now();
+    while !jobs.services.shutdown.is_cancelled() {
+        let asked = Instant::now();
+        match tokio::time::timeout(RENEW_MAX, take(&jobs)).await {
+            Ok(Ok(true)) => until = asked + LEADS_MAX,
+            Ok(Ok(false)) => until = asked,
+            Ok(Err(error)) => tracing::warn!(?error, "the lease of the background work could not be renewed"),
+            Err(_) => tracing::warn!("the lease of the background work could not be renewed in time"),
+        }
+        let now = Instant::now();
+        let changed =
+            jobs.lead.0.send_if_modified(|leads| std::mem::replace(leads, now < until) != (now < until));
+        if changed {
+            tracing::info!(leads = now < until, "background work of the installation");
+        }
+        let pause = if now < until { RENEW_EVERY.min(until - now) } else { RENEW_EVERY };
+        jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(pause)).await;
+    }
+    // Another one need not wait until it has run out.
+    let boot = jobs.services.engine.boot().to_owned();
+    let left =
+        jobs.services.store.transact_lease(move |tx| Ok::<_, AppError>(lease::leave(tx, NAME, &boot)?));
+    let _ = tokio::time::timeout(RENEW_MAX, left).await;
+}
+
+async fn take(jobs: &Jobs) -> Result<bool, AppError> {
+    let boot = jobs.services.engine.boot().to_owned();
+    jobs.services
+        .store
+        .transact_lease(move |tx| Ok::<_, AppError>(lease::take(tx, NAME, &boot, LEASE_S)?))
+        .await
+}
+
+/// Wakes the engine for what another server has committed.
+pub(super) async fn listen(services: Arc<Services>) {
+    let Some(mut nudged) = services.store.nudged() else { return };
+    while let Some(Ok(())) = services.shutdown.run_until_cancelled(nudged.changed()).await {
+        services.nudge();
+        // What others commit in a short while is looked at in one go.
+        services.shutdown.run_until_cancelled(tokio::time::sleep(LISTEN_PAUSE)).await;
+    }
+}

@@ -1,0 +1,57 @@
+//! Keeps logs durable, and those of other servers readable here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::AppError;
+use berth_engine::Services;
+
+use crate::limits::LOG_FLUSH_EVERY;
+use crate::worker::{Job, Turn};
+
+const FOLLOW_EVERY: Duration = Duration::from_millis(250);
+
+/// Flushes what was appended to logs.
+pub(super) struct FlushLogs(pub(super) Arc<Services>);
+
+impl Job for FlushLogs {
+    const NAME: &'static str = "flush logs";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        flush(&self.0).await;
+        Ok(Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(LOG_FLUSH_EVERY).await;
+    }
+}
+
+pub(super) async fn flush(services: &Services) {
+    let logs = services.logs.clone();
+    if tokio::task::spawn_blocking(move || logs.flush_all()).await.is_err() {
+        tracing::error!("flushing logs panicked");
+    }
+}
+
+/// Reads on in logs that other servers write and clients follow here.
+pub(super) struct FollowLogs(pub(super) Arc<Services>);
+
+impl Job for FollowLogs {
+    const NAME: &'static str = "follow logs of other servers";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        let logs = self.0.logs.clone();
+        tokio::task::spawn_blocking(move || logs.catch_up_all())
+            .await
+            .map_err(|_| AppError::bug("following logs of other servers panicked"))?;
+        Ok(Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        if !self.0.store.is_shared() {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(FOLLOW_EVERY).await;
+    }
+}

@@ -1,0 +1,301 @@
+//! A build: a checkout in a directory of its own, built, packed under its digest, and recorded as a version.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_core::event::EventKind;
+use berth_core::id::{OrgId, RegistryId};
+use berth_core::registry::{Build, BuildStatus, Registry, RegistryStatus, Seen, Version, short};
+use berth_core::time::Timestamp;
+use berth_engine::artifacts::{ArtifactError, Artifacts, Kept};
+use berth_engine::events::registry_event;
+use berth_engine::git::{GitError, Mirror, Sha};
+use berth_store::records::{registry, registry_build};
+use berth_store::{Context, StoreError, Tx};
+use tokio_util::sync::CancellationToken;
+
+use super::Registries;
+use super::builder::{BuildAsked, BuildFailed, Builder, Built};
+use super::log::BuildLog;
+use super::look::{due_at, still};
+use crate::error::AppError;
+use crate::limits::BUILDS_KEPT_MAX;
+
+/// Characters of a build's error that are kept; the log has the rest.
+const ERROR_CHARS_MAX: usize = 2_000;
+
+/// What a ref points at, and the names by which definitions may mean it.
+pub(super) struct Commit {
+    pub(super) sha: Sha,
+    pub(super) branch: Option<String>,
+    pub(super) tags: Vec<String>,
+}
+
+impl Commit {
+    /// Only of a version that exists.
+    pub(super) fn note(&self, tx: &mut Tx<'_>, registry: RegistryId) -> Result<(), StoreError> {
+        for tag in &self.tags {
+            registry_build::note_tag(tx, registry, tag, self.sha.as_str())?;
+        }
+        match &self.branch {
+            Some(branch) => registry_build::note_branch(tx, registry, branch, self.sha.as_str()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// `false`: the server stops, and the next start begins again.
+pub(super) async fn build(
+    registries: &Registries,
+    org: OrgId,
+    before: Registry,
+    commit: Commit,
+    builder: Arc<dyn Builder>,
+) -> Result<bool, AppError> {
+    let Some(begun) = begin(registries, org, &before, &commit).await? else { return Ok(true) };
+    tracing::info!(registry = %before.name, commit = %commit.sha, number = begun.number, "a registry is built");
+    let work = Work {
+        mirror: registries.services.git.registry(org, before.id),
+        artifacts: registries.services.artifacts.limited_to(registries.config.registry_bytes_max),
+        time_max: registries.config.registry_build_max,
+        bytes_max: registries.config.registry_bytes_max,
+        log: registries.log(org, before.id, begun.number),
+        dir: registries.work(),
+        org,
+        commit: commit.sha.clone(),
+        shutdown: registries.services.shutdown.clone(),
+    };
+    let alone = registries.services.check_alone().await?;
+    let done = tokio::task::spawn_blocking(move || {
+        alone.map_err(BuildFailed::Machine)?;
+        work.done(builder.as_ref())
+    })
+    .await;
+    let done =
+        done.unwrap_or_else(|_| Err(BuildFailed::Failed("the server broke while it was built".into())));
+    if matches!(done, Err(BuildFailed::Stopped)) {
+        return Ok(false);
+    }
+    forget_surplus(registries, org, before.id, begun.number);
+    end(registries, org, before, commit, begun, done).await?;
+    Ok(true)
+}
+
+/// From here on the store says that it is being built.
+async fn begin(
+    registries: &Registries,
+    org: OrgId,
+    before: &Registry,
+    commit: &Commit,
+) -> Result<Option<Build>, AppError> {
+    let (before, sha) = (before.clone(), commit.sha.to_string());
+    registries
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(now) = still(tx, &before)? else { return Ok(None) };
+            let build = Build {
+                registry: now.id,
+                number: registry_build::next_number(tx, now.id)?,
+                status: BuildStatus::Building,
+                commit: sha.clone(),
+                started_at: tx.now(),
+                finished_at: None,
+                error: None,
+            };
+            registry_build::put(tx, &build)?;
+            registry_build::forget(tx, now.id, build.number - BUILDS_KEPT_MAX)?;
+            let seen = Seen {
+                status: RegistryStatus::Building,
+                commit: Some(sha),
+                synced_at: Some(tx.now()),
+                ..now.seen
+            };
+            registry::saw(tx, now.id, &seen)?;
+            Ok(Some(build))
+        })
+        .await
+}
+
+/// The log of the build that is listed no longer; those before it went the same way.
+fn forget_surplus(registries: &Registries, org: OrgId, registry: RegistryId, number: i64) {
+    if number > BUILDS_KEPT_MAX {
+        registries.log(org, registry, number - BUILDS_KEPT_MAX).remove();
+    }
+}
+
+/// What happens on a thread of its own.
+struct Work {
+    mirror: Mirror,
+    artifacts: Artifacts,
+    time_max: Duration,
+    bytes_max: u64,
+    log: BuildLog,
+    dir: std::path::PathBuf,
+    org: OrgId,
+    commit: Sha,
+    shutdown: CancellationToken,
+}
+
+impl Work {
+    fn done(&self, builder: &dyn Builder) -> Result<(Built, String), BuildFailed> {
+        let machine = |error: std::io::Error| {
+            BuildFailed::Machine(format!("the server has no place to build it: {error}"))
+        };
+        let mut log = self.log.create().map_err(machine)?;
+        std::fs::create_dir_all(&self.dir).map_err(machine)?;
+        let place = tempfile::Builder::new().prefix("build-").tempdir_in(&self.dir).map_err(machine)?;
+        let place = place.keep();
+        let (source, scratch) = (place.join("source"), place.join("scratch"));
+        std::fs::create_dir(&source).and_then(|()| std::fs::create_dir(&scratch)).map_err(machine)?;
+        log.say(&format!("[berth] building commit {}", self.commit));
+        let done = self.within(&source, &scratch, builder, &mut |bytes| log.append(bytes));
+        match &done {
+            Ok((built, digest)) => {
+                let keys: Vec<&str> = built.steps.iter().map(|step| step.key.as_str()).collect();
+                log.say(&format!("[berth] steps: {}; kept as {digest}", keys.join(", ")));
+            }
+            Err(BuildFailed::Failed(error) | BuildFailed::Machine(error)) => {
+                log.say(&format!("[berth] failed: {error}"));
+            }
+            Err(BuildFailed::Stopped) => log.say("[berth] stopped with the server; another build follows"),
+        }
+        builder.clear(&place);
+        done
+    }
+
+    fn within(
+        &self,
+        source: &Path,
+        scratch: &Path,
+        builder: &dyn Builder,
+        log: &mut dyn FnMut(&[u8]),
+    ) -> Result<(Built, String), BuildFailed> {
+        self.mirror.checkout(&self.commit, source).map_err(|error| match error {
+            GitError::Stopping => BuildFailed::Stopped,
+            other => BuildFailed::Failed(other.to_string()),
+        })?;
+        let asked = BuildAsked {
+            source,
+            scratch,
+            timeout: self.time_max,
+            bytes_max: self.bytes_max,
+            is_stopping: &|| self.shutdown.is_cancelled(),
+        };
+        let built = builder.build(&asked, log)?;
+        let kept =
+            self.artifacts.keep(self.org, source, "").map_err(|error| refused(error, self.bytes_max))?;
+        let Kept { digest, .. } = kept;
+        Ok((built, digest))
+    }
+}
+
+fn refused(error: ArtifactError, bytes_max: u64) -> BuildFailed {
+    match error {
+        ArtifactError::TooLarge { path } => BuildFailed::Failed(format!(
+            "what it built is larger than {bytes_max} bytes, with {path}; leave out what its steps do not need"
+        )),
+        ArtifactError::Full | ArtifactError::Io(_) => {
+            BuildFailed::Machine(format!("what it built cannot be kept: {error}"))
+        }
+        other => BuildFailed::Failed(format!("what it built cannot be kept: {other}")),
+    }
+}
+
+/// A version, or the reason why there is none. What was good before stays the current one.
+async fn end(
+    registries: &Registries,
+    org: OrgId,
+    before: Registry,
+    commit: Commit,
+    begun: Build,
+    done: Result<(Built, String), BuildFailed>,
+) -> Result<(), AppError> {
+    registries.services.store
+        .transact(Context::system(Some(org)), move |tx| {
+            let failure = done.as_ref().err().map(Failure::of);
+            let error = failure.as_ref().map(|failure| failure.why.clone());
+            let status = if error.is_some() { BuildStatus::Failed } else { BuildStatus::Succeeded };
+            let build = Build { status, finished_at: Some(tx.now()), error: error.clone(), ..begun };
+            registry_build::put(tx, &build)?;
+            let Some(now) = registry::by_id(tx, before.id)? else { return Ok(()) };
+            if let Ok((built, digest)) = done {
+                let version = Version {
+                    registry: now.id,
+                    commit: commit.sha.to_string(),
+                    number: build.number,
+                    digest,
+                    start: built.start,
+                    input: built.input,
+                    steps: built.steps,
+                    built_at: tx.now(),
+                };
+                registry_build::put_version(tx, &version)?;
+                commit.note(tx, now.id)?;
+            }
+            let kind = if error.is_some() { EventKind::RegistryBuildFailed } else { EventKind::RegistryBuilt };
+            let event = registry_event(kind, &now).with("commit", commit.sha.as_str());
+            tx.record(event.with("build", build.number).with_some("error", error))?;
+            let seen = seen_after(&before, &now, &commit, failure, tx.now());
+            registry::saw(tx, now.id, &seen)?;
+            tracing::info!(registry = %now.name, commit = short(commit.sha.as_str()), %status, "a registry was built");
+            Ok(())
+        })
+        .await
+}
+
+struct Failure {
+    why: String,
+    /// Another try would end the same way.
+    is_final: bool,
+}
+
+impl Failure {
+    fn of(failed: &BuildFailed) -> Self {
+        let (why, is_final) = match failed {
+            BuildFailed::Failed(why) => (why.as_str(), true),
+            BuildFailed::Machine(why) => (why.as_str(), false),
+            BuildFailed::Stopped => ("the server stopped", false),
+        };
+        Self { why: why.chars().take(ERROR_CHARS_MAX).collect(), is_final }
+    }
+}
+
+fn seen_after(
+    before: &Registry,
+    now: &Registry,
+    commit: &Commit,
+    failure: Option<Failure>,
+    time: Timestamp,
+) -> Seen {
+    // Somebody gave it another ref meanwhile: the version is good, but it is not the one that is meant.
+    if now.reference != before.reference {
+        return Seen { status: RegistryStatus::Pending, ..now.seen.clone() };
+    }
+    let sha = Some(commit.sha.to_string());
+    let Some(Failure { why, is_final }) = failure else {
+        return Seen {
+            status: RegistryStatus::Ready,
+            current: sha.clone(),
+            commit: sha,
+            failed_commit: None,
+            error: None,
+            failures: 0,
+            due_at: due_at(before, now, 0, time),
+            ..now.seen.clone()
+        };
+    };
+    let failures = if is_final { 0 } else { now.seen.failures + 1 };
+    // A sync that was asked for meanwhile wants another build.
+    let is_asked = now.seen.due_at != before.seen.due_at;
+    Seen {
+        status: RegistryStatus::Failed,
+        failed_commit: sha.clone().filter(|_| is_final && !is_asked),
+        commit: sha,
+        error: Some(why),
+        failures,
+        due_at: due_at(before, now, failures, time),
+        ..now.seen.clone()
+    }
+}

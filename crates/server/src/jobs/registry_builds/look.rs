@@ -1,0 +1,183 @@
+//! A look: what does the ref point at, and is that a version already?
+
+use std::sync::Arc;
+
+use berth_core::event::EventKind;
+use berth_core::id::OrgId;
+use berth_core::registry::{Registry, RegistryStatus, Seen};
+use berth_core::time::Timestamp;
+use berth_engine::events::registry_event;
+use berth_engine::git::{GitError, Heads, Meant, Mirror, Sha, several};
+use berth_store::records::{registry, registry_build};
+use berth_store::{Context, StoreError, Tx};
+
+use super::Registries;
+use super::build::{self, Commit};
+use super::builder::Builder;
+use crate::error::AppError;
+
+/// `false`: the server stops.
+pub(super) async fn look(
+    registries: &Registries,
+    org: OrgId,
+    before: Registry,
+    builder: Arc<dyn Builder>,
+) -> Result<bool, AppError> {
+    let began = registries.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
+    let commit = match fetch(registries, org, &before).await? {
+        Ok(commit) => commit,
+        Err(GitError::Stopping) => return Ok(false),
+        Err(error) => {
+            tracing::info!(registry = %before.id, %error, "a registry could not be read");
+            fail(registries, org, before, error.to_string()).await?;
+            return Ok(true);
+        }
+    };
+    let (id, sha) = (before.id, commit.sha.to_string());
+    let known = registries
+        .services
+        .store
+        .read(Some(org), move |db| Ok::<_, AppError>(registry_build::version(db, id, &sha)?.is_some()))
+        .await?;
+    if known {
+        settle(registries, org, before, commit, began).await?;
+        return Ok(true);
+    }
+    if before.seen.failed_commit.as_deref() == Some(commit.sha.as_str()) {
+        saw_again(registries, org, before, began).await?;
+        return Ok(true);
+    }
+    build::build(registries, org, before, commit, builder).await
+}
+
+/// The commit that is meant, and what else it is called.
+async fn fetch(
+    registries: &Registries,
+    org: OrgId,
+    of: &Registry,
+) -> Result<Result<Commit, GitError>, AppError> {
+    let credential = match registries.services.git_credential(org, of.credential.clone()).await? {
+        Ok(credential) => credential,
+        Err(why) => return Ok(Err(GitError::Refused(why))),
+    };
+    let (mirror, access) = (registries.services.git.registry(org, of.id), registries.config.git_access());
+    let (url, reference) = (of.url.clone(), of.reference.clone());
+    let fetched = registries.services.git.run(org, move || {
+        let heads = mirror.sync(&url, credential.as_ref(), &access)?;
+        let sha = match &reference {
+            None => heads.head().cloned().ok_or_else(|| no_default(&heads))?,
+            Some(meant) => match mirror.resolve(meant)? {
+                Meant::Commit(sha) => sha,
+                Meant::Several(commits) => return Err(GitError::Refused(several(meant, &commits))),
+                Meant::Nothing => {
+                    let text = format!("the repository has no branch, tag or commit \"{meant}\"");
+                    return Err(GitError::Refused(text));
+                }
+            },
+        };
+        named(&mirror, &heads, reference.map(|it| it.to_string()), sha)
+    });
+    Ok(fetched.await?)
+}
+
+fn no_default(heads: &Heads) -> GitError {
+    GitError::Refused(if heads.branches.is_empty() {
+        "the repository is empty".into()
+    } else {
+        "the repository does not say which branch is its default one; give the registry a ref".into()
+    })
+}
+
+fn named(mirror: &Mirror, heads: &Heads, reference: Option<String>, sha: Sha) -> Result<Commit, GitError> {
+    let branch = reference.or_else(|| heads.default_branch.clone());
+    let branch = branch.filter(|name| heads.branches.get(name) == Some(&sha));
+    Ok(Commit { tags: mirror.tags_at(&sha)?, branch, sha })
+}
+
+/// What the ref points at was built before.
+async fn settle(
+    registries: &Registries,
+    org: OrgId,
+    before: Registry,
+    commit: Commit,
+    began: Timestamp,
+) -> Result<(), AppError> {
+    registries
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(now) = still(tx, &before)? else { return Ok(()) };
+            commit.note(tx, now.id)?;
+            let sha = Some(commit.sha.to_string());
+            let is_news = now.seen.current != sha || now.seen.status != RegistryStatus::Ready;
+            let seen = Seen {
+                status: RegistryStatus::Ready,
+                commit: sha.clone(),
+                current: sha.clone(),
+                failed_commit: None,
+                synced_at: Some(began),
+                error: None,
+                failures: 0,
+                due_at: due_at(&before, &now, 0, tx.now()),
+            };
+            registry::saw(tx, now.id, &seen)?;
+            if is_news {
+                tx.record(registry_event(EventKind::RegistrySynced, &now).with_some("commit", sha))?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Its build failed, and nobody has asked for another.
+async fn saw_again(
+    registries: &Registries,
+    org: OrgId,
+    before: Registry,
+    began: Timestamp,
+) -> Result<(), AppError> {
+    registries
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(now) = still(tx, &before)? else { return Ok(()) };
+            let due_at = due_at(&before, &now, 0, tx.now());
+            let seen = Seen { synced_at: Some(began), failures: 0, due_at, ..now.seen };
+            Ok(registry::saw(tx, now.id, &seen)?)
+        })
+        .await
+}
+
+async fn fail(registries: &Registries, org: OrgId, before: Registry, error: String) -> Result<(), AppError> {
+    registries
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(now) = still(tx, &before)? else { return Ok(()) };
+            let failures = now.seen.failures + 1;
+            let due_at = due_at(&before, &now, failures, tx.now());
+            let seen = Seen {
+                status: RegistryStatus::Failed,
+                error: Some(error.clone()),
+                failures,
+                due_at,
+                ..now.seen.clone()
+            };
+            registry::saw(tx, now.id, &seen)?;
+            if now.seen.failures == 0 {
+                tx.record(registry_event(EventKind::RegistrySynced, &now).with("error", error))?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// The registry, unless it is gone or somebody gave it another ref meanwhile: then what was found is of the old one.
+pub(super) fn still(tx: &mut Tx<'_>, before: &Registry) -> Result<Option<Registry>, StoreError> {
+    Ok(registry::by_id(tx, before.id)?.filter(|now| now.reference == before.reference))
+}
+
+/// Whoever asked for a look while one was under way gets another.
+pub(super) fn due_at(before: &Registry, now: &Registry, failures: i64, time: Timestamp) -> Option<Timestamp> {
+    if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
+}

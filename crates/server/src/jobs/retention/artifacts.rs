@@ -1,0 +1,163 @@
+//! Artifacts of deployments that ended long ago go, in two acts.
+//!
+//! First such a deployment gives them up, in the database: no later one takes over what it has built, and nobody misses
+//! them. A day later the files go that were not kept again since, and of which nobody speaks any more. What a stage can go
+//! back to keeps its artifacts, however old it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use berth_core::id::OrgId;
+use berth_core::time::Timestamp;
+use berth_store::Context;
+use berth_store::query::everywhere;
+use berth_store::records::retention;
+
+use crate::error::AppError;
+use crate::jobs::Jobs;
+use crate::worker::{Job, Turn};
+
+const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
+/// Deployments in one go.
+const BATCH_MAX: i64 = 50;
+/// Between two, so that others get to the disk.
+const BATCH_PAUSE: Duration = Duration::from_millis(200);
+/// Files that are looked for at once among those that are needed.
+const FILES_MAX: usize = 10_000;
+/// Of each stage: what it can go back to.
+const GOOD_KEPT: i64 = 10;
+/// A backup that began before may still speak of what was given up.
+const GIVEN_UP_S: i64 = 24 * 60 * 60;
+
+pub(in crate::jobs) struct ArtifactRetention(pub(in crate::jobs) Arc<Jobs>);
+
+impl Job for ArtifactRetention {
+    const NAME: &'static str = "artifact retention";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        let removed = remove_old_artifacts(&self.0).await?;
+        if removed > 0 {
+            tracing::info!(removed, "removed old artifacts");
+        }
+        Ok(Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// All that is due; says how many files went.
+async fn remove_old_artifacts(jobs: &Jobs) -> Result<usize, AppError> {
+    let Some(kept) = jobs.config.artifacts_kept else { return Ok(0) };
+    let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+    while !jobs.services.shutdown.is_cancelled() && give_up(jobs, seconds).await? > 0 {
+        jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(BATCH_PAUSE)).await;
+    }
+    let (mut after, mut removed) = (None, 0);
+    loop {
+        let read = jobs
+            .services
+            .store
+            .read(None, move |db| Ok::<_, AppError>(everywhere::organizations(db, after)?));
+        let page = read.await?;
+        let Some((last, _)) = page.last() else { return Ok(removed) };
+        after = Some(*last);
+        for (org, _) in page {
+            removed += clear(jobs, org, seconds).await?;
+        }
+    }
+}
+
+/// One batch; says how many deployments have given theirs up.
+async fn give_up(jobs: &Jobs, seconds: i64) -> Result<usize, AppError> {
+    let looked = jobs.services.store.read(None, move |db| {
+        let before = db.now().plus_seconds(-seconds);
+        Ok::<_, AppError>((before, retention::old_artifacts(db, before, GOOD_KEPT, BATCH_MAX)?))
+    });
+    let (before, found) = looked.await?;
+    let mut done = 0;
+    for (org, deployment) in found {
+        let given = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
+            Ok::<_, AppError>(retention::give_up_artifacts(tx, deployment, before)?)
+        });
+        done += usize::from(given.await?);
+    }
+    Ok(done)
+}
+
+/// Files of one organization that are old and of which nobody speaks.
+async fn clear(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
+    let (mut after, mut removed) = (None::<String>, 0);
+    while !jobs.services.shutdown.is_cancelled() {
+        let now = jobs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
+        let (limit, lately) = (as_time(now.plus_seconds(-seconds)), now.plus_seconds(-GIVEN_UP_S));
+        let artifacts = jobs.services.artifacts.clone();
+        let old = blocking(move || artifacts.older(org, limit, after.as_deref(), FILES_MAX)).await?;
+        let Some(last) = old.last().cloned() else { break };
+        after = Some(last);
+        let unneeded = unneeded(jobs, org, old.into_iter().collect(), lately).await?;
+        let artifacts = jobs.services.artifacts.clone();
+        removed += blocking(move || {
+            let mut removed = 0;
+            for digest in unneeded {
+                removed += usize::from(artifacts.remove_older(org, &digest, limit)?);
+            }
+            Ok(removed)
+        })
+        .await?;
+    }
+    Ok(removed)
+}
+
+/// Those of which neither a deployment nor a registry speaks.
+async fn unneeded(
+    jobs: &Jobs,
+    org: OrgId,
+    mut digests: BTreeSet<String>,
+    lately: Timestamp,
+) -> Result<BTreeSet<String>, AppError> {
+    let mut after = None;
+    while !digests.is_empty() {
+        let from = after.take();
+        let read = jobs
+            .services
+            .store
+            .read(Some(org), move |db| Ok::<_, AppError>(retention::spoken_of(db, from.as_ref(), lately)?));
+        let page = read.await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.clone());
+        for digest in page.iter().flat_map(|it| it.artifacts.values()) {
+            digests.remove(digest);
+        }
+    }
+    let mut after = None;
+    while !digests.is_empty() {
+        let from = after.take();
+        let read = jobs
+            .services
+            .store
+            .read(Some(org), move |db| Ok::<_, AppError>(everywhere::built(db, from.as_ref())?));
+        let page = read.await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.clone());
+        for built in &page {
+            digests.remove(&built.digest);
+        }
+    }
+    Ok(digests)
+}
+
+fn as_time(at: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or_default())
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, berth_engine::artifacts::ArtifactError> + Send + 'static,
+) -> Result<T, AppError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| AppError::Fault(error.to_string())),
+        Err(_) => Err(AppError::bug("removing artifacts broke")),
+    }
+}

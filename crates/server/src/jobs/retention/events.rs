@@ -1,0 +1,96 @@
+//! Events that were recorded long ago go, from the oldest of each organization on.
+//!
+//! An organization has at most one pass a day: it begins when its oldest event is a day overdue, and takes all that are due.
+//! So events are kept a day longer at most, and the events that tell of passes stay few.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_core::id::OrgId;
+use berth_store::Context;
+use berth_store::query::everywhere;
+use berth_store::records::event_retention::{self, Announced, REMOVED_PASS_MAX};
+
+use crate::error::AppError;
+use crate::jobs::Jobs;
+use crate::worker::{Job, Turn};
+
+const LOOK_EVERY: Duration = Duration::from_secs(60 * 60);
+const DAY_S: i64 = 24 * 60 * 60;
+/// Between two batches, so that others get to write.
+const BATCH_PAUSE: Duration = Duration::from_millis(50);
+
+pub(in crate::jobs) struct EventRetention(pub(in crate::jobs) Arc<Jobs>);
+
+impl Job for EventRetention {
+    const NAME: &'static str = "event retention";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        let removed = remove_old_events(&self.0).await?;
+        if removed > 0 {
+            tracing::info!(removed, "removed old events");
+        }
+        // There may be more than fit in a pass.
+        if removed < REMOVED_PASS_MAX {
+            return Ok(Turn::Idle);
+        }
+        tokio::time::sleep(BATCH_PAUSE).await;
+        Ok(Turn::Again)
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// One pass over every organization; says how many events went.
+async fn remove_old_events(jobs: &Jobs) -> Result<usize, AppError> {
+    let Some(kept) = jobs.config.events_kept else { return Ok(0) };
+    let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+    let (mut after, mut removed) = (None, 0);
+    loop {
+        let read = jobs
+            .services
+            .store
+            .read(None, move |db| Ok::<_, AppError>(everywhere::organizations(db, after)?));
+        let page = read.await?;
+        let Some((last, _)) = page.last() else { return Ok(removed) };
+        after = Some(*last);
+        for (org, slug) in page {
+            // A history that is damaged keeps its events; those of the others go all the same.
+            match pass(jobs, org, seconds).await {
+                Ok(count) => removed += count,
+                Err(error) => tracing::warn!(?error, organization = slug, "old events could not be removed"),
+            }
+        }
+    }
+}
+
+async fn pass(jobs: &Jobs, org: OrgId, seconds: i64) -> Result<usize, AppError> {
+    let due = jobs.services.store.read(Some(org), move |db| {
+        let before = db.now().plus_seconds(-seconds);
+        Ok::<_, AppError>(event_retention::due(db, before, before.plus_seconds(-DAY_S))?)
+    });
+    let Some(through) = due.await? else { return Ok(0) };
+    // The first batch goes with the event that says so: a history that cannot be cut gets none.
+    let begun = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
+        let announced = event_retention::announce(tx, through, seconds / DAY_S)?;
+        Ok::<_, AppError>((announced, event_retention::remove(tx, announced)?))
+    });
+    let (announced, mut removed) = begun.await?;
+    while !jobs.services.shutdown.is_cancelled() {
+        jobs.services.shutdown.run_until_cancelled(tokio::time::sleep(BATCH_PAUSE)).await;
+        match batch(jobs, org, announced).await? {
+            0 => break,
+            count => removed += count,
+        }
+    }
+    Ok(removed)
+}
+
+async fn batch(jobs: &Jobs, org: OrgId, announced: Announced) -> Result<usize, AppError> {
+    let removed = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
+        Ok::<_, AppError>(event_retention::remove(tx, announced)?)
+    });
+    removed.await
+}

@@ -1,0 +1,79 @@
+//! Logs of deployments that ended long ago go, a few at a time.
+//!
+//! What has not ended keeps its logs, however old it is, and so does a file that was written since. In the place of each log a line stays that says what became of it.
+
+use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
+
+use berth_engine::logs::Replaced;
+use berth_store::Context;
+use berth_store::records::retention;
+
+use crate::error::AppError;
+use crate::jobs::Jobs;
+use crate::worker::{Job, Turn};
+
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// Deployments in one go.
+const BATCH_MAX: i64 = 50;
+/// Between two, so that others get to the disk.
+const BATCH_PAUSE: Duration = Duration::from_millis(200);
+
+pub(in crate::jobs) struct LogRetention(pub(in crate::jobs) Arc<Jobs>);
+
+impl Job for LogRetention {
+    const NAME: &'static str = "log retention";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        if remove_old_logs(&self.0).await? == 0 {
+            return Ok(Turn::Idle);
+        }
+        tokio::time::sleep(BATCH_PAUSE).await;
+        Ok(Turn::Again)
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// One batch; says of how many deployments no log is left.
+async fn remove_old_logs(jobs: &Jobs) -> Result<usize, AppError> {
+    let Some(kept) = jobs.config.logs_kept else { return Ok(0) };
+    let seconds = i64::try_from(kept.as_secs()).unwrap_or(i64::MAX);
+    let looked = jobs.services.store.read(None, move |db| {
+        let before = db.now().plus_seconds(-seconds);
+        Ok::<_, AppError>((before, retention::old_logs(db, before, BATCH_MAX)?))
+    });
+    let (before, found) = looked.await?;
+    let limit = UNIX_EPOCH + Duration::from_micros(u64::try_from(before.as_micros()).unwrap_or_default());
+    let mut done = 0;
+    for (org, deployment) in found {
+        let (logs, text) = (jobs.services.logs.clone(), note(seconds));
+        let replaced =
+            tokio::task::spawn_blocking(move || logs.replace_older(org, deployment, text.as_bytes(), limit));
+        match replaced.await {
+            Ok(Ok(Replaced { replaced, kept: 0 })) => {
+                tracing::debug!(%deployment, replaced, "old logs were removed");
+            }
+            // It is retried right now, or its files were copied here since: they have their days from then on.
+            Ok(Ok(_)) => continue,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, %deployment, "old logs could not be removed");
+                continue;
+            }
+            Err(_) => return Err(AppError::bug("removing logs broke")),
+        }
+        // Last the row: what is cut short before is done again.
+        let noted = jobs.services.store.transact(Context::system(Some(org)), move |tx| {
+            Ok::<_, AppError>(retention::note_logs_removed(tx, deployment, before)?)
+        });
+        done += usize::from(noted.await?);
+    }
+    Ok(done)
+}
+
+fn note(seconds: i64) -> String {
+    let days = seconds / (24 * 60 * 60);
+    format!("[berth] this log was removed: logs are kept for {days} days (retention.log_days)\n")
+}

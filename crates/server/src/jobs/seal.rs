@@ -1,0 +1,50 @@
+//! Seal: logs of attempts that have ended take their final form.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_engine::Services;
+use berth_store::query::attempts;
+
+use crate::error::AppError;
+use crate::worker::{Job, Turn};
+
+/// Between two looks: what ends meanwhile is sealed in one go.
+const SEAL_PAUSE: Duration = Duration::from_millis(5);
+
+pub(super) struct SealLogs(pub(super) Arc<Services>);
+
+impl Job for SealLogs {
+    const NAME: &'static str = "seal logs";
+
+    /// Logs whose attempts ended, but whose server did before they were sealed.
+    async fn resume(&self) -> Result<(), AppError> {
+        seal_left(&self.0).await
+    }
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        let logs = self.0.logs.clone();
+        let sealed = tokio::task::spawn_blocking(move || logs.seal_ended()).await;
+        sealed.map(|_| Turn::Idle).map_err(|_| AppError::bug("sealing logs panicked"))
+    }
+
+    async fn wait(&self) {
+        self.0.logs.has_ended().await;
+        tokio::time::sleep(SEAL_PAUSE).await;
+    }
+}
+
+async fn seal_left(services: &Services) -> Result<(), AppError> {
+    let logs = services.logs.clone();
+    let found = tokio::task::spawn_blocking(move || logs.unsealed()).await;
+    let found = found.map_err(|_| AppError::bug("looking for logs broke"))?;
+    for key in found.map_err(|error| AppError::bug(error.to_string()))? {
+        let read = services.store.read(Some(key.org), move |db| {
+            Ok::<_, AppError>(attempts::attempt(db, key.deployment, key.step, Some(key.attempt))?)
+        });
+        if read.await?.is_some_and(|attempt| attempt.has_ended) {
+            services.logs.seal_later(&key);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! Starts deployments, moves them through their stages, and stops what must stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::AppError;
+use berth_engine::Services;
+use tokio::sync::{Mutex, watch};
+use tokio::task::JoinHandle;
+
+use crate::worker::{Job, LOOK_EVERY, Turn};
+
+/// Between two turns, however many wake-ups come: what is committed in that time is seen in one turn.
+const TURN_PAUSE: Duration = Duration::from_millis(1);
+
+/// What must stop and what is lost: never behind what takes its time.
+pub(super) struct StopDeployments {
+    services: Arc<Services>,
+    nudges: Nudges,
+}
+
+impl StopDeployments {
+    pub(super) fn new(services: Arc<Services>) -> Self {
+        Self { nudges: Nudges::of(&services), services }
+    }
+}
+
+impl Job for StopDeployments {
+    const NAME: &'static str = "stop deployments";
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        self.nudges.clear().await;
+        stop(&self.services).await.map(|()| Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        self.nudges.wait().await;
+    }
+}
+
+pub(super) async fn stop(services: &Services) -> Result<(), AppError> {
+    berth_engine::cancel_told(services).await?;
+    Ok(berth_engine::reap(services).await?)
+}
+
+pub(super) struct StartDeployments {
+    services: Arc<Services>,
+    nudges: Nudges,
+}
+
+impl StartDeployments {
+    pub(super) fn new(services: Arc<Services>) -> Self {
+        Self { nudges: Nudges::of(&services), services }
+    }
+}
+
+impl Job for StartDeployments {
+    const NAME: &'static str = "start deployments";
+
+    /// Waits for none of what it starts: that may wait for git, and other organizations do not wait for that.
+    async fn turn(&self) -> Result<Turn, AppError> {
+        self.nudges.clear().await;
+        let services = &self.services;
+        berth_engine::gates::pass_time(services).await?;
+        berth_engine::recount(services).await?;
+        drop(berth_engine::begin_startable(services).await?);
+        drop(berth_engine::begin_rollouts(services).await?);
+        berth_engine::enter_stages(services).await?;
+        Ok(Turn::Idle)
+    }
+
+    async fn wait(&self) {
+        self.nudges.wait().await;
+    }
+}
+
+/// Starts what can start and waits until it has, for tests.
+pub(super) async fn start_and_wait(services: &Arc<Services>) -> Result<(), AppError> {
+    berth_engine::gates::pass_time(services).await?;
+    finished(berth_engine::begin_startable(services).await?).await?;
+    finished(berth_engine::begin_rollouts(services).await?).await?;
+    Ok(berth_engine::enter_stages(services).await?)
+}
+
+async fn finished(starts: Vec<JoinHandle<()>>) -> Result<(), AppError> {
+    for ended in futures_util::future::join_all(starts).await {
+        ended.map_err(|error| AppError::bug(format!("starting a deployment panicked: {error}")))?;
+    }
+    Ok(())
+}
+
+/// Wake-ups of the engine. Those that come during a turn count for the next one.
+struct Nudges(Mutex<watch::Receiver<()>>);
+
+impl Nudges {
+    fn of(services: &Services) -> Self {
+        Self(Mutex::new(services.engine.nudges()))
+    }
+
+    async fn clear(&self) {
+        self.0.lock().await.mark_unchanged();
+    }
+
+    async fn wait(&self) {
+        tokio::time::sleep(TURN_PAUSE).await;
+        // The timeout is the regular look; a missing sender is an ending program.
+        let _ = tokio::time::timeout(LOOK_EVERY, self.0.lock().await.changed()).await;
+    }
+}

@@ -1,0 +1,262 @@
+//! Apply: what was found in a repository becomes pipelines, and new heads become deployments.
+
+use std::collections::{HashMap, HashSet};
+
+use berth_core::event::Actor;
+use berth_core::id::{OrgId, PipelineId, RepositoryId};
+use berth_core::name::{CommitId, Slug};
+use berth_core::pipeline::origin::{self, Origin};
+use berth_core::pipeline::state::{self, Create, Pipeline};
+use berth_core::repository::SyncProblem;
+use berth_core::rollout::Trigger;
+use berth_engine::declare_environments;
+use berth_engine::git::{Changes, Heads, Mirror, Sha};
+use berth_engine::rollouts::{self, Asked};
+use berth_store::query::pipelines;
+use berth_store::records::pipeline;
+use berth_store::{Context, Tx};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use super::Syncs;
+use super::find::{Definitions, Good, problem};
+use crate::error::AppError;
+use crate::limits::CHANGED_PATHS_MAX;
+
+/// Retired ones included.
+const PIPELINES_MAX: i64 = 2_000;
+
+pub(super) struct Applied {
+    pub(super) problems: Vec<SyncProblem>,
+    pub(super) has_changed: bool,
+    /// Their files have errors: they keep their last good definition, and nothing new starts.
+    pub(super) broken: HashSet<Slug>,
+}
+
+/// Each pipeline in a transaction of its own: one that cannot be written harms no other.
+pub(super) async fn definitions(
+    syncs: &Syncs,
+    org: OrgId,
+    repository: RepositoryId,
+    found: Definitions,
+) -> Result<Applied, AppError> {
+    let Definitions { good, mut problems, slugs, is_cut } = found;
+    let mut has_changed = false;
+    let usable: HashSet<Slug> = good.iter().map(|it| it.slug.clone()).collect();
+    for definition in good {
+        let path = definition.path.clone();
+        let done = syncs
+            .services
+            .store
+            .transact(Context::system(Some(org)), move |tx| define(tx, repository, definition));
+        match done.await {
+            Ok(changed) => has_changed |= changed,
+            Err(AppError::Problem(why)) => problems.push(problem(&path, why.detail)),
+            Err(error) => return Err(error),
+        }
+    }
+    let named: HashSet<Slug> = slugs.into_iter().collect();
+    for gone in of_repository(syncs, org, repository).await? {
+        if gone.retired_at.is_none() && !named.contains(&gone.slug) && !is_cut {
+            has_changed = true;
+            let id = gone.id;
+            let retire = syncs.services.store.transact(Context::system(Some(org)), move |tx| {
+                let Some(found) = pipeline::by_id(tx, id)? else { return Ok(()) };
+                let now = tx.now();
+                tx.commit(origin::retire(&found, now))?;
+                Ok::<_, AppError>(())
+            });
+            retire.await?;
+        }
+    }
+    let broken = named.difference(&usable).cloned().collect();
+    Ok(Applied { problems, has_changed, broken })
+}
+
+async fn of_repository(
+    syncs: &Syncs,
+    org: OrgId,
+    repository: RepositoryId,
+) -> Result<Vec<Pipeline>, AppError> {
+    let found = syncs.services.store.read(Some(org), move |db| {
+        Ok::<_, AppError>(pipelines::of_repository(db, repository, PIPELINES_MAX)?)
+    });
+    found.await
+}
+
+/// Creates, changes or brings back one pipeline. Says whether anything changed.
+fn define(tx: &mut Tx<'_>, repository: RepositoryId, found: Good) -> Result<bool, AppError> {
+    let Good { slug, path, source, defined } = found;
+    let (environments, now) = (defined.environments.clone(), tx.now());
+    let held = pipeline::by_slug(tx, &slug)?;
+    let is_ours = |it: &Pipeline| it.origin.as_ref().is_some_and(|origin| origin.repository == repository);
+    let decision = match &held {
+        Some(ours) if is_ours(ours) => {
+            let revived = origin::revive(ours, now);
+            let is_back = !revived.changes.is_empty();
+            let revived = tx.commit(revived)?;
+            let decision = state::redefine(&revived, defined, None, now)?;
+            if decision.changes.is_empty() {
+                return Ok(is_back);
+            }
+            decision
+        }
+        other => {
+            berth_engine::definitions::check_slug(&slug)?;
+            let id = PipelineId::from_parts(now, tx.entropy()?);
+            let command = Create { id, slug, name: None, definition: defined };
+            origin::create_from(command, Origin { repository, path }, other.as_ref(), now)?
+        }
+    };
+    pipeline::put_definition(tx, &decision.answer.definition_hash, &source)?;
+    let written = tx.commit(decision)?;
+    declare_environments(tx, &written, environments)?;
+    Ok(true)
+}
+
+/// A tracked branch that has moved.
+struct Move {
+    pipeline: PipelineId,
+    branch: String,
+    from: Option<String>,
+    to: Sha,
+    paths: Vec<String>,
+}
+
+/// New heads start deployments. Says whether there were any.
+pub(super) async fn heads(
+    syncs: &Syncs,
+    org: OrgId,
+    repository: RepositoryId,
+    mirror: &Mirror,
+    heads: &Heads,
+    broken: &HashSet<Slug>,
+) -> Result<bool, AppError> {
+    let all = of_repository(syncs, org, repository).await?;
+    let runs = all.into_iter().filter(|it| it.retired_at.is_none() && !broken.contains(&it.slug));
+    let moved = runs.filter_map(|it| moved(it, heads));
+    let moved: Vec<Move> = moved.collect();
+    if moved.is_empty() {
+        return Ok(false);
+    }
+    let reader = mirror.clone();
+    let judged = syncs.services.git.run(org, move || judge(&reader, moved)).await?;
+    for (moved, starts) in judged {
+        let done =
+            syncs.services.store.transact(Context::system(Some(org)), move |tx| act(tx, moved, starts));
+        done.await?;
+    }
+    syncs.services.nudge();
+    Ok(true)
+}
+
+fn moved(pipeline: Pipeline, heads: &Heads) -> Option<Move> {
+    let branch = pipeline.outline.tracks.or_else(|| heads.default_branch.clone())?;
+    let to = heads.branches.get(&branch)?.clone();
+    let is_new = pipeline.head.as_deref() != Some(to.as_str());
+    is_new.then_some(Move {
+        pipeline: pipeline.id,
+        branch,
+        from: pipeline.head,
+        to,
+        paths: pipeline.outline.paths,
+    })
+}
+
+/// Which of them concern their pipeline. Pipelines of one repository mostly move together, so that what lies between
+/// two commits is asked once.
+fn judge(mirror: &Mirror, moved: Vec<Move>) -> Vec<(Move, bool)> {
+    let mut between: HashMap<(String, Sha), Changes> = HashMap::new();
+    let judged = moved.into_iter().map(|it| {
+        let from = it.from.as_deref().and_then(Sha::parse).filter(|_| !it.paths.is_empty());
+        let starts = match (from, globs(&it.paths)) {
+            (Some(from), Some(globs)) => {
+                let changes = between.entry((from.to_string(), it.to.clone())).or_insert_with(|| {
+                    // What cannot be told counts as changed: better one deployment too many than one forgotten.
+                    mirror.changed_paths(&from, &it.to, CHANGED_PATHS_MAX).unwrap_or(Changes::Anything)
+                });
+                match changes {
+                    Changes::Anything => true,
+                    Changes::Paths(paths) => paths.iter().any(|path| globs.is_match(path)),
+                }
+            }
+            _ => true,
+        };
+        (it, starts)
+    });
+    judged.collect()
+}
+
+fn globs(patterns: &[String]) -> Option<GlobSet> {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        set.add(GlobBuilder::new(pattern).literal_separator(true).build().ok()?);
+    }
+    set.build().ok()
+}
+
+/// The head is stored in the transaction that starts the deployment: neither happens without the other, or twice.
+fn act(tx: &mut Tx<'_>, moved: Move, starts: bool) -> Result<(), AppError> {
+    let Some(found) = pipeline::by_id(tx, moved.pipeline)? else { return Ok(()) };
+    pipeline::move_head(tx, found.id, moved.to.as_str())?;
+    if starts && !found.outline.stages.is_empty() && found.retired_at.is_none() {
+        let commit = CommitId::parse(moved.to.as_str()).map_err(|error| AppError::bug(error.to_string()))?;
+        let trigger = Trigger::Push { branch: moved.branch };
+        let asked = Asked { commit, trigger, by: Actor::system(), reason: None, bypass: None };
+        let started = rollouts::start(tx, &found, asked)?.id;
+        tracing::info!(pipeline = %found.slug, commit = %moved.to, deployment = %started, "a branch has a new head");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::time::Duration;
+
+    use berth_core::repository::RemoteUrl;
+    use berth_core::time::Timestamp;
+
+    use super::*;
+    use berth_engine::git::Access;
+
+    #[test]
+    fn a_head_starts_a_deployment_when_one_of_the_paths_changed_or_nobody_can_tell() {
+        let (dir, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let git = |args: &[&str]| {
+            let known = ["-c", "user.name=Ada", "-c", "user.email=ada@acme.test"];
+            let ran = Command::new("git").args(known).args(args).current_dir(dir.path()).output().unwrap();
+            String::from_utf8(ran.stdout).unwrap().trim().to_owned()
+        };
+        let commit = |path: &str| {
+            std::fs::write(dir.path().join(path), path).unwrap();
+            git(&["add", "--all"]);
+            git(&["commit", "--quiet", "-m", path]);
+            Sha::parse(&git(&["rev-parse", "HEAD"])).unwrap()
+        };
+        git(&["init", "--quiet"]);
+        std::fs::create_dir(dir.path().join("shop")).unwrap();
+        let commits = [commit("readme"), commit("shop/main.rs"), commit("notes")];
+        let mirror = Mirror::at(copy.path().join("rep.git"), Duration::from_secs(60));
+        let url = RemoteUrl::parse(dir.path().to_str().unwrap()).unwrap();
+        let access = Access { is_local: true, roots: Vec::new(), hosts: Vec::new() };
+        mirror.sync(&url, None, &access).unwrap();
+
+        let starts = |from: Option<&str>, to: &Sha, paths: &[&str]| {
+            let moved = Move {
+                pipeline: PipelineId::from_parts(Timestamp::from_micros(1), [0; 10]),
+                branch: "main".into(),
+                from: from.map(str::to_owned),
+                to: to.clone(),
+                paths: paths.iter().map(ToString::to_string).collect(),
+            };
+            judge(&mirror, vec![moved]).remove(0).1
+        };
+        let [first, second, third] = &commits;
+        assert!(starts(Some(first.as_str()), second, &["shop/**"]));
+        assert!(!starts(Some(second.as_str()), third, &["shop/**"]), "only notes changed");
+        assert!(starts(Some(first.as_str()), third, &["docs/**", "shop/**"]), "one in between counts");
+        assert!(starts(Some(second.as_str()), third, &[]), "without paths everything counts");
+        assert!(starts(None, first, &["shop/**"]), "the first head of all");
+        assert!(starts(Some(&"0".repeat(40)), third, &["shop/**"]), "a commit nobody knows any more");
+    }
+}

@@ -1,0 +1,100 @@
+//! Find: the definitions in a commit, read and checked.
+
+use berth_api::problem::Problem;
+use berth_core::name::Slug;
+use berth_core::pipeline::limits::PIPELINE_BYTES_MAX;
+use berth_core::pipeline::state::Defined;
+use berth_core::repository::SyncProblem;
+use berth_engine::definitions::checked_definition;
+use berth_engine::git::{GitError, Kind, Mirror, Sha};
+
+use crate::error::AppError;
+use crate::limits::PIPELINES_PER_REPOSITORY_MAX;
+
+const FOLDER: &str = ".berth";
+const FILE: &str = "pipeline.yaml";
+const FOLDERS_MAX: usize = 1_000;
+/// Kept of one file; the first ones tell enough to go on.
+const DIAGNOSTICS_KEPT_MAX: usize = 20;
+
+/// A definition that can be used.
+pub(super) struct Good {
+    pub(super) slug: Slug,
+    pub(super) path: String,
+    pub(super) source: String,
+    pub(super) defined: Defined,
+}
+
+#[derive(Default)]
+pub(super) struct Definitions {
+    pub(super) good: Vec<Good>,
+    pub(super) problems: Vec<SyncProblem>,
+    /// Folders there are, usable or not: what is broken is not gone.
+    pub(super) slugs: Vec<Slug>,
+    /// There are more than were looked at: what was not seen is not gone.
+    pub(super) is_cut: bool,
+}
+
+pub(super) fn definitions(mirror: &Mirror, head: Option<&Sha>) -> Result<Definitions, GitError> {
+    let mut found = Definitions::default();
+    let Some(head) = head else { return Ok(found) };
+    let entries = mirror.list(head, FOLDER)?.into_iter().filter(|entry| entry.kind == Kind::Directory);
+    for (count, entry) in entries.enumerate() {
+        if count == FOLDERS_MAX {
+            let text = format!("at most {FOLDERS_MAX} folders are looked at; later ones are left out");
+            found.problems.push(problem(FOLDER, text));
+            found.is_cut = true;
+            break;
+        }
+        let folder = entry.path.rsplit('/').next().unwrap_or_default();
+        let path = format!("{FOLDER}/{folder}/{FILE}");
+        let bytes = match mirror.read(head, &path, PIPELINE_BYTES_MAX as u64) {
+            Ok(None) => continue,
+            Ok(Some(bytes)) => Ok(bytes),
+            Err(GitError::TooLarge(text)) => Err(text),
+            Err(error) => return Err(error),
+        };
+        if found.slugs.len() == PIPELINES_PER_REPOSITORY_MAX {
+            let text = format!(
+                "a repository has at most {PIPELINES_PER_REPOSITORY_MAX} pipelines; this and later ones are left out"
+            );
+            found.problems.push(problem(&path, text));
+            found.is_cut = true;
+            break;
+        }
+        match Slug::parse(folder) {
+            Err(error) => {
+                found.problems.push(problem(&path, format!("the folder's name is the slug: it {error}")));
+            }
+            Ok(slug) => {
+                found.slugs.push(slug.clone());
+                match checked(bytes) {
+                    Ok((source, defined)) => found.good.push(Good { slug, path, source, defined }),
+                    Err((message, diagnostics)) => {
+                        found.problems.push(SyncProblem { path, message, diagnostics });
+                    }
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+pub(super) fn problem(path: &str, message: String) -> SyncProblem {
+    SyncProblem { path: path.to_owned(), message, diagnostics: Vec::new() }
+}
+
+fn checked(bytes: Result<Vec<u8>, String>) -> Result<(String, Defined), (String, Vec<serde_json::Value>)> {
+    let bytes = bytes.map_err(|text| (text, Vec::new()))?;
+    let source =
+        String::from_utf8(bytes).map_err(|_| ("the file is not UTF-8 text".to_owned(), Vec::new()))?;
+    match checked_definition(&source) {
+        Ok(defined) => Ok((source, defined)),
+        Err(error) => {
+            let Problem { detail, more, .. } = AppError::from(error).into_problem();
+            let all = more.get("diagnostics").and_then(serde_json::Value::as_array);
+            let kept = all.into_iter().flatten().take(DIAGNOSTICS_KEPT_MAX).cloned().collect();
+            Err((detail, kept))
+        }
+    }
+}

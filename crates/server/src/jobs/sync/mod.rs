@@ -1,0 +1,224 @@
+//! Sync: repositories that are due are fetched, and what is found there becomes pipelines and deployments.
+//!
+//! A sync reads the mirror first and decides about each pipeline in a transaction of its own. Done twice it changes
+//! nothing the second time.
+
+mod apply;
+mod find;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use berth_core::event::EventKind;
+use berth_core::id::OrgId;
+use berth_core::repository::{Repository, Seen, SyncProblem};
+use berth_core::time::Timestamp;
+use berth_engine::events::repository_event;
+use berth_engine::gate::Gate;
+use berth_engine::git::{GitError, Heads};
+use berth_engine::limits::SYNCS_AT_ONCE;
+use berth_store::Context;
+use berth_store::query::repositories;
+use berth_store::records::repository;
+
+use crate::config::Config;
+use crate::error::AppError;
+use crate::worker::{Job, Turn, woken};
+use berth_engine::Services;
+
+/// Looked up at once: one of each organization, of more organizations than are synced at once.
+const DUE_MAX: i64 = 64;
+
+/// Syncs repositories.
+pub(crate) struct Syncs {
+    services: Arc<Services>,
+    config: Arc<Config>,
+    /// One at a time for each organization: its repositories that hang hold up those of no other one.
+    under_way: Gate,
+}
+
+impl Syncs {
+    pub(super) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
+        Self { services, config, under_way: Gate::without_queue(SYNCS_AT_ONCE) }
+    }
+}
+
+impl Job for Syncs {
+    const NAME: &'static str = "sync repositories";
+    const LANES: usize = SYNCS_AT_ONCE.total;
+
+    async fn resume(&self) -> Result<(), AppError> {
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(berth_engine::git::check).await {
+            tracing::warn!(%error, "repositories cannot be read");
+        }
+        Ok(())
+    }
+
+    async fn turn(&self) -> Result<Turn, AppError> {
+        next(self).await
+    }
+
+    async fn wait(&self) {
+        woken(&self.services.sync_wanted).await;
+    }
+}
+
+/// Syncs the repository that has been due for longest, of an organization of which none is under way. Idle: there
+/// is none.
+async fn next(syncs: &Syncs) -> Result<Turn, AppError> {
+    let due = syncs.services.store.read(None, |db| {
+        let now = db.now();
+        Ok::<_, AppError>(repositories::due(db, now, DUE_MAX)?)
+    });
+    let mut due = due.await?.into_iter();
+    let free = due.find_map(|(org, id)| Some((syncs.under_way.try_enter(org)?, org, id)));
+    let Some((_pass, org, id)) = free else { return Ok(Turn::Idle) };
+    let found =
+        syncs.services.store.read(Some(org), move |db| Ok::<_, AppError>(repository::by_id(db, id)?)).await?;
+    if let Some(found) = found {
+        sync(syncs, org, found).await?;
+        // A new head may have started a deployment, and one may have waited for its commit.
+        syncs.services.nudge();
+    }
+    Ok(Turn::Again)
+}
+
+async fn sync(syncs: &Syncs, org: OrgId, before: Repository) -> Result<(), AppError> {
+    // What is pushed from here on may be missing in what is found.
+    let began = syncs.services.store.read(None, |db| Ok::<_, AppError>(db.now())).await?;
+    match fetch(syncs, org, &before).await? {
+        Ok(heads) => {
+            let (problems, has_changed) = match find_and_apply(syncs, org, &before, &heads).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::error!(?error, repository = %before.id, "what is in a repository could not be used");
+                    let text = "what is in it could not be used; the server's log says why".to_owned();
+                    return fail(syncs, org, before, text).await;
+                }
+            };
+            let head = heads.head().map(ToString::to_string);
+            let default_branch = heads.default_branch;
+            finish(syncs, org, before, Found { began, default_branch, head, problems, has_changed }).await
+        }
+        // The next start goes on.
+        Err(GitError::Stopping) => Ok(()),
+        Err(error) => {
+            tracing::info!(repository = %before.id, %error, "a repository could not be read");
+            fail(syncs, org, before, error.to_string()).await
+        }
+    }
+}
+
+async fn fetch(
+    syncs: &Syncs,
+    org: OrgId,
+    repository: &Repository,
+) -> Result<Result<Heads, GitError>, AppError> {
+    let credential = match syncs.services.git_credential(org, repository.credential.clone()).await? {
+        Ok(credential) => credential,
+        Err(why) => return Ok(Err(GitError::Refused(why))),
+    };
+    let (mirror, access) = (syncs.services.git.mirror(org, repository.id), syncs.config.git_access());
+    let url = repository.url.clone();
+    Ok(syncs.services.git.run(org, move || mirror.sync(&url, credential.as_ref(), &access)).await?)
+}
+
+/// What is wrong in the repository, and whether anything changed because of it.
+async fn find_and_apply(
+    syncs: &Syncs,
+    org: OrgId,
+    repository: &Repository,
+    heads: &Heads,
+) -> Result<(Vec<SyncProblem>, bool), AppError> {
+    let mirror = syncs.services.git.mirror(org, repository.id);
+    // Files are read when the head moved, and as long as something about them is wrong: that may end without a push.
+    let is_known = repository.seen.head.as_deref() == heads.head().map(berth_engine::git::Sha::as_str)
+        && repository.seen.problems.is_empty()
+        && repository.seen.synced_at.is_some();
+    let (mut problems, mut has_changed) = (Vec::new(), false);
+    let mut broken = HashSet::new();
+    if heads.head().is_none() && !heads.branches.is_empty() {
+        // A rebase under way, a branch that was renamed: nobody has removed anything.
+        let text = "the repository does not say which branch is its default one; nothing was changed";
+        problems.push(find::problem(".", text.to_owned()));
+    } else if !is_known {
+        let (reader, head) = (mirror.clone(), heads.head().cloned());
+        let found = syncs.services.git.run(org, move || find::definitions(&reader, head.as_ref())).await?;
+        let found = found.map_err(|error| AppError::bug(format!("a mirror cannot be read: {error}")))?;
+        let applied = apply::definitions(syncs, org, repository.id, found).await?;
+        (problems, has_changed, broken) = (applied.problems, applied.has_changed, applied.broken);
+    }
+    has_changed |= apply::heads(syncs, org, repository.id, &mirror, heads, &broken).await?;
+    Ok((problems, has_changed))
+}
+
+struct Found {
+    began: Timestamp,
+    default_branch: Option<String>,
+    head: Option<String>,
+    problems: Vec<SyncProblem>,
+    has_changed: bool,
+}
+
+async fn finish(syncs: &Syncs, org: OrgId, before: Repository, found: Found) -> Result<(), AppError> {
+    syncs
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(now) = repository::by_id(tx, before.id)? else { return Ok(()) };
+            // Somebody gave it another address meanwhile: what was found is of the old one.
+            if now.url != before.url {
+                return Ok(());
+            }
+            let is_news = found.has_changed
+                || now.seen.error.is_some()
+                || now.seen.synced_at.is_none()
+                || now.seen.head != found.head
+                || now.seen.default_branch != found.default_branch
+                || now.seen.problems != found.problems;
+            let event = repository_event(EventKind::RepositorySynced, &now)
+                .with_some("head", found.head.as_ref())
+                .with("problems", found.problems.len());
+            let seen = Seen {
+                default_branch: found.default_branch,
+                head: found.head,
+                synced_at: Some(found.began),
+                error: None,
+                failures: 0,
+                problems: found.problems,
+                due_at: due_at(&before, &now, 0, tx.now()),
+            };
+            repository::saw(tx, now.id, &seen)?;
+            if is_news {
+                tx.record(event)?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+async fn fail(syncs: &Syncs, org: OrgId, before: Repository, error: String) -> Result<(), AppError> {
+    syncs
+        .services
+        .store
+        .transact(Context::system(Some(org)), move |tx| {
+            let Some(now) = repository::by_id(tx, before.id)? else { return Ok(()) };
+            if now.url != before.url {
+                return Ok(());
+            }
+            let failures = now.seen.failures + 1;
+            let due_at = due_at(&before, &now, failures, tx.now());
+            let seen = Seen { error: Some(error.clone()), failures, due_at, ..now.seen.clone() };
+            repository::saw(tx, now.id, &seen)?;
+            if now.seen.error.is_none() {
+                tx.record(repository_event(EventKind::RepositorySynced, &now).with("error", error))?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Whoever asked for a sync while one was under way gets another.
+fn due_at(before: &Repository, now: &Repository, failures: i64, time: Timestamp) -> Option<Timestamp> {
+    if now.seen.due_at == before.seen.due_at { Some(now.next_look(failures, time)) } else { now.seen.due_at }
+}

@@ -1,0 +1,120 @@
+//! Runs background jobs: when each takes its turn, how many turns at once, and what happens when one fails.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::error::AppError;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// How often a job looks for work when nothing wakes it.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Pause before a job that panicked is started again.
+const RESTART_PAUSE: Duration = Duration::from_secs(1);
+/// Turns in [`run_once`].
+const TURNS_MAX: usize = 1_000;
+
+/// What a turn found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It did something, and there may be more to do.
+    Again,
+    /// Nothing is due.
+    Idle,
+}
+
+/// Background work that takes no input: it does what the rows say is due, and is safe to run twice.
+pub(crate) trait Job: Send + Sync + 'static {
+    /// For logs.
+    const NAME: &'static str;
+    /// Turns that may run at once.
+    const LANES: usize = 1;
+
+    /// Before the first turn: takes up what an interrupted process left.
+    fn resume(&self) -> impl Future<Output = Result<(), AppError>> + Send {
+        async { Ok(()) }
+    }
+
+    fn turn(&self) -> impl Future<Output = Result<Turn, AppError>> + Send;
+
+    /// Returns when something may be due after an idle or failed turn.
+    fn wait(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// Runs a job until the server stops. A panic in it harms neither other jobs nor itself for long.
+pub(crate) async fn run<J: Job>(job: Arc<J>, shutdown: CancellationToken) {
+    let start = || {
+        let (job, shutdown) = (job.clone(), shutdown.clone());
+        async move {
+            while let Err(error) = job.resume().await {
+                tracing::warn!(?error, job = J::NAME, "job could not resume; retrying");
+                if shutdown.run_until_cancelled(job.wait()).await.is_none() {
+                    return;
+                }
+            }
+            futures_util::future::join_all((0..J::LANES).map(|_| run_lane(&*job, &shutdown))).await;
+        }
+    };
+    supervise(J::NAME, &shutdown, start).await;
+}
+
+async fn run_lane<J: Job>(job: &J, shutdown: &CancellationToken) {
+    while !shutdown.is_cancelled() {
+        match job.turn().await {
+            Ok(Turn::Again) => continue,
+            Ok(Turn::Idle) => {}
+            Err(error) => tracing::warn!(?error, job = J::NAME, "job failed; retrying"),
+        }
+        shutdown.run_until_cancelled(job.wait()).await;
+    }
+}
+
+/// Everything that is due now, for tests.
+pub(crate) async fn run_once<J: Job>(job: &J) -> Result<(), AppError> {
+    job.resume().await?;
+    for _ in 0..TURNS_MAX {
+        if job.turn().await? == Turn::Idle {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Starts `work`, and starts it again after a panic, until it ends by itself or the server stops.
+pub(crate) async fn supervise<F>(name: &str, shutdown: &CancellationToken, work: impl Fn() -> F)
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    while let Err(error) = AbortOnDrop(tokio::spawn(work())).await {
+        tracing::error!(%error, name, "background task panicked; restarting");
+        if shutdown.run_until_cancelled(tokio::time::sleep(RESTART_PAUSE)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// A task that is aborted when its handle is dropped.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Future for AbortOnDrop {
+    type Output = Result<(), tokio::task::JoinError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(context)
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Waits for a wake-up, for [`LOOK_EVERY`] at most.
+pub(crate) async fn woken(wakeup: &Notify) {
+    // The timeout is the regular look.
+    let _ = tokio::time::timeout(LOOK_EVERY, wakeup.notified()).await;
+}

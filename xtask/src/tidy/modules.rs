@@ -1,0 +1,71 @@
+//! Modules of the server depend on each other in one direction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+const SERVER: &str = "crates/server/src/";
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// Returns one line for a cycle between modules of the server. `files` are paths from the root with their texts.
+pub(super) fn check<'f>(files: impl IntoIterator<Item = (&'f str, &'f str)>) -> Vec<String> {
+    let mut edges = Edges::new();
+    for (name, text) in files {
+        let Some(path) = name.strip_prefix(SERVER) else { continue };
+        let module = path.split('/').next().unwrap_or_default().trim_end_matches(".rs");
+        let used = used_modules(text).filter(|used| *used != module).map(str::to_owned);
+        edges.entry(module.to_owned()).or_default().extend(used);
+    }
+    let cycle = edges.keys().find_map(|start| path_back(&edges, start));
+    Vec::from_iter(cycle.map(|cycle| {
+        format!("{SERVER}: modules import each other: {}; move what they share below both", cycle.join(" → "))
+    }))
+}
+
+/// Names behind `crate::`, without those of unit tests.
+fn used_modules(text: &str) -> impl Iterator<Item = &str> {
+    let product = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    product.split("crate::").skip(1).filter_map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
+        Some(&rest[..end]).filter(|name| !name.is_empty())
+    })
+}
+
+/// The modules on a way from `start` back to itself.
+fn path_back(edges: &Edges, start: &str) -> Option<Vec<String>> {
+    let mut paths = vec![vec![start.to_owned()]];
+    let mut seen = BTreeSet::new();
+    while let Some(path) = paths.pop() {
+        for next in path.last().and_then(|last| edges.get(last)).into_iter().flatten() {
+            let mut longer = path.clone();
+            longer.push(next.clone());
+            if next == start {
+                return Some(longer);
+            }
+            if seen.insert(next.clone()) {
+                paths.push(longer);
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_between_modules_is_reported_with_its_path() {
+        let good = [
+            ("crates/server/src/app/mod.rs", "use crate::jobs::Jobs;\nuse crate::error::AppError;"),
+            ("crates/server/src/jobs/mod.rs", "use crate::error::AppError;\nuse crate::jobs::sync;"),
+            ("crates/engine/src/a.rs", "use crate::app;"),
+        ];
+        assert_eq!(check(good), Vec::<String>::new());
+        let bad = [good[0], ("crates/server/src/jobs/a.rs", "fn a() { crate::app::b() }")];
+        let found = check(bad);
+        assert!(found[0].contains("app → jobs → app"), "{found:?}");
+        let in_tests =
+            [good[0], ("crates/server/src/jobs/a.rs", "#[cfg(test)]\nmod tests {\nuse crate::app;\n}")];
+        assert_eq!(check(in_tests), Vec::<String>::new());
+    }
+}
