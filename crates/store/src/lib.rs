@@ -4,7 +4,6 @@
 //! lock is held across an `.await`, and a dropped request cannot cancel a commit.
 
 mod access;
-mod answer_keys;
 pub mod backup;
 pub mod chain;
 pub mod commits;

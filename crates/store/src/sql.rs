@@ -5,7 +5,6 @@
 //! only one engine has.
 
 use crate::access::Standings;
-use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::Locks;
 use crate::trail::Heads;
@@ -50,10 +49,6 @@ pub trait Conn {
     }
     /// What it remembers of who may do what, where no other connection writes.
     fn standings(&mut self) -> Option<&mut Standings> {
-        None
-    }
-    /// The keys of answers that it has not written yet, where no other connection writes.
-    fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
         None
     }
     /// See [`crate::Tx::stand_or_fall`].
@@ -121,7 +116,6 @@ pub(crate) fn changes(text: &str, table: &str) -> bool {
 /// Every statement of the program. The SQLite driver refuses, in debug builds, one that is not here.
 pub fn all() -> impl Iterator<Item = &'static Statement> {
     [
-        crate::answer_keys::STATEMENTS,
         crate::event_lists::STATEMENTS,
         crate::idempotency::STATEMENTS,
         crate::lists::STATEMENTS,

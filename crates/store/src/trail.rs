@@ -35,7 +35,7 @@ const TAIL_MAX: usize = 128;
 const BUSY_TAIL_MAX: usize = 1_024;
 
 /// So many jobs in one commit are many.
-pub(crate) const BUSY_JOBS: usize = 8;
+const BUSY_JOBS: usize = 8;
 
 /// Organizations whose histories a connection remembers; beyond it all are read again.
 const DOUBTED_MAX: usize = 256;

@@ -14,7 +14,6 @@ use berth_core::time::Timestamp;
 
 use crate::Ground;
 use crate::access::Standings;
-use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::Locks;
 use crate::sql::{Conn, Kind, Scope, Statement};
@@ -201,10 +200,6 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn standings(&mut self) -> Option<&mut Standings> {
         self.conn.standings()
-    }
-
-    pub(crate) fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
-        self.conn.unkeyed()
     }
 
     /// Puts work for the outside into the outbox.

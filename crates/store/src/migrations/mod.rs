@@ -50,6 +50,7 @@ pub const MIGRATIONS: &[Migration] = &[
         text: include_str!("0029_due_of_organizations.sql"),
     },
     Migration { number: 30, name: "retries_and_groups", text: include_str!("0030_retries_and_groups.sql") },
+    Migration { number: 31, name: "stored_responses", text: include_str!("0031_stored_responses.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -7,7 +7,6 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access::{self, Standings};
-use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
 use crate::locks::{self, Locks};
 use crate::sql::{self, Conn, Engine, Statement};
@@ -24,8 +23,6 @@ pub(crate) struct SqliteConn<'db> {
     /// Only where no other connection writes.
     pub(super) locks: Option<Locks>,
     pub(super) standings: Option<Standings>,
-    /// Of the one that writes. `None`: those that are not in the table have to be put in first.
-    pub(super) unkeyed: Option<Unkeyed>,
     /// Changes with what other connections write.
     data_version: Option<i64>,
     /// Something was written that decides who may do what; the writer looks here before it commits.
@@ -60,7 +57,6 @@ impl<'db> SqliteConn<'db> {
             heads: Heads::default(),
             locks: None,
             standings: None,
-            unkeyed: None,
             data_version: None,
             changes_access: false,
             undo: Undo::Whole,
@@ -161,10 +157,6 @@ impl Conn for SqliteConn<'_> {
 
     fn standings(&mut self) -> Option<&mut Standings> {
         self.standings.as_mut()
-    }
-
-    fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
-        self.unkeyed.as_mut()
     }
 
     fn stand_or_fall(&mut self) {

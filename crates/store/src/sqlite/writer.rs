@@ -17,7 +17,6 @@ use super::checkpoint::{Checkpoints, DatabaseFile};
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
 use crate::access::{Changes, Standings};
-use crate::answer_keys::{self, Unkeyed};
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
@@ -153,7 +152,7 @@ fn commit_batch(
     jobs: impl ExactSizeIterator<Item = Job>,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
-    let mut failure = begin(conn, clock).err();
+    let mut failure = conn.batch("BEGIN IMMEDIATE").err();
     conn.look_for_others();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
@@ -179,7 +178,7 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
-    failure = failure.or_else(|| trail::write_heads(conn).err()).or_else(|| write_keys(conn, count).err());
+    failure = failure.or_else(|| trail::write_heads(conn).err());
     let changes_access = std::mem::take(&mut conn.changes_access);
     if changes_access {
         outward.access.step();
@@ -193,7 +192,6 @@ fn commit_batch(
     if failure.is_some() {
         conn.heads.forget();
         conn.forget();
-        conn.unkeyed = None;
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
@@ -214,25 +212,6 @@ fn commit_batch(
     }
 }
 
-fn begin(conn: &mut SqliteConn<'_>, clock: &mut Clock) -> Result<(), StoreError> {
-    if conn.unkeyed.is_none() {
-        conn.batch("BEGIN IMMEDIATE")?;
-        clock.step();
-        let now = clock.tick();
-        answer_keys::write_rest(conn, now)?;
-        conn.batch("COMMIT")?;
-        conn.unkeyed = Some(Unkeyed::since(now));
-    }
-    conn.batch("BEGIN IMMEDIATE")
-}
-
-fn write_keys(conn: &mut SqliteConn<'_>, jobs: usize) -> Result<(), StoreError> {
-    let Some(mut unkeyed) = conn.unkeyed.take() else { return Ok(()) };
-    answer_keys::write(conn, &mut unkeyed, jobs)?;
-    conn.unkeyed = Some(unkeyed);
-    Ok(())
-}
-
 /// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
 fn run_job(
     conn: &mut SqliteConn<'_>,
@@ -242,9 +221,6 @@ fn run_job(
 ) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
     conn.heads.begin_job();
-    if let Some(unkeyed) = &mut conn.unkeyed {
-        unkeyed.begin_job();
-    }
     let ran = job(Ok((conn, now)));
     let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
     if let Some(broken) = conn.broken.take() {
@@ -258,9 +234,6 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
-        if let Some(unkeyed) = &mut conn.unkeyed {
-            unkeyed.undo_job();
-        }
         if undo != Undo::Nothing {
             conn.forget();
         }
