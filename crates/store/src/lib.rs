@@ -17,7 +17,6 @@ pub mod idempotency;
 pub mod incarnation;
 mod job;
 mod lists;
-mod locks;
 pub mod migrations;
 pub mod outbox;
 mod postgres;

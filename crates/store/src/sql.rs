@@ -6,7 +6,6 @@
 
 use crate::access::Standings;
 use crate::error::StoreError;
-use crate::locks::Locks;
 use crate::trail::Heads;
 use crate::value::{Row, Value};
 
@@ -43,10 +42,6 @@ pub trait Conn {
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError>;
     /// Where the histories end, of those this connection writes.
     fn heads(&mut self) -> &mut Heads;
-    /// The locks it remembers, where no other connection writes.
-    fn locks(&mut self) -> Option<&mut Locks> {
-        None
-    }
     /// What it remembers of who may do what, where no other connection writes.
     fn standings(&mut self) -> Option<&mut Standings> {
         None
@@ -90,6 +85,8 @@ pub enum Engine {
 const TOKENS: &[(&str, &str, &str)] = &[
     // token, SQLite, PostgreSQL
     ("{for_update}", "", "FOR UPDATE"),
+    // The optional side of a LEFT JOIN cannot be locked.
+    ("{for_update_of_e}", "", "FOR UPDATE OF e"),
     ("{skip_locked}", "", "FOR UPDATE SKIP LOCKED"),
     ("{without_rowid}", "WITHOUT ROWID", ""),
 ];

@@ -15,7 +15,6 @@ use berth_core::time::Timestamp;
 use crate::Ground;
 use crate::access::Standings;
 use crate::error::StoreError;
-use crate::locks::Locks;
 use crate::sql::{Conn, Kind, Scope, Statement};
 use crate::value::{Row, Value, text};
 use crate::{entropy, outbox, records, trail};
@@ -43,11 +42,6 @@ pub trait Read {
 
     fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(statement, params)?.into_iter().next())
-    }
-
-    /// The locks that are remembered, and the organization that is asked for.
-    fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {
-        None
     }
 }
 
@@ -282,10 +276,6 @@ impl Read for Tx<'_> {
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
         self.conn.query(statement, &scoped(statement, self.org.as_ref(), params)?)
-    }
-
-    fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {
-        self.conn.locks().zip(self.context.org)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Drain, End, EndReason, Session};
-use berth_core::id::{DeploymentId, EnvironmentId, SessionId};
+use berth_core::id::{DeploymentId, SessionId};
 use berth_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -12,10 +12,6 @@ use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
 
 statements! {
-    Org Read OPEN = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
-          extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
-          end_reason, ended_by, end_why, successor_id, previous_id
-        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND ended_at IS NULL";
     Org Read BY_ID = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
           extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
           end_reason, ended_by, end_why, successor_id, previous_id
@@ -106,23 +102,11 @@ fn end_reason(word: &str) -> Result<EndReason, StoreError> {
         .ok_or_else(|| StoreError::Bug(format!("unknown end reason {word}")))
 }
 
-pub(crate) fn open_in(db: &mut impl Read, environment: EnvironmentId) -> Result<Option<Session>, StoreError> {
-    db.row(&OPEN, &[text(environment)])?.as_ref().map(read).transpose()
-}
-
 pub fn by_id(db: &mut impl Read, id: SessionId) -> Result<Option<Session>, StoreError> {
     db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
-    write(tx, it)?;
-    if let Some((locks, _)) = tx.locks() {
-        locks.put_session(it);
-    }
-    Ok(())
-}
-
-fn write(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
     let end = it.end.as_ref();
     let mut params = vec![
         text(it.id),

@@ -8,7 +8,6 @@ use rusqlite::{Connection, PrepFlags, params_from_iter};
 
 use crate::access::{self, Standings};
 use crate::error::StoreError;
-use crate::locks::{self, Locks};
 use crate::sql::{self, Conn, Engine, Statement};
 use crate::trail::Heads;
 use crate::value::{Row, Value};
@@ -21,7 +20,6 @@ pub(crate) struct SqliteConn<'db> {
     prepared: HashMap<&'static str, Prepared<'db>>,
     pub(super) heads: Heads,
     /// Only where no other connection writes.
-    pub(super) locks: Option<Locks>,
     pub(super) standings: Option<Standings>,
     /// Changes with what other connections write.
     data_version: Option<i64>,
@@ -45,7 +43,6 @@ pub(super) enum Undo {
 struct Prepared<'db> {
     statement: rusqlite::Statement<'db>,
     changes_access: bool,
-    changes_locks: bool,
 }
 
 impl<'db> SqliteConn<'db> {
@@ -55,7 +52,6 @@ impl<'db> SqliteConn<'db> {
             broken: None,
             prepared: HashMap::new(),
             heads: Heads::default(),
-            locks: None,
             standings: None,
             data_version: None,
             changes_access: false,
@@ -70,7 +66,7 @@ impl<'db> SqliteConn<'db> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let statement = prepare(self.db, text).map_err(StoreError::from)?;
-                free.insert(Prepared { statement, changes_access: false, changes_locks: false })
+                free.insert(Prepared { statement, changes_access: false })
             }
         };
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
@@ -87,19 +83,12 @@ impl<'db> SqliteConn<'db> {
 
     /// Something was undone that it may have remembered.
     pub(super) fn forget(&mut self) {
-        self.forget_locks();
         self.forget_standings();
     }
 
     fn forget_standings(&mut self) {
         if let Some(standings) = &mut self.standings {
             standings.forget();
-        }
-    }
-
-    fn forget_locks(&mut self) {
-        if let Some(locks) = &mut self.locks {
-            locks.forget();
         }
     }
 
@@ -124,9 +113,8 @@ impl<'db> SqliteConn<'db> {
                     statement.name
                 );
                 let changes_access = access::is_changed_by(statement.text);
-                let changes_locks = locks::are_changed_by(statement);
                 let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
-                Ok(free.insert(Prepared { statement, changes_access, changes_locks }))
+                Ok(free.insert(Prepared { statement, changes_access }))
             }
         }
     }
@@ -149,10 +137,6 @@ fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::S
 impl Conn for SqliteConn<'_> {
     fn heads(&mut self) -> &mut Heads {
         &mut self.heads
-    }
-
-    fn locks(&mut self) -> Option<&mut Locks> {
-        self.locks.as_mut()
     }
 
     fn standings(&mut self) -> Option<&mut Standings> {
@@ -178,17 +162,14 @@ impl Conn for SqliteConn<'_> {
             self.batch("SAVEPOINT job")?;
             self.undo = Undo::Savepoint;
         }
-        let (mut changes_access, mut changes_locks) = (false, false);
+        let mut changes_access = false;
         let changed = self.prepared(statement).and_then(|prepared| {
-            (changes_access, changes_locks) = (prepared.changes_access, prepared.changes_locks);
+            changes_access = prepared.changes_access;
             prepared.statement.execute(params_from_iter(params))
         });
         self.changes_access |= changes_access;
         if changes_access {
             self.forget_standings();
-        }
-        if changes_locks {
-            self.forget_locks();
         }
         changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
     }

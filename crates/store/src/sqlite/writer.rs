@@ -21,7 +21,6 @@ use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
 use crate::job::{Answer, Job};
-use crate::locks::Locks;
 use crate::records::instance;
 use crate::trail;
 
@@ -123,7 +122,6 @@ fn run(
     outward: &Outward,
 ) {
     let mut conn = SqliteConn::on(db);
-    conn.locks = Some(Locks::default());
     conn.standings = Some(Standings::default());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
