@@ -40,6 +40,7 @@ use berth_core::time::Timestamp;
 use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
+use access::AccessGeneration;
 use commits::Counted;
 use feed::{Feed, Follower};
 
@@ -64,6 +65,8 @@ pub(crate) struct Ground {
     /// Looked at when the transaction begins, and not when it is asked for: it may rise while one waits.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
+    /// Where this process alone writes.
+    pub(crate) access: Option<Arc<AccessGeneration>>,
 }
 
 enum Driver {
@@ -165,7 +168,11 @@ impl Store {
     }
 
     fn ground(&self) -> Ground {
-        Ground { epoch: self.epoch.clone(), lost_s: self.lost_s }
+        let access = match &self.driver {
+            Driver::Sqlite { writer, .. } => Some(writer.access().clone()),
+            Driver::Postgres(_) => None,
+        };
+        Ground { epoch: self.epoch.clone(), lost_s: self.lost_s, access }
     }
 
     /// For threads without a runtime: `berth init`, and those of the embedded runner.
@@ -266,11 +273,11 @@ impl Store {
         }
     }
 
-    /// A mark that changes with whatever decides who may do what, and the store's time. What was read after one look is right
-    /// for as long as another one gives the same mark. `None`: it has to be read again; always so where others write too.
+    /// The access generation and the store's time. Permissions that were read after the generation was noted hold for as
+    /// long as it is the same. `None`: they have to be read again; always so where other servers write too.
     pub fn access(&self) -> Option<(u64, Timestamp)> {
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.access(),
+            Driver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),
             Driver::Postgres(_) => None,
         }
     }

@@ -4,7 +4,6 @@
 //! are rendered `?n`, because there `$n` is a *name* numbered by first appearance. Tokens in braces stand for what
 //! only one engine has.
 
-use crate::access::Standings;
 use crate::error::StoreError;
 use crate::trail::Heads;
 use crate::value::{Row, Value};
@@ -42,10 +41,6 @@ pub trait Conn {
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError>;
     /// Where the histories end, of those this connection writes.
     fn heads(&mut self) -> &mut Heads;
-    /// What it remembers of who may do what, where no other connection writes.
-    fn standings(&mut self) -> Option<&mut Standings> {
-        None
-    }
     /// See [`crate::Tx::stand_or_fall`].
     fn stand_or_fall(&mut self) {}
     /// The epoch of what is written here, where a connection has one of its own.

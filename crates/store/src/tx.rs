@@ -13,7 +13,6 @@ use berth_core::id::{Entropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
-use crate::access::Standings;
 use crate::error::StoreError;
 use crate::sql::{Conn, Kind, Scope, Statement};
 use crate::value::{Row, Value, text};
@@ -25,11 +24,13 @@ pub struct Context {
     pub org: Option<OrgId>,
     pub actor: Actor,
     pub request_id: Option<String>,
+    /// The access generation in which the caller was authorized, see [`crate::Store::access`].
+    pub access: Option<u64>,
 }
 
 impl Context {
     pub fn system(org: Option<OrgId>) -> Self {
-        Self { org, actor: Actor::system(), request_id: None }
+        Self { org, actor: Actor::system(), request_id: None, access: None }
     }
 }
 
@@ -119,6 +120,12 @@ impl<'c> Tx<'c> {
         self.conn.vouch()
     }
 
+    /// Whether what the caller was authorized by still holds in this transaction. If not, it has to be read again.
+    pub fn is_access_unchanged(&self) -> bool {
+        let current = self.ground.access.as_ref().and_then(|access| access.current());
+        current.is_some() && current == self.context.access
+    }
+
     pub fn actor(&self) -> &Actor {
         &self.context.actor
     }
@@ -190,10 +197,6 @@ impl<'c> Tx<'c> {
 
     pub(crate) fn heads(&mut self) -> &mut trail::Heads {
         self.conn.heads()
-    }
-
-    pub(crate) fn standings(&mut self) -> Option<&mut Standings> {
-        self.conn.standings()
     }
 
     /// Puts work for the outside into the outbox.

@@ -55,7 +55,7 @@ impl App {
             return;
         }
         let context =
-            Context { org: Some(org), actor: who.actor(), request_id: Some(who.request_id.clone()) };
+            Context { actor: who.actor(), request_id: Some(who.request_id.clone()), ..Context::system(Some(org)) };
         let subject = Subject::new("user", who.user, Some(who.name.as_str()));
         let event = NewEvent::new(EventKind::AccessDenied, subject);
         let event = match denied {

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, PrepFlags, params_from_iter};
 
-use crate::access::{self, Standings};
+use crate::access::{self, AccessGeneration};
 use crate::error::StoreError;
 use crate::sql::{self, Conn, Engine, Statement};
 use crate::trail::Heads;
@@ -19,12 +20,10 @@ pub(crate) struct SqliteConn<'db> {
     /// By name. Looking them up by their text would cost as much as running them.
     prepared: HashMap<&'static str, Prepared<'db>>,
     pub(super) heads: Heads,
-    /// Only where no other connection writes.
-    pub(super) standings: Option<Standings>,
-    /// Changes with what other connections write.
+    /// Of the writer: begins to change with the first statement that decides who may do what.
+    pub(super) access: Option<Arc<AccessGeneration>>,
+    /// `PRAGMA data_version`: changes with what other connections write.
     data_version: Option<i64>,
-    /// Something was written that decides who may do what; the writer looks here before it commits.
-    pub(super) changes_access: bool,
     pub(super) undo: Undo,
     /// No change has failed yet that was said to fail never.
     pub(super) trusts: bool,
@@ -42,7 +41,8 @@ pub(super) enum Undo {
 
 struct Prepared<'db> {
     statement: rusqlite::Statement<'db>,
-    changes_access: bool,
+    /// Of a statement that changes who may do what.
+    access: Option<Arc<AccessGeneration>>,
 }
 
 impl<'db> SqliteConn<'db> {
@@ -52,9 +52,8 @@ impl<'db> SqliteConn<'db> {
             broken: None,
             prepared: HashMap::new(),
             heads: Heads::default(),
-            standings: None,
+            access: None,
             data_version: None,
-            changes_access: false,
             undo: Undo::Whole,
             trusts: true,
         }
@@ -66,29 +65,19 @@ impl<'db> SqliteConn<'db> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let statement = prepare(self.db, text).map_err(StoreError::from)?;
-                free.insert(Prepared { statement, changes_access: false })
+                free.insert(Prepared { statement, access: None })
             }
         };
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
     }
 
-    /// Nobody else writes while a server runs, unless somebody does it by hand.
-    pub(super) fn look_for_others(&mut self) {
+    /// Another process may have written, such as an operator with the `sqlite3` shell.
+    pub(super) fn check_other_writers(&mut self) {
         let version = self.db.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut it| it.query_row([], |row| row.get(0))).ok();
-        if version.is_none() || std::mem::replace(&mut self.data_version, version) != version {
-            self.forget();
-        }
-    }
-
-    /// Something was undone that it may have remembered.
-    pub(super) fn forget(&mut self) {
-        self.forget_standings();
-    }
-
-    fn forget_standings(&mut self) {
-        if let Some(standings) = &mut self.standings {
-            standings.forget();
+        let is_changed = std::mem::replace(&mut self.data_version, version) != version || version.is_none();
+        if let Some(access) = self.access.as_ref().filter(|_| is_changed) {
+            access.begin_change();
         }
     }
 
@@ -112,9 +101,9 @@ impl<'db> SqliteConn<'db> {
                     "{} is missing in sql::all()",
                     statement.name
                 );
-                let changes_access = access::is_changed_by(statement.text);
+                let access = self.access.clone().filter(|_| access::is_changed_by(statement.text));
                 let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
-                Ok(free.insert(Prepared { statement, changes_access }))
+                Ok(free.insert(Prepared { statement, access }))
             }
         }
     }
@@ -139,10 +128,6 @@ impl Conn for SqliteConn<'_> {
         &mut self.heads
     }
 
-    fn standings(&mut self) -> Option<&mut Standings> {
-        self.standings.as_mut()
-    }
-
     fn stand_or_fall(&mut self) {
         if self.undo == Undo::Nothing && self.trusts {
             self.undo = Undo::Whole;
@@ -162,15 +147,12 @@ impl Conn for SqliteConn<'_> {
             self.batch("SAVEPOINT job")?;
             self.undo = Undo::Savepoint;
         }
-        let mut changes_access = false;
         let changed = self.prepared(statement).and_then(|prepared| {
-            changes_access = prepared.changes_access;
+            if let Some(access) = &prepared.access {
+                access.begin_change();
+            }
             prepared.statement.execute(params_from_iter(params))
         });
-        self.changes_access |= changes_access;
-        if changes_access {
-            self.forget_standings();
-        }
         changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
     }
 }

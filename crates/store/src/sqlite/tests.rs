@@ -70,7 +70,7 @@ impl Ground {
     fn tx<'c>(&self, conn: &'c mut SqliteConn<'_>) -> Tx<'c> {
         let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
         let (context, now) = (Context::system(Some(org)), Timestamp::from_micros(99));
-        Tx::new(conn, context, now, crate::Ground { epoch: Arc::default(), lost_s: 45 })
+        Tx::new(conn, context, now, crate::Ground { epoch: Arc::default(), lost_s: 45, access: None })
     }
 
     fn check_times(&self, expected: &Expect) {

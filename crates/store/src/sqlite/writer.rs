@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::checkpoint::{Checkpoints, DatabaseFile};
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
-use crate::access::{Changes, Standings};
+use crate::access::AccessGeneration;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
@@ -38,7 +38,7 @@ pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     broken: watch::Receiver<Option<StoreError>>,
     commits: Arc<Commits>,
-    access: Arc<Changes>,
+    access: Arc<AccessGeneration>,
     ahead: Ahead,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,7 +57,7 @@ impl Writer {
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
-        let (access, clock) = (Arc::new(Changes::default()), Clock::new(ahead.clone()));
+        let (access, clock) = (Arc::new(AccessGeneration::default()), Clock::new(ahead.clone()));
         let outward = Outward { publisher, broke, commits: commits.clone(), access: access.clone() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
@@ -81,9 +81,12 @@ impl Writer {
         self.commits.counted(waiting)
     }
 
-    /// See [`crate::Store::access`].
-    pub(crate) fn access(&self) -> Option<(u64, Timestamp)> {
-        self.access.mark().map(|mark| (mark, now(&self.ahead)))
+    pub(crate) fn access(&self) -> &Arc<AccessGeneration> {
+        &self.access
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        now(&self.ahead)
     }
 
     /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
@@ -111,7 +114,7 @@ struct Outward {
     publisher: Publisher,
     broke: watch::Sender<Option<StoreError>>,
     commits: Arc<Commits>,
-    access: Arc<Changes>,
+    access: Arc<AccessGeneration>,
 }
 
 fn run(
@@ -122,7 +125,7 @@ fn run(
     outward: &Outward,
 ) {
     let mut conn = SqliteConn::on(db);
-    conn.standings = Some(Standings::default());
+    conn.access = Some(outward.access.clone());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
@@ -151,7 +154,7 @@ fn commit_batch(
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
     let mut failure = conn.batch("BEGIN IMMEDIATE").err();
-    conn.look_for_others();
+    conn.check_other_writers();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
         tracing::error!(
@@ -177,10 +180,6 @@ fn commit_batch(
         }
     }
     failure = failure.or_else(|| trail::write_heads(conn).err());
-    let changes_access = std::mem::take(&mut conn.changes_access);
-    if changes_access {
-        outward.access.step();
-    }
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
     }
@@ -189,14 +188,11 @@ fn commit_batch(
     }
     if failure.is_some() {
         conn.heads.forget();
-        conn.forget();
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
     }
-    if changes_access {
-        outward.access.step();
-    }
+    outward.access.end_change();
     for answer in answers {
         answer(failure.clone());
     }
@@ -232,9 +228,6 @@ fn run_job(
     }
     if !ran.keep {
         conn.heads.undo_job();
-        if undo != Undo::Nothing {
-            conn.forget();
-        }
         match undo {
             Undo::Nothing => {}
             Undo::Savepoint => conn.batch("ROLLBACK TO job")?,

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod access;
 mod chain;
 mod checkpoints;
 mod differential;
@@ -14,7 +15,6 @@ mod postgres;
 mod registries;
 mod replicas;
 mod shares;
-mod standings;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
