@@ -41,8 +41,6 @@ pub trait Conn {
     fn execute(&mut self, statement: &Statement, params: &[&Value]) -> Result<u64, StoreError>;
     /// Where the histories end, of those this connection writes.
     fn heads(&mut self) -> &mut Heads;
-    /// See [`crate::Tx::stand_or_fall`].
-    fn stand_or_fall(&mut self) {}
     /// The epoch of what is written here, where a connection has one of its own.
     fn epoch(&self) -> Option<i64> {
         None

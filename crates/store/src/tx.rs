@@ -204,12 +204,6 @@ impl<'c> Tx<'c> {
         outbox::enqueue(self, effect)
     }
 
-    /// All has been decided, and only a fault of ours can undo what is written from here on. It may then take along what
-    /// would have been committed with it: to be able to undo one change alone costs more than most of them do.
-    pub fn stand_or_fall(&mut self) {
-        self.conn.stand_or_fall();
-    }
-
     /// Writes everything a rule decided, and hands out its answer. With a ticket that is granted or cancelled, the other
     /// tickets of its group leave their queues: a lock of theirs that was loaded before is out of date.
     pub fn commit<A>(&mut self, decision: Decision<A>) -> Result<A, StoreError> {

@@ -25,8 +25,6 @@ pub(crate) struct SqliteConn<'db> {
     /// `PRAGMA data_version`: changes with what other connections write.
     data_version: Option<i64>,
     pub(super) undo: Undo,
-    /// No change has failed yet that was said to fail never.
-    pub(super) trusts: bool,
 }
 
 /// How what the running job has written is undone, should it fail.
@@ -55,7 +53,6 @@ impl<'db> SqliteConn<'db> {
             access: None,
             data_version: None,
             undo: Undo::Whole,
-            trusts: true,
         }
     }
 
@@ -126,12 +123,6 @@ fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::S
 impl Conn for SqliteConn<'_> {
     fn heads(&mut self) -> &mut Heads {
         &mut self.heads
-    }
-
-    fn stand_or_fall(&mut self) {
-        if self.undo == Undo::Nothing && self.trusts {
-            self.undo = Undo::Whole;
-        }
     }
 
     fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {

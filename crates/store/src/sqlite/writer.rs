@@ -231,18 +231,9 @@ fn run_job(
         match undo {
             Undo::Nothing => {}
             Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
-            Undo::Whole if is_alone => {
+            Undo::Whole => {
                 conn.batch("ROLLBACK")?;
                 conn.batch("BEGIN IMMEDIATE")?;
-            }
-            Undo::Whole => {
-                tracing::error!(
-                    "a change failed that was decided; those beside it have to be asked for again"
-                );
-                // Where there was one fault there may be more: from here on each is undone alone.
-                conn.trusts = false;
-                (ran.answer)(None);
-                return Err(StoreError::Unavailable("a change beside this one failed".into()));
             }
         }
     }

@@ -137,27 +137,3 @@ fn a_clock_that_was_set_back_loses_no_answer() {
     remember_at_once(&ground, 9..30);
     check_remembered(&crashed(&ground), 30);
 }
-
-#[test]
-fn a_commit_that_failed_loses_no_answer_of_one_before_it() {
-    let ground = Ground::in_a_file();
-    remember_at_once(&ground, 0..30);
-    ground.at_once(10, |number| {
-        let work = move |tx: &mut Tx<'_>| {
-            let answer = StoredAnswer { status: 200, headers: Vec::new(), body: "lost".into() };
-            if number < 9 {
-                return idempotency::remember(tx, &numbered(100 + number), &answer);
-            }
-            // What was said to fail never takes the whole commit with it.
-            tx.stand_or_fall();
-            idempotency::remember(tx, &numbered(109), &answer)?;
-            Err(StoreError::Bug("planted".into()))
-        };
-        assert!(ground.transact(work).is_err());
-    });
-    check_remembered(&ground, 30);
-    for number in 100..110 {
-        let found = ground.transact(move |tx| idempotency::find(tx, &numbered(number))).unwrap();
-        assert_eq!(found, Earlier::None);
-    }
-}
