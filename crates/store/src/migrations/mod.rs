@@ -51,6 +51,7 @@ pub const MIGRATIONS: &[Migration] = &[
     },
     Migration { number: 30, name: "retries_and_groups", text: include_str!("0030_retries_and_groups.sql") },
     Migration { number: 31, name: "stored_responses", text: include_str!("0031_stored_responses.sql") },
+    Migration { number: 32, name: "session_history", text: include_str!("0032_session_history.sql") },
 ];
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -1,5 +1,5 @@
-//! Whether what is kept is found again: events by their ids and by what they are about, sessions by those that follow
-//! them. Page by page, for those who look after an installation.
+//! Checks that what is kept is found again: events by their ids and terms, and the sessions of environments. Page by page,
+//! for `admin verify`.
 
 use std::collections::BTreeMap;
 
@@ -12,20 +12,14 @@ use crate::event_lists;
 use crate::sql::statements;
 use crate::trail::terms;
 use crate::tx::Read;
-use crate::value::Row;
 
 /// Rows of one page.
 const PAGE_ROWS: i64 = 500;
 
 statements! {
-    // Each with the one before it.
-    Org Read SESSIONS = "SELECT s.id, s.environment_id, s.number - 1, b.environment_id, b.number FROM sessions s
-        LEFT JOIN sessions b ON b.org_id = s.org_id AND b.id = s.previous_id
-        WHERE s.org_id = $1 AND s.id > $2 ORDER BY s.id LIMIT $3";
-    // Each with its last one.
-    Org Read ENVIRONMENTS = "SELECT e.id, e.id, e.sessions, b.environment_id, b.number FROM environments e
-        LEFT JOIN sessions b ON b.org_id = e.org_id AND b.id = e.last_session_id
-        WHERE e.org_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3";
+    Org Read ENVIRONMENTS = "SELECT e.id, e.sessions, (SELECT CAST(COUNT(*) AS BIGINT) FROM sessions s
+          WHERE s.org_id = $1 AND s.environment_id = e.id AND s.number BETWEEN 1 AND e.sessions)
+        FROM environments e WHERE e.org_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3";
 }
 
 /// A page that was looked at.
@@ -81,27 +75,15 @@ fn has_its_id(db: &mut impl Read, event: &Event) -> Result<bool, StoreError> {
     Ok(event.id.number() == event.sequence || events::by_id(db, event.id)?.is_some())
 }
 
-/// The sessions after this id: each leads to the one before it.
-pub fn sessions(db: &mut impl Read, after: &str) -> Result<Looked<String>, StoreError> {
-    let rows = db.rows(&SESSIONS, &[after.into(), PAGE_ROWS.into()])?;
-    looked(&rows, |id| format!("the session before {id} is not found"))
-}
-
-/// The environments after this id: each leads to its last session.
+/// The environments after this id: each has as many sessions as it counts.
 pub fn environments(db: &mut impl Read, after: &str) -> Result<Looked<String>, StoreError> {
-    let rows = db.rows(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])?;
-    looked(&rows, |id| format!("the last session of {id} is not found"))
-}
-
-fn looked(rows: &[Row], problem: impl Fn(&str) -> String) -> Result<Looked<String>, StoreError> {
-    let mut problems = Vec::new();
-    for row in rows {
-        let wanted = Some((row.text(1)?, row.int(2)?)).filter(|(_, number)| *number > 0);
-        let found = row.maybe(3, Row::text)?.zip(row.maybe(4, Row::int)?);
+    let mut page = Looked::default();
+    for row in db.rows(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])? {
+        let (id, wanted, found) = (row.text(0)?, row.int(1)?, row.int(2)?);
         if wanted != found {
-            problems.push(problem(row.text(0)?));
+            page.problems.push(format!("{id} has {found} of {wanted} sessions"));
         }
+        page.last = Some(id.to_owned());
     }
-    let last = rows.last().map(|row| row.text(0).map(str::to_owned)).transpose()?;
-    Ok(Looked { last, problems })
+    Ok(page)
 }

@@ -19,10 +19,10 @@ macro_rules! select_lock {
         concat!(
             "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence, e.sessions,
                e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished, e.due_at,
-               e.startable_id, e.version, e.created_at, e.last_session_id, p.status,
+               e.startable_id, e.version, e.created_at, p.status,
                s.id, s.environment_id, s.number, s.fence, s.holder, s.commit_id, s.context, s.claimed_at, s.extended_at,
                s.extensions, s.ttl_seconds, s.expires_at, s.idle_seconds, s.active_at, s.warned_of, s.deployments,
-               s.drain, s.ended_at, s.end_reason, s.ended_by, s.end_why, s.successor_id, s.previous_id
+               s.drain, s.ended_at, s.end_reason, s.ended_by, s.end_why, s.successor_id
              FROM environments e
              JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
              LEFT JOIN sessions s ON s.org_id = e.org_id AND s.environment_id = e.id AND s.ended_at IS NULL
@@ -32,8 +32,8 @@ macro_rules! select_lock {
         )
     };
 }
-const STATUS: usize = 20;
-const SESSION: usize = 21;
+const STATUS: usize = 19;
+const SESSION: usize = 20;
 
 statements! {
     Org Read BY_SLUG = select_lock!("p.org_id = $1 AND p.slug = $2 AND p.deleted_at IS NULL AND e.name = $3");
@@ -43,21 +43,19 @@ statements! {
         AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name");
     Org Write INSERT = "INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash,
           is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
-          unfinished, due_at, startable_id, version, created_at, last_session_id)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
-    // The fence never falls, and rises at least by one for each session: no two have the same.
+          unfinished, due_at, startable_id, version, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+    // The fence never falls.
     Org Write UPDATE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
-          startable_id = $14, last_session_id = $15, version = $16
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16 AND definition_hash = $17
-          AND is_declared = $18 AND $4 - fence >= $5 - sessions";
+          startable_id = $14, version = $15
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND definition_hash = $16
+          AND is_declared = $17 AND fence <= $4";
     // What a definition says is long and changes seldom: it is written apart.
     Org Write REDEFINE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
-          startable_id = $14, last_session_id = $15, version = $16, definition_hash = $17, is_declared = $18,
-          configuration = $19
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16
-          AND $4 - fence >= $5 - sessions";
+          startable_id = $14, version = $15, definition_hash = $16, is_declared = $17, configuration = $18
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND fence <= $4";
     Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
@@ -94,7 +92,6 @@ pub(crate) fn read(row: &Row) -> Result<Environment, StoreError> {
         sessions: row.int(7)?,
         tickets: row.int(8)?,
         deployments: row.int(9)?,
-        last_session: row.maybe(19, Row::parse)?,
         condition,
         deployed_commit: row.maybe(11, Row::name)?,
         agenda: Agenda {
@@ -214,7 +211,6 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
             agenda.startable.map(text).into(),
             it.version.into(),
             it.created_at.into(),
-            it.last_session.map(text).into(),
         ];
         return tx.execute_one(&INSERT, &params);
     }
@@ -232,7 +228,6 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
         agenda.unfinished.into(),
         agenda.due_at.into(),
         agenda.startable.map(text).into(),
-        it.last_session.map(text).into(),
         it.version.into(),
         it.definition_hash.as_str().into(),
         it.is_declared.into(),

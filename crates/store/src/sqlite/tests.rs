@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_core::environment::fence::Fence;
 use berth_core::environment::{EndReason, TicketCause, TicketStatus};
 use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
@@ -135,6 +136,10 @@ fn no_mistake_makes_a_second_holder() {
     let ended = "1, 'released'";
     ground.check_refused(&session(1, 3, 3, open), "UNIQUE constraint failed: sessions.environment_id");
     ground.check_refused(&session(9, 1, 1, open), "FOREIGN KEY constraint failed");
+    let fence = "UNIQUE constraint failed: sessions.environment_id, sessions.fence";
+    ground.check_refused(&session(1, 3, 1, ended), fence);
+    let number = "UNIQUE constraint failed: sessions.environment_id, sessions.number";
+    ground.check_refused(&session(1, 1, 3, ended), number);
     let half = "CHECK constraint failed: (ended_at IS NULL) = (end_reason IS NULL)";
     ground.check_refused(&session(1, 3, 3, "1, NULL"), half);
     ground.check_refused(&session(2, 2, 3, "NULL, 'released'"), half);
@@ -153,36 +158,32 @@ fn a_word_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn no_mistake_gives_a_fence_again() {
+fn fence_that_falls_is_refused() {
     let ground = Ground::new();
     let mut conn = SqliteConn::on(&ground.db);
     let mut tx = ground.tx(&mut conn);
     let id = "env_00000000000000000000000001".parse().unwrap();
     let mut claimed = environment::by_id(&mut tx, id).unwrap().unwrap().environment;
+    let fence = claimed.fence;
     claimed.version += 1;
-    claimed.sessions += 1;
+    claimed.fence = Fence::from_number(fence.number() - 1);
     check_lost(environment::put(&mut tx, &claimed));
     claimed.definition_hash.push('2');
     check_lost(environment::put(&mut tx, &claimed));
-    claimed.fence = claimed.fence.next(0);
+    claimed.fence = fence.next(0);
     environment::put(&mut tx, &claimed).unwrap();
 }
 
 #[test]
-fn a_history_of_an_older_version_is_chained() {
-    const UNDO: &str = "DROP INDEX sessions_by_number;
-        ALTER TABLE sessions DROP COLUMN previous_id;
-        ALTER TABLE environments DROP COLUMN last_session_id;
-        CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
-        WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
+fn history_is_read_from_a_number_down() {
+    const MORE: &str = "WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
         INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
           deployments, ended_at, end_reason, ended_by)
         SELECT org_id, 'env_00000000000000000000000003', held.number, printf('ses_%026d', 100 + held.number),
           2 * held.number, holder, held.number, 0, 1, 0, 1, 'released', holder
         FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
     let ground = Ground::new();
-    ground.db.execute_batch(UNDO).unwrap();
-    ground.db.execute_batch(migrations::MIGRATIONS[21].text).unwrap();
+    ground.db.execute_batch(MORE).unwrap();
     let mut conn = SqliteConn::on(&ground.db);
     let mut tx = ground.tx(&mut conn);
     let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
