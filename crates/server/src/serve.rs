@@ -16,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
-use crate::app::{App, adopt, adopt_stages};
+use crate::app::App;
 use crate::http::Edge;
 use crate::keep_alive::{KeepAliveStream, RequestPhase};
 use crate::limits::{
@@ -30,18 +30,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until the application's shutdown token is cancelled; then finishes what runs, within [`SHUTDOWN_MAX`].
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
-    if let Err(error) = adopt(&app).await {
-        tracing::error!(
-            ?error,
-            "environments of older pipelines could not be set up; it is tried again at the next start"
-        );
-    }
-    if let Err(error) = adopt_stages(&app).await {
-        tracing::error!(
-            ?error,
-            "what is in the stages of older pipelines could not be told; it is tried again at the next start"
-        );
-    }
     let edge = Arc::new(Edge::new(app.clone()));
     let work = tokio::spawn(work::run(app.clone()));
     let connections = Arc::new(Connections::new(app.config().trusted_proxies.clone()));

@@ -5,21 +5,14 @@ use std::collections::BTreeMap;
 use berth_core::decision::Refusal;
 use berth_core::environment::Lock;
 use berth_core::environment::declare::{self, Declare};
-use berth_core::event::{EventKind, NewEvent, Subject};
-use berth_core::id::{EnvironmentId, OrgId, PipelineId};
+use berth_core::id::EnvironmentId;
 use berth_core::name::EnvName;
 use berth_core::pipeline::model::Environment as Configuration;
-use berth_core::pipeline::parse;
 use berth_core::pipeline::state::Pipeline;
-use berth_store::query::pipelines;
-use berth_store::records::{environment, pipeline};
-use berth_store::{Context, Tx};
+use berth_store::Tx;
+use berth_store::records::environment;
 
-use super::App;
 use crate::error::AppError;
-
-/// Pipelines looked up in one go.
-const ADOPTED_PAGE: i64 = 100;
 
 /// What the new definition names is there; what it no longer names lets nobody in.
 pub(crate) fn declare(
@@ -51,7 +44,7 @@ pub(crate) fn declare(
         let command = Declare { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
         tx.commit(declare::declare(command, moment.now))?;
     }
-    Ok(pipeline::declared(tx, pipeline.id)?)
+    Ok(())
 }
 
 /// The pipeline is gone. Its sessions end with it, if that is what the caller wants.
@@ -81,39 +74,4 @@ pub(crate) fn delete_environments(
 /// A decision about one environment may take tickets out of the queues of others.
 fn current(tx: &mut Tx<'_>, known: &Lock) -> Result<Lock, AppError> {
     environment::by_id(tx, known.environment.id)?.ok_or_else(|| AppError::bug("an environment went away"))
-}
-
-/// Pipelines that are older than environments get theirs. Runs before anything else does.
-pub(crate) async fn adopt(app: &App) -> Result<(), AppError> {
-    let mut last = None;
-    loop {
-        let after = last;
-        let page = app.store.read(None, move |db| {
-            Ok::<_, AppError>(pipelines::without_environments(db, after, ADOPTED_PAGE)?)
-        });
-        let page = page.await?;
-        for (org, id) in &page {
-            if let Err(error) = adopt_one(app, *org, *id).await {
-                tracing::error!(?error, pipeline = %id, "its environments could not be set up; send its definition again");
-            }
-        }
-        match page.last() {
-            Some(reached) => last = Some(*reached),
-            None => return Ok(()),
-        }
-    }
-}
-
-async fn adopt_one(app: &App, org: OrgId, id: PipelineId) -> Result<(), AppError> {
-    app.store
-        .transact(Context::system(Some(org)), move |tx| {
-            let Some(found) = pipeline::by_id(tx, id)? else { return Ok(()) };
-            let source = pipeline::definition(tx, &found.definition_hash)?.unwrap_or_default();
-            let named = parse(&source).definition.map(|it| it.ephemeral_environments).unwrap_or_default();
-            declare(tx, &found, named)?;
-            let subject = Subject::new("pipeline", found.id, Some(found.slug.as_str()));
-            let event = NewEvent::new(EventKind::PipelineUpdated, subject).with("environments", "declared");
-            Ok::<_, AppError>(tx.record(event)?)
-        })
-        .await
 }

@@ -8,12 +8,12 @@ use berth_api::deployed::{Deployed, DeployedEnvironment};
 use berth_api::pipeline as wire;
 use berth_core::access::permit;
 use berth_core::environment::Lock;
-use berth_core::id::{OrgId, PipelineId, RepositoryId};
+use berth_core::id::{OrgId, RepositoryId};
 use berth_core::pipeline::state::Pipeline;
+use berth_store::Read;
 use berth_store::query::deployed::{self, Current};
 use berth_store::query::{From, pipelines};
-use berth_store::records::{environment, plan, stage as stages};
-use berth_store::{Context, Read};
+use berth_store::records::{environment, plan};
 use futures_util::{StreamExt as _, stream};
 
 use super::environments::shown::holder;
@@ -29,10 +29,6 @@ use crate::limits::GIT_AT_ONCE;
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
 /// Counts kept at hand; beyond it all are forgotten and counted again.
 const BEHIND_KNOWN_MAX: usize = 4_096;
-/// Pipelines looked at in one go.
-const ADOPTED_PAGE: i64 = 100;
-/// Of each, so many of its newest deployments.
-const ADOPTED_RUNS_MAX: i64 = 2_000;
 
 /// How many commits lie between two: it never changes, so that it is counted once.
 #[derive(Clone, Default)]
@@ -224,33 +220,4 @@ fn current(it: Current) -> wire::Current {
         by: actor(&it.by),
         behind_by: None,
     }
-}
-
-/// What pipelines did before anybody noted what is in their stages. Runs before anything else does.
-pub(crate) async fn adopt_stages(app: &App) -> Result<(), AppError> {
-    let mut last = None;
-    loop {
-        let after = last;
-        let page = app
-            .store
-            .read(None, move |db| Ok::<_, AppError>(deployed::without_stages(db, after, ADOPTED_PAGE)?));
-        let page = page.await?;
-        for (org, id) in &page {
-            if let Err(error) = adopt_one(app, *org, *id).await {
-                tracing::error!(?error, pipeline = %id, "what is in its stages could not be told; it is tried again at the next start");
-            }
-        }
-        match page.last() {
-            Some(reached) => last = Some(*reached),
-            None => return Ok(()),
-        }
-    }
-}
-
-async fn adopt_one(app: &App, org: OrgId, id: PipelineId) -> Result<(), AppError> {
-    let done = app.store.transact(Context::system(Some(org)), move |tx| {
-        let ends = deployed::ends(tx, id, ADOPTED_RUNS_MAX)?;
-        Ok::<_, AppError>(stages::adopt(tx, id, &ends)?)
-    });
-    done.await
 }

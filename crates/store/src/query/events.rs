@@ -18,8 +18,7 @@ const FETCHED_AT_ONCE: usize = 32;
 
 statements! {
     Org Read BY_ID = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
-        FROM events WHERE org_id = $1 AND id = $2
-          AND sequence IN ($3, (SELECT sequence FROM event_ids WHERE org_id = $1 AND id = $2))";
+        FROM events WHERE org_id = $1 AND id = $2 AND sequence = $3";
     Org Read NEWEST = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash FROM events
         WHERE org_id = $1 AND sequence < $2 AND occurred_at >= $3 AND occurred_at < $4
         ORDER BY sequence DESC LIMIT $5 OFFSET $6";

@@ -1,6 +1,6 @@
 //! Lists of pipelines, in the order they were created.
 
-use berth_core::id::{OrgId, PipelineId, RepositoryId};
+use berth_core::id::RepositoryId;
 use berth_core::pipeline::state::Pipeline;
 
 use super::{COUNTED_MAX, From, Slice, counted, kept};
@@ -11,9 +11,6 @@ use crate::tx::Read;
 use crate::value::{Value, text};
 
 statements! {
-    Instance Read WITHOUT_ENVIRONMENTS = "SELECT org_id, id FROM pipelines
-        WHERE environments_hash IS NULL AND deleted_at IS NULL AND (org_id > $1 OR (org_id = $1 AND id > $2))
-        ORDER BY org_id, id LIMIT $3";
     Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
@@ -80,17 +77,6 @@ fn filtered(
 fn pattern(search: &str) -> String {
     let escaped = search.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{escaped}%")
-}
-
-/// Pipelines that are older than environments are, after this one.
-pub fn without_environments(
-    db: &mut impl Read,
-    after: Option<(OrgId, PipelineId)>,
-    limit: i64,
-) -> Result<Vec<(OrgId, PipelineId)>, StoreError> {
-    let (org, id) = after.map(|(org, id)| (org.to_string(), id.to_string())).unwrap_or_default();
-    let rows = db.rows(&WITHOUT_ENVIRONMENTS, &[org.into(), id.into(), limit.into()])?;
-    rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
 }
 
 /// The pipelines that come from a repository, retired ones too.

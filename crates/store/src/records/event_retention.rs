@@ -31,8 +31,6 @@ statements! {
         JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
         WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
     Org Upkeep REMOVE = "DELETE FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3";
-    Org Upkeep REMOVE_IDS = "DELETE FROM event_ids WHERE org_id = $1 AND id IN
-        (SELECT id FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3)";
     Org Upkeep MOVE_START = "UPDATE event_heads SET kept_after = $3, kept_hash = $4
         WHERE org_id = $1 AND kept_after = $2";
 }
@@ -93,7 +91,6 @@ pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError
         event_lists::remove(tx, &term, end.sequence)?;
     }
     let (from, to) = (Value::from(start.sequence), Value::from(end.sequence));
-    tx.execute(&REMOVE_IDS, &[from.clone(), to.clone()])?;
     tx.execute(&REMOVE, &[from.clone(), to])?;
     tx.execute_one(&MOVE_START, &[from, end.sequence.into(), end.hash.into()])?;
     Ok(old.len())

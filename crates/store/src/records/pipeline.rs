@@ -32,7 +32,6 @@ statements! {
           deleted_at = excluded.deleted_at, repository_id = excluded.repository_id, path = excluded.path,
           retired_at = excluded.retired_at
         WHERE pipelines.version = excluded.version - 1";
-    Org Write DECLARED = "UPDATE pipelines SET environments_hash = definition_hash WHERE org_id = $1 AND id = $2";
     // Nothing anybody decided: what follows from it is told by the deployment that it starts.
     Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
@@ -134,11 +133,6 @@ pub fn definition(db: &mut impl Read, hash: &str) -> Result<Option<String>, Stor
 pub fn put_definition(tx: &mut Tx<'_>, hash: &str, source: &str) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&PUT_DEFINITION, &[hash.into(), source.into(), now.into()]).map(drop)
-}
-
-/// The environments of its definition have their rows.
-pub fn declared(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), StoreError> {
-    tx.execute_one(&DECLARED, &[text(pipeline)])
 }
 
 // LIKE differs in case rules between the engines, so what is searched is stored in lower case.

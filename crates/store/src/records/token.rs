@@ -98,10 +98,7 @@ pub fn by_id(db: &mut impl Read, id: TokenId) -> Result<Option<Token>, StoreErro
 }
 
 /// The role of a token and when it expires; `None` if it has ended or its user left.
-pub fn standing(
-    db: &mut impl Read,
-    id: TokenId,
-) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
+pub fn standing(db: &mut impl Read, id: TokenId) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
     let now = db.now();
     let Some(row) = db.row(&STANDING, &[text(id), now.into()])? else { return Ok(None) };
     Ok(Some((row.parse(0)?, row.maybe(1, Row::time)?)))

@@ -13,7 +13,7 @@ use berth_store::records::webhook;
 use berth_store::{StoreError, Tx};
 use rusqlite::{Connection, params};
 
-use super::{Ground, migrate_again};
+use super::Ground;
 
 /// More than go in one transaction. With the first event of the organization they are numbered from 2 on.
 const OLD: i64 = 700;
@@ -265,27 +265,6 @@ fn what_went_is_in_no_list_any_more_and_what_stays_is() {
     assert_eq!(list(&ground, kind, YOUNG - 2, 10).0, young[YOUNG as usize - 2..]);
 }
 
-/// The same history, as a version wrote it whose ids have no numbers.
-fn unnumbered(ground: Ground) -> Ground {
-    let mut events = all(&ground);
-    for event in &mut events {
-        event.id = event.id.numbered(event.sequence + 1_000_000);
-    }
-    let head = chain::seal(Head::start(), &mut events).unwrap();
-    let Ground { store, org, place } = ground;
-    drop(store);
-    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
-    for it in &events {
-        let change = "UPDATE events SET id = ?2, previous_hash = ?3, hash = ?4 WHERE sequence = ?1";
-        db.execute(change, params![it.sequence, it.id.to_string(), it.previous_hash, it.hash]).unwrap();
-    }
-    db.execute("UPDATE event_heads SET hash = ?1", [head.hash]).unwrap();
-    db.execute_batch("DROP TABLE event_ids; CREATE UNIQUE INDEX events_by_id ON events (org_id, id)")
-        .unwrap();
-    migrate_again(&db, 24);
-    Ground { store: place.open(), org, place }
-}
-
 #[test]
 fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
     let ground = Ground::in_a_file();
@@ -300,15 +279,9 @@ fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
         assert_eq!(by_id(&ground, event.id.numbered(event.sequence + 1)), None);
     }
 
-    let ground = unnumbered(ground);
     let old = all(&ground);
-    assert!(old.iter().all(|event| by_id(&ground, event.id) == Some(event.sequence)));
-    assert_eq!(by_id(&ground, old[0].id.numbered(1)), None);
     pass(&ground, THROUGH).unwrap();
     assert!(old.iter().all(|event| by_id(&ground, event.id).is_some() == (event.sequence > THROUGH)));
-    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
-    let kept: i64 = db.query_row("SELECT COUNT(*) FROM event_ids", [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, YOUNG);
     let newest = all(&ground).pop().unwrap();
     assert_eq!((newest.kind.as_str(), newest.id.number()), ("events_removed", newest.sequence));
     assert_eq!(check(&ground, None).problem, None);

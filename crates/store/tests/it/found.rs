@@ -11,7 +11,7 @@ use berth_store::query::findable;
 
 use rusqlite::Connection;
 
-use super::{Ground, migrate_again};
+use super::Ground;
 
 const PIPELINES: usize = 3;
 const LIMIT: i64 = 7;
@@ -177,36 +177,6 @@ fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
             assert_eq!(page.has_more, rest.len() > 42);
         }
     }
-}
-
-#[test]
-fn what_an_older_version_has_indexed_is_found() {
-    let ground = Ground::in_a_file();
-    record(&ground, 0..1_000);
-    let Ground { store, org, place } = ground;
-    drop(store);
-    // As the twentieth migration left it: a row for each event and each term.
-    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
-    db.execute_batch(
-        "CREATE TABLE event_index (org_id TEXT NOT NULL, term TEXT NOT NULL, sequence BIGINT NOT NULL,
-           PRIMARY KEY (org_id, term, sequence)) WITHOUT ROWID;
-         INSERT INTO event_index SELECT org_id, 'pipeline:' || (subjects ->> '$[0].id'), sequence FROM events
-           WHERE sequence <= (SELECT indexed FROM event_heads);
-         INSERT INTO event_index SELECT org_id, 'kind:' || kind, sequence FROM events
-           WHERE sequence <= (SELECT indexed FROM event_heads);
-         DROP TABLE event_lists;",
-    )
-    .unwrap();
-    migrate_again(&db, 21);
-    drop(db);
-    let ground = Ground { store: place.open(), org, place };
-    check(&ground, 1_000);
-    let kind = Filter { kind: Some("pipeline_updated".into()), ..Filter::default() };
-    let all = ground.transact(move |tx| events::list(tx, &kind, &From::Offset(0), 2_000, false)).unwrap();
-    let numbers: Vec<_> = all.items.iter().filter_map(|event| event.data["number"].as_u64()).collect();
-    assert_eq!(numbers, (0..1_000).rev().collect::<Vec<_>>());
-    record(&ground, 1_000..1_300);
-    check(&ground, 1_300);
 }
 
 #[test]

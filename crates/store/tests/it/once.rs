@@ -115,7 +115,8 @@ fn an_expired_response_is_replaced_and_a_live_one_never() {
     };
     assert!(again(&ground).unwrap_err().to_string().contains("changed 0 rows"));
     let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
-    let expire = format!("UPDATE stored_responses SET created_at = created_at - {}", IDEMPOTENCY_KEPT_S * 1_000_000);
+    let expire =
+        format!("UPDATE stored_responses SET created_at = created_at - {}", IDEMPOTENCY_KEPT_S * 1_000_000);
     db.execute_batch(&expire).unwrap();
     let find = |ground: &Ground| ground.transact(|tx| idempotency::find(tx, &numbered(0))).unwrap();
     assert_eq!(find(&ground), Earlier::None);
