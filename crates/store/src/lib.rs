@@ -11,7 +11,7 @@ pub mod copy;
 pub mod data_dir;
 mod entropy;
 pub mod error;
-mod event_lists;
+mod event_terms;
 pub mod feed;
 pub mod idempotency;
 pub mod incarnation;

@@ -79,6 +79,10 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
         writing.insert(table, &batch)?;
         copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
     }
+    // Ids that PostgreSQL generates follow those that were copied.
+    writing.execute(
+        "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
+    )?;
     // Nobody's yet, and above every fence the old one may still give.
     writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
     writing.commit()?;

@@ -131,9 +131,6 @@ CREATE TABLE event_heads (
   org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
   sequence BIGINT NOT NULL,
   hash TEXT NOT NULL,
-  -- The last events of a history are not in event_index yet: rows for many of them at once cost far less than rows for each
-  -- with its own commit. All up to this one are.
-  indexed BIGINT NOT NULL DEFAULT 0,
   -- Where the kept part of a history begins: number and hash of the last event that was removed because it was old.
   kept_after BIGINT NOT NULL DEFAULT 0,
   kept_hash TEXT NOT NULL
@@ -153,6 +150,20 @@ CREATE TABLE events (
   previous_hash TEXT NOT NULL,
   hash TEXT NOT NULL,
   PRIMARY KEY (org_id, sequence)
+) {without_rowid};
+
+-- What events are found by: their kind, their actor, and the pipelines, environments and deployments they are about.
+CREATE TABLE terms (
+  id {identity},
+  org_id TEXT NOT NULL,
+  term TEXT NOT NULL,
+  UNIQUE (org_id, term)
+);
+
+CREATE TABLE event_terms (
+  term_id BIGINT NOT NULL,
+  sequence BIGINT NOT NULL,
+  PRIMARY KEY (term_id, sequence)
 ) {without_rowid};
 
 CREATE TABLE outbox (
@@ -906,19 +917,6 @@ CREATE TABLE leases (
   term BIGINT NOT NULL,
   expires_at BIGINT NOT NULL
 );
-
--- What events are found by: for each term the numbers of many events in one row, where there was a row for each of them.
--- A row has its highest number, the steps down from it to the others (decimal, with a space between two), and when the
--- events were recorded: the earliest and the latest.
-CREATE TABLE event_lists (
-  org_id TEXT NOT NULL,
-  term TEXT NOT NULL,
-  last BIGINT NOT NULL,
-  steps TEXT NOT NULL,
-  earliest BIGINT NOT NULL,
-  latest BIGINT NOT NULL,
-  PRIMARY KEY (org_id, term, last)
-) {without_rowid};
 
 -- An invitation to an organization; the row goes when it is accepted, revoked, replaced or expired.
 CREATE TABLE invitations (

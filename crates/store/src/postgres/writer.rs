@@ -201,7 +201,7 @@ impl Writer {
             match conn.numbers(&text) {
                 Ok([now, epoch]) => {
                     conn.epoch = Some(epoch);
-                    conn.heads.doubt();
+                    conn.heads.forget();
                     return Ok((conn, now));
                 }
                 // One that still answers has waited too long for the lock. Any other was lost while nobody used it.

@@ -1,15 +1,10 @@
 //! Checks that what is kept is found again: events by their ids and terms, and the sessions of environments. Page by page,
 //! for `admin verify`.
 
-use std::collections::BTreeMap;
-
-use berth_core::time::Timestamp;
-
 use super::events;
 use crate::error::StoreError;
-use crate::event_lists;
+use crate::event_terms;
 use crate::sql::statements;
-use crate::trail::terms;
 use crate::tx::Read;
 
 /// Rows of one page.
@@ -30,44 +25,15 @@ pub struct Looked<K> {
     pub problems: Vec<String>,
 }
 
-/// The events after this number. Those that are in no list yet are read one by one by whoever looks for some.
+/// The events after this number: each is found by its id and its terms.
 pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError> {
-    let (kept_after, indexed) = events::listed(db)?;
-    let after = after.max(kept_after);
-    let page = events::after(db, after, indexed, PAGE_ROWS)?;
-    let Some(last) = page.last().map(|event| event.sequence) else { return Ok(Looked::default()) };
-    let mut problems = Vec::new();
-    let mut wanted: BTreeMap<String, Times> = BTreeMap::new();
-    for event in &page {
-        if event.id.number() != event.sequence {
-            problems.push(format!("event {} is not found by its id", event.sequence));
-        }
-        for term in terms(&event.kind, &event.actor, &event.subjects) {
-            wanted.entry(term).or_default().insert(event.sequence, event.occurred_at);
-        }
-    }
-    for (term, wanted) in wanted {
-        match event_lists::between(db, &term, after, last) {
-            Ok(listed) => problems.extend(difference(&term, &wanted, &listed)),
-            Err(StoreError::Bug(why)) => problems.push(format!("{term}: {why}")),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Looked { last: Some(last), problems })
-}
-
-/// When events were recorded, by their numbers.
-type Times = BTreeMap<i64, Timestamp>;
-
-/// The first one, in words.
-fn difference(term: &str, wanted: &Times, listed: &BTreeMap<i64, [Timestamp; 2]>) -> Option<String> {
-    let is_found = |(number, at): &(&i64, &Timestamp)| {
-        listed.get(number).is_some_and(|[earliest, latest]| (earliest..=latest).contains(at))
-    };
-    let lost = wanted.iter().find(|event| !is_found(event));
-    let lost = lost.map(|(number, _)| format!("event {number} is not found by {term}"));
-    let odd = || listed.keys().find(|number| !wanted.contains_key(number));
-    lost.or_else(|| odd().map(|number| format!("event {number} is found by {term}, which it is not about")))
+    let after = after.max(events::kept_after(db)?.sequence);
+    let page = events::after(db, after, i64::MAX, PAGE_ROWS)?;
+    let numbered = page.iter().filter(|event| event.id.number() != event.sequence);
+    let mut problems: Vec<_> =
+        numbered.map(|event| format!("event {} is not found by its id", event.sequence)).collect();
+    problems.extend(event_terms::check(db, &page, after)?);
+    Ok(Looked { last: page.last().map(|event| event.sequence), problems })
 }
 
 /// The environments after this id: each has as many sessions as it counts.

@@ -165,7 +165,6 @@ fn commit_batch(
     }
     let count = jobs.len();
     let is_alone = count == 1 && step.is_none();
-    conn.heads.begin_commit(count);
     for job in jobs {
         if failure.is_some() {
             // Not run at all: dropping the job tells its caller that the store is unavailable.

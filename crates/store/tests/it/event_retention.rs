@@ -183,14 +183,10 @@ fn what_a_webhook_has_not_read_stays() {
 }
 
 #[test]
-fn the_newest_event_and_those_that_are_in_no_list_stay() {
+fn the_newest_event_stays() {
     let ground = Ground::new();
     record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), None, "so few are in no list yet");
-    record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), Some(200), "all are in lists, and one has to stay");
-    record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), Some(201), "the last hundred are not");
+    assert_eq!(due_now(&ground, now(&ground)), Some(100), "of 101");
 }
 
 #[test]
@@ -250,15 +246,11 @@ fn whatever_is_done_to_a_cut_history_is_found() {
 }
 
 #[test]
-fn what_went_is_in_no_list_any_more_and_what_stays_is() {
+fn removed_events_leave_no_terms() {
     let (ground, db) = cut();
-    let count = |what: &str| -> i64 {
-        let text = format!("SELECT COUNT(*) FROM event_lists WHERE last {what} {THROUGH}");
-        db.query_row(&text, [], |row| row.get(0)).unwrap()
-    };
-    assert_eq!(count("<="), 0);
-    assert!(count(">") > 0);
-    // A row may hold numbers of both; only what stays is counted and shown.
+    let count = |text: &str| -> i64 { db.query_row(text, [], |row| row.get(0)).unwrap() };
+    assert_eq!(count(&format!("SELECT COUNT(*) FROM event_terms WHERE sequence <= {THROUGH}")), 0);
+    assert_eq!(count("SELECT COUNT(*) FROM terms WHERE id NOT IN (SELECT term_id FROM event_terms)"), 0);
     let kind = Filter { kind: Some("pipeline_updated".into()), ..Filter::default() };
     let young: Vec<i64> = (THROUGH + 1..=THROUGH + YOUNG).rev().collect();
     assert_eq!(list(&ground, kind.clone(), 0, 1_000).0, young);

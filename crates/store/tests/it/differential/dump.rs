@@ -26,7 +26,7 @@ const TABLES: [&str; 11] = [
     "pipelines",
     "events",
     "event_heads",
-    "event_lists",
+    "terms",
     "outbox",
     "list_totals",
     "list_blocks",
