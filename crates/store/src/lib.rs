@@ -16,7 +16,6 @@ pub mod feed;
 pub mod idempotency;
 pub mod incarnation;
 mod job;
-mod lists;
 pub mod migrations;
 pub mod outbox;
 mod postgres;

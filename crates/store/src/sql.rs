@@ -109,7 +109,6 @@ pub fn all() -> impl Iterator<Item = &'static Statement> {
     [
         crate::event_terms::STATEMENTS,
         crate::idempotency::STATEMENTS,
-        crate::lists::STATEMENTS,
         crate::outbox::STATEMENTS,
         crate::query::analyses::STATEMENTS,
         crate::query::approvals::STATEMENTS,

@@ -108,25 +108,6 @@ CREATE INDEX pipelines_listed ON pipelines (org_id, id, status, search_key) WHER
 CREATE INDEX pipelines_by_any_slug ON pipelines (org_id, slug);
 CREATE INDEX pipelines_of_repository ON pipelines (org_id, repository_id) WHERE repository_id IS NOT NULL;
 
--- Kept totals, and counts per block of consecutive ids, small blocks within large ones: a list knows its length,
--- and finds any offset, without walking its rows.
-CREATE TABLE list_totals (
-  org_id TEXT NOT NULL,
-  list TEXT NOT NULL,
-  members BIGINT NOT NULL,
-  last_id TEXT NOT NULL,
-  PRIMARY KEY (org_id, list)
-) {without_rowid};
-
-CREATE TABLE list_blocks (
-  org_id TEXT NOT NULL,
-  list TEXT NOT NULL,
-  size TEXT NOT NULL CHECK (size IN ('large', 'small')),
-  first_id TEXT NOT NULL,
-  members BIGINT NOT NULL,
-  PRIMARY KEY (org_id, list, size, first_id)
-) {without_rowid};
-
 CREATE TABLE event_heads (
   org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
   sequence BIGINT NOT NULL,

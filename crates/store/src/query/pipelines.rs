@@ -3,20 +3,18 @@
 use berth_core::id::RepositoryId;
 use berth_core::pipeline::state::Pipeline;
 
-use super::{COUNTED_MAX, From, Slice, counted, kept};
+use super::{COUNTED_MAX, From, Slice, counted, page};
 use crate::error::StoreError;
-use crate::records::pipeline::{LIST, read};
+use crate::records::pipeline::read;
 use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::{Value, text};
 
 statements! {
-    Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
+    Org Read LIST = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
-        WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
-    Org Read AFTER_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
-        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
+        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4";
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM pipelines WHERE org_id = $1 AND deleted_at IS NULL";
     Org Read FILTERED = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR status = $3)
@@ -46,7 +44,7 @@ pub fn list(
     if filter.status.is_some() || filter.search.is_some() {
         return filtered(db, filter, from, limit);
     }
-    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
+    page(db, &LIST, &COUNT, from, limit, read)
 }
 
 fn filtered(

@@ -7,13 +7,10 @@ use berth_core::pipeline::origin::Origin;
 use berth_core::pipeline::state::{Pipeline, Status};
 
 use crate::error::StoreError;
-use crate::lists;
 use crate::records::{registry, secret};
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
-
-pub(crate) const LIST: &str = "pipelines";
 
 statements! {
     Org Read BY_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
@@ -111,13 +108,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
     let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
     secret::note_uses(tx, pipeline.id, used)?;
     let used = pipeline.outline.custom_types.iter().filter(|_| pipeline.deleted_at.is_none());
-    registry::note_uses(tx, pipeline.id, used)?;
-    let id = pipeline.id.to_string();
-    match (pipeline.version, pipeline.deleted_at) {
-        (1, _) => lists::added(tx, LIST, &id),
-        (_, Some(_)) => lists::removed(tx, LIST, &id),
-        _ => Ok(()),
-    }
+    registry::note_uses(tx, pipeline.id, used)
 }
 
 /// The head of its tracked branch that was acted upon.
