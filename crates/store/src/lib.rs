@@ -69,8 +69,8 @@ pub(crate) struct Ground {
 }
 
 enum Driver {
-    // Readers stop before the writer, whose last act is to empty the write-ahead log. The file is closed after both.
-    Sqlite { readers: sqlite::Readers, writer: sqlite::Writer, _file: Arc<sqlite::DatabaseFile> },
+    // Readers stop before the writer, whose last act is to empty the WAL.
+    Sqlite { readers: sqlite::Readers, writer: sqlite::Writer },
     Postgres(postgres::Postgres),
 }
 
@@ -81,15 +81,9 @@ impl Store {
         let ahead = sqlite::Ahead::default();
         let epoch = Arc::new(AtomicI64::new(sqlite::migrate(path, sqlite::now(&ahead))?));
         let (feed, publisher) = Feed::start()?;
-        let file = sqlite::DatabaseFile::open(path)?;
-        let writer = sqlite::Writer::start(path, file.clone(), publisher, ahead.clone())?;
+        let writer = sqlite::Writer::start(path, publisher, ahead.clone())?;
         let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
-        Ok(Self {
-            driver: Driver::Sqlite { readers, writer, _file: file },
-            feed,
-            epoch,
-            lost_s: RUNNER_LOST_S,
-        })
+        Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.

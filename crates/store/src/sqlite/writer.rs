@@ -13,7 +13,7 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::checkpoint::{Checkpoints, DatabaseFile};
+use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
 use crate::access::AccessGeneration;
@@ -29,7 +29,7 @@ const BATCH_JOBS_MAX: usize = 256;
 /// The pages of one commit and those around them. Not more: after each commit that moved pages of a tree SQLite walks through
 /// all it has in memory, and what is not there is in the operating system's.
 const CACHE_KIB: i64 = 8 * 1024;
-/// A log that became longer, because somebody read it for long, is cut to this when it begins anew.
+/// A WAL that grew beyond this, because of a long read, is cut to it when it starts over.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
@@ -44,16 +44,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(
-        path: &Path,
-        file: Arc<DatabaseFile>,
-        publisher: Publisher,
-        ahead: Ahead,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, publisher: Publisher, ahead: Ahead) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(StoreError::from)?;
-        let checkpoints = Checkpoints::start(path, file, &mut db)?;
+        let checkpoints = Checkpoints::start(path, &mut db)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
@@ -131,7 +126,7 @@ fn run(
         let (jobs, began) = (batch.len(), Instant::now());
         let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..));
         outward.commits.note(began.elapsed(), jobs);
-        let committed = committed.and_then(|()| checkpoints.see_to(db));
+        let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
         if let Err(error) = committed {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
