@@ -14,6 +14,7 @@ pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
+    Instance Read EMIT_WAL_RECORD = "SELECT {emit_wal_record}";
     Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_responses
         WHERE digest = $1 AND created_at > $2";
     // Replaces only one that has expired and was not removed yet.
@@ -63,9 +64,9 @@ pub enum Earlier {
     Different,
 }
 
-/// Before it is told again: whoever hears of that commit may rely on it as on one that was made now.
+/// Before a stored response is replayed: the commit it came from becomes as durable as this transaction.
 pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
-    tx.vouch()
+    tx.row(&EMIT_WAL_RECORD, &[]).map(drop)
 }
 
 pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {

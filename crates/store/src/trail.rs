@@ -28,7 +28,7 @@ statements! {
 
 /// Ends of the histories that a connection writes. A head that moves is written once, with the commit.
 #[derive(Debug, Default)]
-pub struct Heads {
+pub(crate) struct Heads {
     known: HashMap<OrgId, Known>,
     /// Moved since the last commit.
     moved: Vec<OrgId>,
@@ -82,9 +82,9 @@ impl Heads {
 }
 
 /// Writes the heads that moved, as the last act of a transaction.
-pub(crate) fn write_heads(conn: &mut dyn Conn) -> Result<(), StoreError> {
-    for org in std::mem::take(&mut conn.heads().moved) {
-        let Some(known) = conn.heads().known.get_mut(&org) else { continue };
+pub(crate) fn write_heads(conn: &mut dyn Conn, heads: &mut Heads) -> Result<(), StoreError> {
+    for org in std::mem::take(&mut heads.moved) {
+        let Some(known) = heads.known.get_mut(&org) else { continue };
         let Head { sequence, hash } = known.head.clone();
         let stored = std::mem::replace(&mut known.stored, sequence);
         let params = [text(org), sequence.into(), hash.into(), stored.into()];

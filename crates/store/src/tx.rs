@@ -14,7 +14,9 @@ use berth_core::time::Timestamp;
 
 use crate::Ground;
 use crate::error::StoreError;
+use crate::job::Begun;
 use crate::sql::{Conn, Kind, Scope, Statement};
+use crate::trail::Heads;
 use crate::value::{Row, Value, text};
 use crate::{entropy, outbox, records, trail};
 
@@ -76,8 +78,17 @@ impl Read for Reader<'_> {
     }
 }
 
+/// What a driver keeps between the transactions of a connection that writes.
+#[derive(Debug, Default)]
+pub(crate) struct TxState {
+    pub(crate) heads: Heads,
+    /// The epoch of the fences given there; `None`: that of the installation.
+    pub(crate) epoch: Option<i64>,
+}
+
 pub struct Tx<'c> {
     conn: &'c mut dyn Conn,
+    state: &'c mut TxState,
     context: Context,
     /// As statements want it.
     org: Option<Value>,
@@ -91,11 +102,11 @@ pub struct Tx<'c> {
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, ground: Ground) -> Self {
-        // A connection knows best in which epoch it writes.
-        let epoch = conn.epoch().unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
+    pub(crate) fn new(begun: Begun<'c>, context: Context, ground: Ground) -> Self {
+        let Begun { conn, state, now } = begun;
+        let epoch = state.epoch.unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
         let org = context.org.map(text);
-        Self { conn, context, org, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
+        Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -112,12 +123,7 @@ impl<'c> Tx<'c> {
     pub(crate) fn writes_in_epoch(&mut self, epoch: i64) {
         self.epoch = epoch;
         self.ground.epoch.fetch_max(epoch, Ordering::SeqCst);
-        self.conn.set_epoch(epoch);
-    }
-
-    /// What was committed before is as safe as this transaction, once it is.
-    pub(crate) fn vouch(&mut self) -> Result<(), StoreError> {
-        self.conn.vouch()
+        self.state.epoch = Some(epoch);
     }
 
     /// Whether what the caller was authorized by still holds in this transaction. If not, it has to be read again.
@@ -195,8 +201,8 @@ impl<'c> Tx<'c> {
         self.later.get_or_insert_default();
     }
 
-    pub(crate) fn heads(&mut self) -> &mut trail::Heads {
-        self.conn.heads()
+    pub(crate) fn heads(&mut self) -> &mut Heads {
+        &mut self.state.heads
     }
 
     /// Puts work for the outside into the outbox.

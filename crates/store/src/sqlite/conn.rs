@@ -10,7 +10,6 @@ use rusqlite::{Connection, PrepFlags, params_from_iter};
 use crate::access::{self, AccessGeneration};
 use crate::error::StoreError;
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::trail::Heads;
 use crate::value::{Row, Value};
 
 pub(crate) struct SqliteConn<'db> {
@@ -19,7 +18,6 @@ pub(crate) struct SqliteConn<'db> {
     pub(super) broken: Option<StoreError>,
     /// By name. Looking them up by their text would cost as much as running them.
     prepared: HashMap<&'static str, Prepared<'db>>,
-    pub(super) heads: Heads,
     /// Of the writer: begins to change with the first statement that decides who may do what.
     pub(super) access: Option<Arc<AccessGeneration>>,
     /// `PRAGMA data_version`: changes with what other connections write.
@@ -49,7 +47,6 @@ impl<'db> SqliteConn<'db> {
             db,
             broken: None,
             prepared: HashMap::new(),
-            heads: Heads::default(),
             access: None,
             data_version: None,
             undo: Undo::Whole,
@@ -121,10 +118,6 @@ fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::S
 }
 
 impl Conn for SqliteConn<'_> {
-    fn heads(&mut self) -> &mut Heads {
-        &mut self.heads
-    }
-
     fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement, error))
     }

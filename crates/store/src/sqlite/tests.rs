@@ -8,9 +8,10 @@ use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::job::Begun;
 use crate::query::environments;
 use crate::records::{deployment, environment, session, ticket};
-use crate::tx::{Context, Tx};
+use crate::tx::{Context, Tx, TxState};
 
 /// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
 const ROWS: &str = r#"
@@ -68,10 +69,11 @@ impl Ground {
         Self { db, _dir: dir }
     }
 
-    fn tx<'c>(&self, conn: &'c mut SqliteConn<'_>) -> Tx<'c> {
+    fn tx<'c>(conn: &'c mut SqliteConn<'_>, state: &'c mut TxState) -> Tx<'c> {
         let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
         let (context, now) = (Context::system(Some(org)), Timestamp::from_micros(99));
-        Tx::new(conn, context, now, crate::Ground { epoch: Arc::default(), lost_s: 45, access: None })
+        let ground = crate::Ground { epoch: Arc::default(), lost_s: 45, access: None };
+        Tx::new(Begun { conn, state, now }, context, ground)
     }
 
     fn check_times(&self, expected: &Expect) {
@@ -160,8 +162,8 @@ fn a_word_that_nobody_knows_is_refused() {
 #[test]
 fn fence_that_falls_is_refused() {
     let ground = Ground::new();
-    let mut conn = SqliteConn::on(&ground.db);
-    let mut tx = ground.tx(&mut conn);
+    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
+    let mut tx = Ground::tx(&mut conn, &mut state);
     let id = "env_00000000000000000000000001".parse().unwrap();
     let mut claimed = environment::by_id(&mut tx, id).unwrap().unwrap().environment;
     let fence = claimed.fence;
@@ -184,8 +186,8 @@ fn history_is_read_from_a_number_down() {
         FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
     let ground = Ground::new();
     ground.db.execute_batch(MORE).unwrap();
-    let mut conn = SqliteConn::on(&ground.db);
-    let mut tx = ground.tx(&mut conn);
+    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
+    let mut tx = Ground::tx(&mut conn, &mut state);
     let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
         let id = format!("env_{environment:026}").parse().unwrap();
         let found = environments::history(&mut tx, id, from, limit).unwrap();
@@ -201,8 +203,8 @@ fn history_is_read_from_a_number_down() {
 #[test]
 fn what_has_ended_stays_as_it_ended() {
     let ground = Ground::new();
-    let mut conn = SqliteConn::on(&ground.db);
-    let mut tx = ground.tx(&mut conn);
+    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
+    let mut tx = Ground::tx(&mut conn, &mut state);
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
     ended.end.as_mut().unwrap().reason = EndReason::Released;

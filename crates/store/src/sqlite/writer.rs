@@ -20,9 +20,10 @@ use crate::access::AccessGeneration;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
-use crate::job::{Answer, Job};
+use crate::job::{Answer, Begun, Job};
 use crate::records::instance;
 use crate::trail;
+use crate::tx::TxState;
 
 /// Jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
@@ -119,12 +120,12 @@ fn run(
     mut checkpoints: Checkpoints,
     outward: &Outward,
 ) {
-    let mut conn = SqliteConn::on(db);
+    let (mut conn, mut state) = (SqliteConn::on(db), TxState::default());
     conn.access = Some(outward.access.clone());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
-        let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..));
+        let committed = commit_batch(&mut conn, &mut state, &mut clock, outward, batch.drain(..));
         outward.commits.note(began.elapsed(), jobs);
         let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
         if let Err(error) = committed {
@@ -143,6 +144,7 @@ fn run(
 /// `Err` only when the disk failed; then nothing of the batch was acknowledged as done.
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
+    state: &mut TxState,
     clock: &mut Clock,
     outward: &Outward,
     jobs: impl ExactSizeIterator<Item = Job>,
@@ -165,7 +167,7 @@ fn commit_batch(
             // Not run at all: dropping the job tells its caller that the store is unavailable.
             continue;
         }
-        match run_job(conn, clock.tick(), job, is_alone) {
+        match run_job(conn, state, clock.tick(), job, is_alone) {
             Ok((answer, recorded)) => {
                 answers.push(answer);
                 events.extend(recorded);
@@ -173,7 +175,7 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
-    failure = failure.or_else(|| trail::write_heads(conn).err());
+    failure = failure.or_else(|| trail::write_heads(conn, &mut state.heads).err());
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
     }
@@ -181,7 +183,7 @@ fn commit_batch(
         clock.stepped();
     }
     if failure.is_some() {
-        conn.heads.forget();
+        state.heads.forget();
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
@@ -203,13 +205,14 @@ fn commit_batch(
 /// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
 fn run_job(
     conn: &mut SqliteConn<'_>,
+    state: &mut TxState,
     now: Timestamp,
     job: Job,
     is_alone: bool,
 ) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
-    conn.heads.begin_job();
-    let ran = job(Ok((conn, now)));
+    state.heads.begin_job();
+    let ran = job(Ok(Begun { conn, state, now }));
     let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
@@ -221,7 +224,7 @@ fn run_job(
         return Err(StoreError::StorageFull);
     }
     if !ran.keep {
-        conn.heads.undo_job();
+        state.heads.undo_job();
         match undo {
             Undo::Nothing => {}
             Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
