@@ -10,7 +10,7 @@ use berth_core::name::EnvName;
 use berth_core::pipeline::model::Environment as Configuration;
 use berth_core::pipeline::state::Pipeline;
 use berth_store::Tx;
-use berth_store::records::{environment, pipeline};
+use berth_store::records::environment;
 
 use crate::error::EngineError;
 
@@ -44,7 +44,7 @@ pub fn declare_environments(
         let command = Declare { id, pipeline: pipeline.id, name, configuration, definition_hash, last_fence };
         tx.commit(declare::declare(command, moment.now))?;
     }
-    Ok(pipeline::declared(tx, pipeline.id)?)
+    Ok(())
 }
 
 /// The pipeline is gone. Its sessions end with it, if that is what the caller wants.

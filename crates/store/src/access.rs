@@ -1,63 +1,38 @@
-//! Whether anything about who may do what has changed since somebody looked.
+//! Access generation: a counter that invalidates cached permissions.
 //!
-//! Who a token speaks for is asked with every request and changes seldom. Whoever notes the mark first, then reads, may use
-//! what was read for as long as the mark is the same.
+//! A caller that notes the generation and then reads who may do what may use what it read for as long as the generation is
+//! the same.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use berth_core::access::Role;
-use berth_core::id::{OrgId, TokenId};
-use berth_core::time::Timestamp;
 
 use crate::sql;
 
 /// What the answer to "who is this, and what may they do?" is read from.
 const TABLES: [&str; 4] = ["api_tokens", "memberships", "organizations", "users"];
 
-/// Tokens that a connection remembers; one more, and it begins anew.
-const REMEMBERED_MAX: usize = 1_024;
-
 /// Says nothing about what a token may do, and is written all the time.
 const IRRELEVANT: &str = "UPDATE api_tokens SET last_used_at";
 
-/// Rises before and after each commit that changes such a table: it is odd while one is under way, and nobody can tell
-/// what holds.
+/// Odd from the first statement that changes such a table until its transaction has ended: there is no generation then, and
+/// permissions are read from the database.
 #[derive(Debug, Default)]
-pub(crate) struct Changes(AtomicU64);
+pub(crate) struct AccessGeneration(AtomicU64);
 
-impl Changes {
-    pub(crate) fn mark(&self) -> Option<u64> {
-        Some(self.0.load(Ordering::SeqCst)).filter(|mark| mark.is_multiple_of(2))
+impl AccessGeneration {
+    pub(crate) fn current(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::SeqCst)).filter(|generation| generation.is_multiple_of(2))
     }
 
-    /// Before the commit, and again when it is over, however it ended, before anybody is told.
-    pub(crate) fn step(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-/// What tokens may do and until when, as the one connection that writes has read it. Forgotten with every change of access, and
-/// whenever something is undone. In debug builds, what is found here is compared with the database.
-#[derive(Debug, Default)]
-pub struct Standings(HashMap<(OrgId, TokenId), Standing>);
-
-pub(crate) type Standing = (Role, Option<Timestamp>);
-
-impl Standings {
-    pub(crate) fn of(&self, org: OrgId, token: TokenId) -> Option<Standing> {
-        self.0.get(&(org, token)).copied()
+    /// Called by the writer alone. A second call in the same transaction changes nothing.
+    pub(crate) fn begin_change(&self) {
+        self.0.fetch_or(1, Ordering::SeqCst);
     }
 
-    pub(crate) fn remember(&mut self, org: OrgId, token: TokenId, standing: Standing) {
-        if self.0.len() == REMEMBERED_MAX {
-            self.forget();
+    /// Called when the transaction has ended, whatever its outcome, and before its callers get their answers.
+    pub(crate) fn end_change(&self) {
+        if self.current().is_none() {
+            self.0.fetch_add(1, Ordering::SeqCst);
         }
-        self.0.insert((org, token), standing);
-    }
-
-    pub(crate) fn forget(&mut self) {
-        self.0.clear();
     }
 }
 
@@ -89,12 +64,15 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_mark_while_a_change_is_under_way() {
-        let changes = Changes::default();
-        let before = changes.mark();
-        changes.step();
-        assert_eq!(changes.mark(), None);
-        changes.step();
-        assert!(changes.mark().is_some() && changes.mark() != before);
+    fn there_is_no_generation_while_a_change_is_under_way() {
+        let generation = AccessGeneration::default();
+        let before = generation.current();
+        generation.end_change();
+        assert_eq!(generation.current(), before, "nothing has changed");
+        generation.begin_change();
+        generation.begin_change();
+        assert_eq!(generation.current(), None);
+        generation.end_change();
+        assert!(generation.current().is_some() && generation.current() != before);
     }
 }

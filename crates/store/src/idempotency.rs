@@ -3,7 +3,6 @@
 use aws_lc_rs::digest;
 use berth_core::time::Timestamp;
 
-use crate::answer_keys::{self, Digest};
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
@@ -15,18 +14,21 @@ pub const IDEMPOTENCY_KEPT_S: i64 = 7 * 24 * 60 * 60;
 pub const FORGET_BATCH_MAX: u64 = 1_000;
 
 statements! {
-    Instance Read FIND = "SELECT a.request_hash, a.status, a.headers, a.body FROM answer_keys k
-        JOIN answers a ON a.created_at = k.created_at AND a.digest = k.digest
-        WHERE k.digest = $1 AND k.created_at > $2";
-    Instance Read FIND_AT = "SELECT request_hash, status, headers, body FROM answers
-        WHERE digest = $1 AND created_at > $2 AND created_at = $3";
-    Instance Upkeep REMEMBER = "INSERT INTO answers (created_at, digest, request_hash, status, headers, body)
-        VALUES ($1, $2, $3, $4, $5, $6)";
-    Instance Upkeep FORGET_KEYS = "DELETE FROM answer_keys WHERE created_at <= $1 AND digest IN
-        (SELECT digest FROM answers WHERE created_at <= $1 ORDER BY created_at, digest LIMIT $2)";
-    Instance Upkeep FORGET = "DELETE FROM answers WHERE (created_at, digest) IN
-        (SELECT created_at, digest FROM answers WHERE created_at <= $1 ORDER BY created_at, digest LIMIT $2)";
+    Instance Read EMIT_WAL_RECORD = "SELECT {emit_wal_record}";
+    Instance Read FIND = "SELECT request_hash, status, headers, body FROM stored_responses
+        WHERE digest = $1 AND created_at > $2";
+    // Replaces only one that has expired and was not removed yet.
+    Instance Upkeep REMEMBER = "INSERT INTO stored_responses (digest, request_hash, status, headers, body, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (digest) DO UPDATE SET request_hash = excluded.request_hash, status = excluded.status,
+          headers = excluded.headers, body = excluded.body, created_at = excluded.created_at
+        WHERE stored_responses.created_at <= $7";
+    Instance Upkeep FORGET = "DELETE FROM stored_responses WHERE digest IN
+        (SELECT digest FROM stored_responses WHERE created_at <= $1 ORDER BY created_at LIMIT $2)";
 }
+
+/// SHA-256 of the caller, the operation and the idempotency key.
+type Digest = [u8; 32];
 
 /// One request that may be repeated.
 #[derive(Debug, Clone)]
@@ -62,22 +64,14 @@ pub enum Earlier {
     Different,
 }
 
-/// Before it is told again: whoever hears of that commit may rely on it as on one that was made now.
+/// Before a stored response is replayed: the commit it came from becomes as durable as this transaction.
 pub fn vouch(tx: &mut Tx<'_>) -> Result<(), StoreError> {
-    tx.vouch()
+    tx.row(&EMIT_WAL_RECORD, &[]).map(drop)
 }
 
-/// Not for those who only look: keys of the last answers may be known to the writer alone.
 pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
     let oldest = tx.now().plus_seconds(-IDEMPOTENCY_KEPT_S);
-    let params = [once.digest.as_slice().into(), oldest.into()];
-    let found = match tx.unkeyed().and_then(|unkeyed| unkeyed.given_at(&once.digest)) {
-        None => tx.row(&FIND, &params)?,
-        Some(at) => {
-            let [digest, oldest] = params;
-            tx.row(&FIND_AT, &[digest, oldest, at.into()])?
-        }
-    };
+    let found = tx.row(&FIND, &[once.digest.as_slice().into(), oldest.into()])?;
     let Some(row) = found else { return Ok(Earlier::None) };
     if row.bytes(0)? != once.request_hash {
         return Ok(Earlier::Different);
@@ -89,21 +83,20 @@ pub fn find(tx: &mut Tx<'_>, once: &OnceKey) -> Result<Earlier, StoreError> {
 pub fn remember(tx: &mut Tx<'_>, once: &OnceKey, answer: &StoredAnswer) -> Result<(), StoreError> {
     let now = tx.now();
     let params = [
-        now.into(),
         once.digest.as_slice().into(),
         once.request_hash.as_slice().into(),
         i64::from(answer.status).into(),
         to_json(&answer.headers)?.into(),
         answer.body.as_str().into(),
+        now.into(),
+        now.plus_seconds(-IDEMPOTENCY_KEPT_S).into(),
     ];
-    tx.execute(&REMEMBER, &params)?;
-    answer_keys::add(tx, once.digest, now)
+    tx.execute_one(&REMEMBER, &params)
 }
 
 /// Removes answers older than they are kept; returns how many.
 pub fn forget(tx: &mut Tx<'_>, now: Timestamp) -> Result<u64, StoreError> {
     let oldest = now.plus_seconds(-IDEMPOTENCY_KEPT_S);
     let params = [oldest.into(), i64::try_from(FORGET_BATCH_MAX).unwrap_or(i64::MAX).into()];
-    tx.execute(&FORGET_KEYS, &params)?;
     tx.execute(&FORGET, &params)
 }

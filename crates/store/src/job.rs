@@ -10,16 +10,22 @@ use tokio::sync::oneshot;
 use crate::Ground;
 use crate::error::StoreError;
 use crate::sql::Conn;
-use crate::tx::{Context, Reader, Tx};
+use crate::tx::{Context, Reader, Tx, TxState};
 
-/// A transaction that has begun and the store's time in it; or why there is none.
-pub(crate) type Begun<'c> = Result<(&'c mut dyn Conn, Timestamp), StoreError>;
+/// A transaction that has begun.
+pub(crate) struct Begun<'c> {
+    pub(crate) conn: &'c mut dyn Conn,
+    pub(crate) state: &'c mut TxState,
+    /// The store's time in it.
+    pub(crate) now: Timestamp,
+}
 
-/// Runs inside a transaction; says whether to keep what it wrote, and answers once that is durable.
-pub(crate) type Job = Box<dyn FnOnce(Begun<'_>) -> Ran + Send>;
+/// Runs inside a transaction, or learns why there is none; says whether to keep what it wrote, and answers once that is
+/// durable.
+pub(crate) type Job = Box<dyn FnOnce(Result<Begun<'_>, StoreError>) -> Ran + Send>;
 
 /// Looks at a snapshot and answers.
-pub(crate) type Look = Box<dyn FnOnce(Begun<'_>) + Send>;
+pub(crate) type Look = Box<dyn FnOnce(Result<(&mut dyn Conn, Timestamp), StoreError>) + Send>;
 
 pub(crate) type Answer = Box<dyn FnOnce(Option<StoreError>) + Send>;
 
@@ -42,8 +48,8 @@ where
 {
     let (tell, answer) = oneshot::channel();
     let job: Job = Box::new(move |begun| {
-        let result = begun.map_err(E::from).and_then(|(conn, now)| {
-            let mut tx = Tx::new(conn, context, now, ground);
+        let result = begun.map_err(E::from).and_then(|begun| {
+            let mut tx = Tx::new(begun, context, ground);
             let ran = catch_unwind(AssertUnwindSafe(|| {
                 let value = work(&mut tx)?;
                 Ok((value, tx.finish()?))

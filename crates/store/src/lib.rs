@@ -4,7 +4,6 @@
 //! lock is held across an `.await`, and a dropped request cannot cancel a commit.
 
 mod access;
-mod answer_keys;
 pub mod backup;
 pub mod chain;
 pub mod commits;
@@ -12,13 +11,11 @@ pub mod copy;
 pub mod data_dir;
 mod entropy;
 pub mod error;
-mod event_lists;
+mod event_terms;
 pub mod feed;
 pub mod idempotency;
 pub mod incarnation;
 mod job;
-mod lists;
-mod locks;
 pub mod migrations;
 pub mod outbox;
 mod postgres;
@@ -42,6 +39,7 @@ use berth_core::time::Timestamp;
 use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
+use access::AccessGeneration;
 use commits::Counted;
 use feed::{Feed, Follower};
 
@@ -66,11 +64,13 @@ pub(crate) struct Ground {
     /// Looked at when the transaction begins, and not when it is asked for: it may rise while one waits.
     pub(crate) epoch: Arc<AtomicI64>,
     pub(crate) lost_s: i64,
+    /// Where this process alone writes.
+    pub(crate) access: Option<Arc<AccessGeneration>>,
 }
 
 enum Driver {
-    // Readers stop before the writer, whose last act is to empty the write-ahead log. The file is closed after both.
-    Sqlite { readers: sqlite::Readers, writer: sqlite::Writer, _file: Arc<sqlite::DatabaseFile> },
+    // Readers stop before the writer, whose last act is to empty the WAL.
+    Sqlite { readers: sqlite::Readers, writer: sqlite::Writer },
     Postgres(postgres::Postgres),
 }
 
@@ -81,15 +81,9 @@ impl Store {
         let ahead = sqlite::Ahead::default();
         let epoch = Arc::new(AtomicI64::new(sqlite::migrate(path, sqlite::now(&ahead))?));
         let (feed, publisher) = Feed::start()?;
-        let file = sqlite::DatabaseFile::open(path)?;
-        let writer = sqlite::Writer::start(path, file.clone(), publisher, ahead.clone())?;
+        let writer = sqlite::Writer::start(path, publisher, ahead.clone())?;
         let readers = sqlite::Readers::start(path, reader_count(), &ahead)?;
-        Ok(Self {
-            driver: Driver::Sqlite { readers, writer, _file: file },
-            feed,
-            epoch,
-            lost_s: RUNNER_LOST_S,
-        })
+        Ok(Self { driver: Driver::Sqlite { readers, writer }, feed, epoch, lost_s: RUNNER_LOST_S })
     }
 
     /// As [`Store::open_sqlite`], for the one who owns the directory: a database that was copied into it is refused.
@@ -167,7 +161,11 @@ impl Store {
     }
 
     fn ground(&self) -> Ground {
-        Ground { epoch: self.epoch.clone(), lost_s: self.lost_s }
+        let access = match &self.driver {
+            Driver::Sqlite { writer, .. } => Some(writer.access().clone()),
+            Driver::Postgres(_) => None,
+        };
+        Ground { epoch: self.epoch.clone(), lost_s: self.lost_s, access }
     }
 
     /// For threads without a runtime: `berth init`, and those of the embedded runner.
@@ -268,11 +266,11 @@ impl Store {
         }
     }
 
-    /// A mark that changes with whatever decides who may do what, and the store's time. What was read after one look is right
-    /// for as long as another one gives the same mark. `None`: it has to be read again; always so where others write too.
+    /// The access generation and the store's time. Permissions that were read after the generation was noted hold for as
+    /// long as it is the same. `None`: they have to be read again; always so where other servers write too.
     pub fn access(&self) -> Option<(u64, Timestamp)> {
         match &self.driver {
-            Driver::Sqlite { writer, .. } => writer.access(),
+            Driver::Sqlite { writer, .. } => writer.access().current().map(|it| (it, writer.now())),
             Driver::Postgres(_) => None,
         }
     }

@@ -13,11 +13,10 @@ use berth_core::id::{Entropy, OrgId, TicketGroupId};
 use berth_core::time::Timestamp;
 
 use crate::Ground;
-use crate::access::Standings;
-use crate::answer_keys::Unkeyed;
 use crate::error::StoreError;
-use crate::locks::Locks;
+use crate::job::Begun;
 use crate::sql::{Conn, Kind, Scope, Statement};
+use crate::trail::Heads;
 use crate::value::{Row, Value, text};
 use crate::{entropy, outbox, records, trail};
 
@@ -27,11 +26,13 @@ pub struct Context {
     pub org: Option<OrgId>,
     pub actor: Actor,
     pub request_id: Option<String>,
+    /// The access generation in which the caller was authorized, see [`crate::Store::access`].
+    pub access: Option<u64>,
 }
 
 impl Context {
     pub fn system(org: Option<OrgId>) -> Self {
-        Self { org, actor: Actor::system(), request_id: None }
+        Self { org, actor: Actor::system(), request_id: None, access: None }
     }
 }
 
@@ -44,11 +45,6 @@ pub trait Read {
 
     fn row(&mut self, statement: &Statement, params: &[Value]) -> Result<Option<Row>, StoreError> {
         Ok(self.rows(statement, params)?.into_iter().next())
-    }
-
-    /// The locks that are remembered, and the organization that is asked for.
-    fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {
-        None
     }
 }
 
@@ -82,8 +78,17 @@ impl Read for Reader<'_> {
     }
 }
 
+/// What a driver keeps between the transactions of a connection that writes.
+#[derive(Debug, Default)]
+pub(crate) struct TxState {
+    pub(crate) heads: Heads,
+    /// The epoch of the fences given there; `None`: that of the installation.
+    pub(crate) epoch: Option<i64>,
+}
+
 pub struct Tx<'c> {
     conn: &'c mut dyn Conn,
+    state: &'c mut TxState,
     context: Context,
     /// As statements want it.
     org: Option<Value>,
@@ -97,11 +102,11 @@ pub struct Tx<'c> {
 }
 
 impl<'c> Tx<'c> {
-    pub(crate) fn new(conn: &'c mut dyn Conn, context: Context, now: Timestamp, ground: Ground) -> Self {
-        // A connection knows best in which epoch it writes.
-        let epoch = conn.epoch().unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
+    pub(crate) fn new(begun: Begun<'c>, context: Context, ground: Ground) -> Self {
+        let Begun { conn, state, now } = begun;
+        let epoch = state.epoch.unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
         let org = context.org.map(text);
-        Self { conn, context, org, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
+        Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -118,12 +123,13 @@ impl<'c> Tx<'c> {
     pub(crate) fn writes_in_epoch(&mut self, epoch: i64) {
         self.epoch = epoch;
         self.ground.epoch.fetch_max(epoch, Ordering::SeqCst);
-        self.conn.set_epoch(epoch);
+        self.state.epoch = Some(epoch);
     }
 
-    /// What was committed before is as safe as this transaction, once it is.
-    pub(crate) fn vouch(&mut self) -> Result<(), StoreError> {
-        self.conn.vouch()
+    /// Whether what the caller was authorized by still holds in this transaction. If not, it has to be read again.
+    pub fn is_access_unchanged(&self) -> bool {
+        let current = self.ground.access.as_ref().and_then(|access| access.current());
+        current.is_some() && current == self.context.access
     }
 
     pub fn actor(&self) -> &Actor {
@@ -195,27 +201,13 @@ impl<'c> Tx<'c> {
         self.later.get_or_insert_default();
     }
 
-    pub(crate) fn heads(&mut self) -> &mut trail::Heads {
-        self.conn.heads()
-    }
-
-    pub(crate) fn standings(&mut self) -> Option<&mut Standings> {
-        self.conn.standings()
-    }
-
-    pub(crate) fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
-        self.conn.unkeyed()
+    pub(crate) fn heads(&mut self) -> &mut Heads {
+        &mut self.state.heads
     }
 
     /// Puts work for the outside into the outbox.
     pub fn enqueue(&mut self, effect: &Effect) -> Result<(), StoreError> {
         outbox::enqueue(self, effect)
-    }
-
-    /// All has been decided, and only a fault of ours can undo what is written from here on. It may then take along what
-    /// would have been committed with it: to be able to undo one change alone costs more than most of them do.
-    pub fn stand_or_fall(&mut self) {
-        self.conn.stand_or_fall();
     }
 
     /// Writes everything a rule decided, and hands out its answer. With a ticket that is granted or cancelled, the other
@@ -287,10 +279,6 @@ impl Read for Tx<'_> {
 
     fn rows(&mut self, statement: &Statement, params: &[Value]) -> Result<Vec<Row>, StoreError> {
         self.conn.query(statement, &scoped(statement, self.org.as_ref(), params)?)
-    }
-
-    fn locks(&mut self) -> Option<(&mut Locks, OrgId)> {
-        self.conn.locks().zip(self.context.org)
     }
 }
 

@@ -77,6 +77,22 @@ fn a_database_that_is_newer_than_the_program_is_refused_and_left_as_it_was() {
 }
 
 #[test]
+fn database_of_a_development_version_is_refused_and_left_as_it_was() {
+    let home = Home::new();
+    let file = home.path().join("berth.db");
+    let database = Connection::open(&file).unwrap();
+    database
+        .execute("UPDATE schema_migrations SET name = 'ground', checksum = 'x' WHERE number = 1", [])
+        .unwrap();
+    database.close().unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let words = ["from before the first release", "nothing was changed", "new data directory"];
+    Process::start(&mut home.serve_command()).wait(REFUSAL_MAX).refused(&words);
+    init(&home.path(), "globex", "hank@globex.test").refused(&words);
+    assert!(std::fs::read(&file).unwrap() == before, "the refused database was changed");
+}
+
+#[test]
 fn a_database_of_another_history_is_refused() {
     let home = Home::new();
     let database = Connection::open(home.path().join("berth.db")).unwrap();

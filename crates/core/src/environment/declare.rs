@@ -38,7 +38,6 @@ pub fn declare(cmd: Declare, now: Timestamp) -> Decision<Environment> {
         sessions: 0,
         tickets: 0,
         deployments: 0,
-        last_session: None,
         condition: Condition::Clean,
         deployed_commit: None,
         agenda: Agenda::default(),

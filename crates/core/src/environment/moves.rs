@@ -57,7 +57,6 @@ impl Draft<'_> {
             id,
             environment: self.lock.environment.id,
             number: self.lock.environment.sessions,
-            previous: self.lock.environment.last_session.replace(id),
             fence,
             holder,
             commit: wish.commit.clone(),

@@ -27,8 +27,6 @@ pub struct Environment {
     pub sessions: i64,
     pub tickets: i64,
     pub deployments: i64,
-    /// The newest session, open or ended: its history goes back from here.
-    pub last_session: Option<SessionId>,
     pub condition: Condition,
     pub deployed_commit: Option<CommitId>,
     pub agenda: Agenda,
@@ -94,8 +92,6 @@ pub struct Session {
     pub environment: EnvironmentId,
     /// Its place in the environment's history, from 1.
     pub number: i64,
-    /// The one before it in that history.
-    pub previous: Option<SessionId>,
     pub fence: Fence,
     pub holder: Holder,
     /// What was asked for last.

@@ -54,8 +54,11 @@ impl App {
         if !self.rates.is_first_denial(&who.user.to_string()) {
             return;
         }
-        let context =
-            Context { org: Some(org), actor: who.actor(), request_id: Some(who.request_id.clone()) };
+        let context = Context {
+            actor: who.actor(),
+            request_id: Some(who.request_id.clone()),
+            ..Context::system(Some(org))
+        };
         let subject = Subject::new("user", who.user, Some(who.name.as_str()));
         let event = NewEvent::new(EventKind::AccessDenied, subject);
         let event = match denied {

@@ -151,7 +151,12 @@ impl App {
             user: caller.user,
             name: caller.user_name,
             is_service: caller.is_service,
-            via: Via::Token { id: caller.token, membership },
+            via: Via::Token {
+                id: caller.token,
+                membership,
+                expires_at: caller.expires_at,
+                access: access.map(|(generation, _)| generation),
+            },
             request_id,
         }))
     }
@@ -201,7 +206,7 @@ impl App {
     }
 
     pub(super) fn context(&self, who: &Principal) -> Context {
-        Context { org: None, actor: who.actor(), request_id: Some(who.request_id.clone()) }
+        Context { actor: who.actor(), request_id: Some(who.request_id.clone()), ..Context::system(None) }
     }
 }
 

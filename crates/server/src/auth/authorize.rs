@@ -27,8 +27,8 @@ pub struct Principal {
 
 #[derive(Debug, Clone)]
 pub enum Via {
-    /// Reaches one organization.
-    Token { id: TokenId, membership: Membership },
+    /// Reaches one organization. `access`: the access generation in which it was looked up.
+    Token { id: TokenId, membership: Membership, expires_at: Option<Timestamp>, access: Option<u64> },
     /// Reaches every organization its user is a member of.
     SignIn { id: SignInId },
 }
@@ -122,12 +122,16 @@ impl Standing {
     }
 }
 
-/// Looks again, inside a transaction, at what was true when the request came in.
+/// What was true when the request came in, read again inside the transaction if the access generation has moved since.
 pub fn standing(tx: &mut Tx<'_>, who: &Principal) -> Result<Standing, AppError> {
     let now = tx.now();
     let found = match &who.via {
-        Via::Token { id, .. } => {
-            let found = token::standing(tx, *id)?;
+        Via::Token { id, membership, expires_at, .. } => {
+            let is_live = expires_at.is_none_or(|end| end > now);
+            let found = match tx.is_access_unchanged() {
+                true => is_live.then_some((membership.role, *expires_at)),
+                false => token::standing(tx, *id)?,
+            };
             found.map(|(role, token_expires_at)| Standing { role, token_expires_at, confirmed_at: None })
         }
         Via::SignIn { id } => match sign_in::by_id(tx, *id, now)? {
@@ -184,10 +188,15 @@ impl<P> Authorized<P> {
     }
 
     pub fn context(&self) -> Context {
+        let access = match &self.principal.via {
+            Via::Token { access, .. } => *access,
+            Via::SignIn { .. } => None,
+        };
         Context {
             org: Some(self.membership.org),
             actor: self.principal.actor(),
             request_id: Some(self.principal.request_id.clone()),
+            access,
         }
     }
 }

@@ -136,11 +136,6 @@ fn listed(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Re
 fn sessions(db: &mut ReadOnly, org: OrgId, slug: &str, found: &mut Verified) -> Result<(), UpkeepError> {
     let mut after = Some(String::new());
     while let Some(id) = after {
-        let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::sessions(db, &id)?))?;
-        after = found.note_page(slug, page);
-    }
-    let mut after = Some(String::new());
-    while let Some(id) = after {
         let page = db.read(Some(org), |db| Ok::<_, UpkeepError>(findable::environments(db, &id)?))?;
         after = found.note_page(slug, page);
     }

@@ -9,14 +9,12 @@ mod schema;
 
 use std::path::Path;
 
-use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
-use crate::answer_keys;
 use crate::data_dir::DataDir;
 use crate::error::{OpenError, StoreError};
 use crate::incarnation::{self, MOVED};
-use crate::sqlite::{self, SqliteConn};
+use crate::sqlite;
 use crate::value::Value;
 use pg::Postgres;
 use schema::{Table, tables};
@@ -47,17 +45,13 @@ pub fn copy(dir: &DataDir, url: &str, direction: Direction) -> Result<Vec<Copied
     if direction == Direction::ToPostgres {
         incarnation::check(dir)?;
     }
-    let now = sqlite::now(&sqlite::Ahead::default());
-    sqlite::migrate(&path, now)?;
+    sqlite::migrate(&path, sqlite::now(&sqlite::Ahead::default()))?;
     let mut postgres = Postgres::open(url)?;
     let db = sqlite::connect(&path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     let tables = tables(&db).map_err(StoreError::from)?;
     let copied = match direction {
-        Direction::ToPostgres => {
-            answer_keys::write_rest(&mut SqliteConn::on(&db), now)?;
-            to_postgres(&db, &mut postgres, &tables)?
-        }
-        Direction::ToSqlite => to_sqlite(&mut postgres, dir, &db, &tables, now)?,
+        Direction::ToPostgres => to_postgres(&db, &mut postgres, &tables)?,
+        Direction::ToSqlite => to_sqlite(&mut postgres, dir, &db, &tables)?,
     };
     if direction == Direction::ToPostgres {
         mark_moved(&path)?;
@@ -85,6 +79,10 @@ fn to_postgres(db: &Connection, to: &mut Postgres, tables: &[Table]) -> Result<V
         writing.insert(table, &batch)?;
         copied.push(counted(table, count(db, table)?, writing.count(table)?)?);
     }
+    // Ids that PostgreSQL generates follow those that were copied.
+    writing.execute(
+        "SELECT setval(pg_get_serial_sequence('terms', 'id'), MAX(id)) FROM terms HAVING MAX(id) > 0",
+    )?;
     // Nobody's yet, and above every fence the old one may still give.
     writing.execute(&format!("UPDATE {INSTANCE} SET epoch = epoch + 1, incarnation = NULL"))?;
     writing.commit()?;
@@ -96,7 +94,6 @@ fn to_sqlite(
     dir: &DataDir,
     db: &Connection,
     tables: &[Table],
-    now: Timestamp,
 ) -> Result<Vec<Copied>, OpenError> {
     let mut reading = from.begin()?;
     if reading.has_servers()? {
@@ -120,8 +117,6 @@ fn to_sqlite(
     // Nobody's yet, and above every fence that was given there, or here before.
     let given = incarnation::epoch(dir)?.unwrap_or_default();
     run(&format!("UPDATE {INSTANCE} SET epoch = MAX(epoch, {given}) + 1, incarnation = NULL"))?;
-    // There every answer has its key.
-    answer_keys::write_mark(&mut SqliteConn::on(db), now)?;
     // First the source: an epoch that rose for nothing does no harm.
     reading.commit()?;
     incarnation::expect_new(dir)?;

@@ -15,42 +15,12 @@ pub struct Migration {
     pub text: &'static str,
 }
 
-pub const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "ground", text: include_str!("0001_ground.sql") },
-    Migration { number: 2, name: "secrets", text: include_str!("0002_secrets.sql") },
-    Migration { number: 3, name: "environments", text: include_str!("0003_environments.sql") },
-    Migration { number: 4, name: "engine", text: include_str!("0004_engine.sql") },
-    Migration { number: 5, name: "lighter", text: include_str!("0005_lighter.sql") },
-    Migration { number: 6, name: "approvals", text: include_str!("0006_approvals.sql") },
-    Migration { number: 7, name: "webhooks", text: include_str!("0007_webhooks.sql") },
-    Migration { number: 8, name: "stages", text: include_str!("0008_stages.sql") },
-    Migration { number: 9, name: "registries", text: include_str!("0009_registries.sql") },
-    Migration { number: 10, name: "calls", text: include_str!("0010_calls.sql") },
-    Migration { number: 11, name: "analyses", text: include_str!("0011_analyses.sql") },
-    Migration { number: 12, name: "fix_ends", text: include_str!("0012_fix_ends.sql") },
-    Migration { number: 13, name: "runners", text: include_str!("0013_runners.sql") },
-    Migration { number: 14, name: "leases", text: include_str!("0014_leases.sql") },
-    Migration { number: 15, name: "incarnations", text: include_str!("0015_incarnations.sql") },
-    Migration { number: 16, name: "retention", text: include_str!("0016_retention.sql") },
-    Migration { number: 17, name: "timeline", text: include_str!("0017_timeline.sql") },
-    Migration { number: 18, name: "silence", text: include_str!("0018_silence.sql") },
-    Migration { number: 19, name: "keeping", text: include_str!("0019_keeping.sql") },
-    Migration { number: 20, name: "kept_events", text: include_str!("0020_kept_events.sql") },
-    Migration { number: 21, name: "event_lists", text: include_str!("0021_event_lists.sql") },
-    Migration { number: 22, name: "chained_sessions", text: include_str!("0022_chained_sessions.sql") },
-    Migration { number: 23, name: "answer_keys", text: include_str!("0023_answer_keys.sql") },
-    Migration { number: 24, name: "numbered_events", text: include_str!("0024_numbered_events.sql") },
-    Migration { number: 25, name: "runner_labels", text: include_str!("0025_runner_labels.sql") },
-    Migration { number: 26, name: "invitations", text: include_str!("0026_invitations.sql") },
-    Migration { number: 27, name: "isolation", text: include_str!("0027_isolation.sql") },
-    Migration { number: 28, name: "change_authors", text: include_str!("0028_change_authors.sql") },
-    Migration {
-        number: 29,
-        name: "due_of_organizations",
-        text: include_str!("0029_due_of_organizations.sql"),
-    },
-    Migration { number: 30, name: "retries_and_groups", text: include_str!("0030_retries_and_groups.sql") },
-];
+/// Later migrations follow the initial schema, with consecutive numbers.
+pub const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "initial", text: include_str!("0001_initial.sql") }];
+
+/// Name of the first migration of development versions, whose databases cannot be upgraded.
+const UNSUPPORTED_FIRST: &str = "ground";
 
 pub const HISTORY_TABLE: &str = "CREATE TABLE IF NOT EXISTS schema_migrations (
   number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at BIGINT NOT NULL)";
@@ -84,6 +54,14 @@ impl Migration {
 
 /// Which migrations are still to run on a database with this history.
 pub fn pending(applied: &[Applied]) -> Result<&'static [Migration], OpenError> {
+    if applied.first().is_some_and(|row| row.name == UNSUPPORTED_FIRST) {
+        return Err(OpenError::Refused(
+            "this database was written by a development version of berth from before the first release and cannot be \
+             upgraded; nothing was changed. Use the version that wrote it, or start with a new data directory or an empty \
+             PostgreSQL database: run `berth init`."
+                .into(),
+        ));
+    }
     for (index, row) in applied.iter().enumerate() {
         let Some(known) = MIGRATIONS.get(index) else {
             return Err(OpenError::Refused(format!(

@@ -13,7 +13,6 @@ use ::postgres::{Client, SimpleQueryMessage};
 use super::address::{Address, Purpose, told};
 use crate::error::StoreError;
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::trail::Heads;
 use crate::value::{Row, Value};
 
 /// Rows that several organizations share: two of them may want the same new one at once.
@@ -26,16 +25,13 @@ pub(crate) struct PgConn {
     prepared: HashMap<&'static str, ::postgres::Statement>,
     /// The first statement of the transaction that failed. Nothing it wrote can be kept, whatever the caller makes of it.
     pub(super) failed: Option<StoreError>,
-    pub(super) heads: Heads,
-    /// Of the fences given here; known once somebody writes.
-    pub(super) epoch: Option<i64>,
 }
 
 impl PgConn {
     pub(super) fn open(address: &Address, purpose: Purpose) -> Result<Self, StoreError> {
         let (client, warned) = address.connected(purpose)?;
         let prepared = HashMap::new();
-        Ok(Self { client, purpose, warned, prepared, failed: None, heads: Heads::default(), epoch: None })
+        Ok(Self { client, purpose, warned, prepared, failed: None })
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -138,26 +134,6 @@ impl PgConn {
 }
 
 impl Conn for PgConn {
-    fn epoch(&self) -> Option<i64> {
-        self.epoch
-    }
-
-    fn set_epoch(&mut self, epoch: i64) {
-        self.epoch = Some(epoch);
-    }
-
-    /// A commit waits for the standby only if it has written something. This writes nothing that anybody reads.
-    fn vouch(&mut self) -> Result<(), StoreError> {
-        if self.purpose != Purpose::Write {
-            return Ok(());
-        }
-        self.batch("SELECT pg_logical_emit_message(true, 'berth', '')")
-    }
-
-    fn heads(&mut self) -> &mut Heads {
-        &mut self.heads
-    }
-
     fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement.name, &error))
     }

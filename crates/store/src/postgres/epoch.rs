@@ -19,7 +19,7 @@ const KNOWN: &str = "SELECT epoch::text, system_identifier, timeline FROM instan
 const ATTEMPTS_MAX: usize = 5;
 
 impl PgConn {
-    /// Looks where this connection writes, and takes the epoch from the installation.
+    /// Looks where this connection writes, and raises the epoch of the installation if that is another history.
     pub(super) fn settle_epoch(&mut self) -> Result<(), StoreError> {
         let here = match self.words(PLACE) {
             Ok(here) => here,
@@ -35,12 +35,10 @@ impl PgConn {
             let epoch = known.first().cloned().flatten().and_then(|text| text.parse::<i64>().ok());
             let epoch = epoch.ok_or_else(|| StoreError::Bug("the instance has no epoch".into()))?;
             let [Some(system), Some(timeline)] = &here[..] else {
-                self.epoch = Some(epoch);
                 return Ok(());
             };
             let is_first = known[1].is_none();
             if known[1].as_ref() == Some(system) && known[2].as_ref() == Some(timeline) {
-                self.epoch = Some(epoch);
                 return Ok(());
             }
             let next =

@@ -21,8 +21,9 @@ use super::address::{Address, Purpose};
 use super::conn::PgConn;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
-use crate::job::{Answer, Job};
+use crate::job::{Answer, Begun, Job};
 use crate::trail;
+use crate::tx::TxState;
 
 /// Connections that write, each made when it is first needed.
 const WRITERS: usize = 8;
@@ -71,6 +72,7 @@ impl Writers {
             let writer = Writer {
                 address: address.clone(),
                 conn: None,
+                state: TxState::default(),
                 last: last.clone(),
                 nudges: nudges.clone(),
                 commits: writers.commits.clone(),
@@ -130,6 +132,7 @@ struct Writer {
     address: Address,
     /// `None` until it is needed, and after it was lost.
     conn: Option<PgConn>,
+    state: TxState,
     /// The latest time this process has given to anybody.
     last: Arc<AtomicI64>,
     nudges: SyncSender<OrgId>,
@@ -160,10 +163,9 @@ impl Writer {
             }
         };
         let mut told = Vec::new();
-        let (done, outcome) = run_all(&mut conn, jobs, || tick(&self.last, now), &mut told);
+        let (done, outcome) = run_all(&mut conn, &mut self.state, jobs, || tick(&self.last, now), &mut told);
         // Refusals alone leave nothing to commit.
         if outcome.is_ok() && !done.iter().any(|it| it.is_kept) {
-            conn.heads.forget();
             self.conn = conn.batch("ROLLBACK").is_ok().then_some(conn);
             for it in done {
                 (it.answer)(it.failure);
@@ -171,12 +173,9 @@ impl Writer {
             return;
         }
         let outcome = outcome.and_then(|()| {
-            trail::write_heads(&mut conn)?;
+            trail::write_heads(&mut conn, &mut self.state.heads)?;
             conn.commit()
         });
-        if outcome.is_err() {
-            conn.heads.forget();
-        }
         let is_clean = outcome.is_ok() || conn.batch("ROLLBACK").is_ok();
         // After a commit of unknown outcome the connection is not trusted either.
         let is_known = !matches!(outcome, Err(StoreError::Unknown(_)));
@@ -200,8 +199,7 @@ impl Writer {
             conn.failed = None;
             match conn.numbers(&text) {
                 Ok([now, epoch]) => {
-                    conn.epoch = Some(epoch);
-                    conn.heads.doubt();
+                    self.state = TxState { epoch: Some(epoch), ..TxState::default() };
                     return Ok((conn, now));
                 }
                 // One that still answers has waited too long for the lock. Any other was lost while nobody used it.
@@ -216,7 +214,7 @@ impl Writer {
         let mut conn = PgConn::open(&self.address, Purpose::Write)?;
         conn.settle_epoch()?;
         let [now, epoch] = conn.numbers(&text)?;
-        conn.epoch = Some(epoch);
+        self.state = TxState { epoch: Some(epoch), ..TxState::default() };
         Ok((conn, now))
     }
 }
@@ -267,6 +265,7 @@ fn by_place(jobs: impl Iterator<Item = (Place, Job)>) -> Vec<(Place, Vec<Job>)> 
 /// `Err`: nothing can be committed. What ran is answered by the caller, what did not is answered here.
 fn run_all(
     conn: &mut PgConn,
+    state: &mut TxState,
     jobs: Vec<Job>,
     now: impl Fn() -> Timestamp,
     told: &mut Vec<OrgId>,
@@ -281,7 +280,7 @@ fn run_all(
             (job(Err(error.clone())).answer)(None);
             continue;
         }
-        match run_one(conn, job, now(), savepoint, told) {
+        match run_one(conn, state, job, now(), savepoint, told) {
             Ok(ran) => {
                 savepoint = savepoint.after(ran.is_kept);
                 done.push(ran);
@@ -338,23 +337,24 @@ impl Savepoint {
 
 fn run_one(
     conn: &mut PgConn,
+    state: &mut TxState,
     job: Job,
     now: Timestamp,
     savepoint: Savepoint,
     told: &mut Vec<OrgId>,
 ) -> Result<Done, StoreError> {
-    conn.heads.begin_job();
+    state.heads.begin_job();
     if let Err(error) = savepoint.begin(conn) {
         (job(Err(error.clone())).answer)(None);
         return Err(error);
     }
-    let ran = job(Ok((conn, now)));
+    let ran = job(Ok(Begun { conn, state, now }));
     let failed = conn.failed.take();
     if ran.keep && failed.is_none() {
         told.extend(ran.events.iter().map(|event| event.org));
         return Ok(Done { answer: ran.answer, is_kept: true, failure: None });
     }
-    conn.heads.undo_job();
+    state.heads.undo_job();
     let undone = savepoint.undo(conn);
     conn.failed = None;
     // A job that kept going after a failed statement has not been what it thinks.

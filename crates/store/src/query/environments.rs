@@ -26,19 +26,10 @@ statements! {
           FROM environments e JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
           WHERE e.startable_id IS NOT NULL AND p.status = 'active') AS ranked
         WHERE place <= $1 ORDER BY place, startable_id LIMIT $2";
-    // Each names the one before it. From the newest on this would be a long way; every 16th is found by its number.
-    Org Read HISTORY = "SELECT s.id, s.environment_id, s.number, s.fence, s.holder, s.commit_id, s.context, s.claimed_at,
-          s.extended_at, s.extensions, s.ttl_seconds, s.expires_at, s.idle_seconds, s.active_at, s.warned_of,
-          s.deployments, s.drain, s.ended_at, s.end_reason, s.ended_by, s.end_why, s.successor_id, s.previous_id
-        FROM (WITH RECURSIVE back (id, previous_id, number) AS (
-            SELECT id, previous_id, number FROM sessions WHERE org_id = $1 AND id = COALESCE(
-              (SELECT id FROM sessions WHERE environment_id = $2 AND number % 16 = 0 AND number >= $3 AND org_id = $1
-                ORDER BY number LIMIT 1),
-              (SELECT last_session_id FROM environments WHERE org_id = $1 AND id = $2))
-            UNION ALL SELECT p.id, p.previous_id, p.number FROM back b
-              JOIN sessions p ON p.org_id = $1 AND p.id = b.previous_id WHERE b.number > $4)
-          SELECT id FROM back WHERE number <= $3) AS found
-        JOIN sessions s ON s.org_id = $1 AND s.id = found.id ORDER BY s.number DESC";
+    Org Read HISTORY = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
+          extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
+          end_reason, ended_by, end_why, successor_id
+        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND number <= $3 ORDER BY number DESC LIMIT $4";
     Org Read OF_SESSION = "SELECT id, number, pipeline_id, environment_id, stage, definition_hash, session_id, fence,
           commit_id, requested_by, overrides_drain, status, runner, nonce, granted_at, cancel, failure, superseded_by,
           created_at, started_at, finished_at, resolved_commit, reason, retry_of
@@ -71,15 +62,14 @@ pub fn startable(
     rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?, row.parse(2)?))).collect()
 }
 
-/// Sessions from this number down, newest first: so many numbers, whether or not there is a session of each.
+/// Sessions from this number down, newest first.
 pub fn history(
     db: &mut impl Read,
     environment: EnvironmentId,
     from_number: i64,
     limit: i64,
 ) -> Result<Vec<Session>, StoreError> {
-    let last = from_number.saturating_sub(limit - 1);
-    let rows = db.rows(&HISTORY, &[text(environment), from_number.into(), last.into()])?;
+    let rows = db.rows(&HISTORY, &[text(environment), from_number.into(), limit.into()])?;
     rows.iter().map(session::read).collect()
 }
 

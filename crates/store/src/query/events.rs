@@ -7,39 +7,37 @@ use berth_core::time::Timestamp;
 use super::{From, Slice};
 use crate::chain::{Head, Sealed};
 use crate::error::StoreError;
-use crate::event_lists::Search;
+use crate::event_terms::{self, term, terms_of};
 use crate::sql::statements;
-use crate::trail::{term, terms};
 use crate::tx::Read;
 use crate::value::{Row, Value, text, to_json};
 
-/// Events that are read by their numbers in one statement.
-const FETCHED_AT_ONCE: usize = 32;
-
 statements! {
     Org Read BY_ID = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
-        FROM events WHERE org_id = $1 AND id = $2
-          AND sequence IN ($3, (SELECT sequence FROM event_ids WHERE org_id = $1 AND id = $2))";
+        FROM events WHERE org_id = $1 AND id = $2 AND sequence = $3";
     Org Read NEWEST = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash FROM events
         WHERE org_id = $1 AND sequence < $2 AND occurred_at >= $3 AND occurred_at < $4
         ORDER BY sequence DESC LIMIT $5 OFFSET $6";
-    // As many as FETCHED_AT_ONCE; numbers that no event has find nothing.
-    Org Read THESE = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
-        FROM events WHERE org_id = $1 AND sequence IN ($2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
-          $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30, $31, $32, $33)
-        ORDER BY sequence DESC";
+    // The first term leads, and the events that have it are looked up in the index of the others.
+    Org Read ABOUT = "SELECT e.org_id, e.sequence, e.id, e.kind, e.occurred_at, e.actor, e.request_id, e.subjects, e.data,
+          e.previous_hash, e.hash
+        FROM event_terms a JOIN events e ON e.org_id = $1 AND e.sequence = a.sequence
+        WHERE a.term_id = $2 AND a.sequence < $3 AND e.occurred_at >= $4 AND e.occurred_at < $5
+          AND (CAST($6 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms b WHERE b.term_id = $6 AND b.sequence = a.sequence))
+          AND (CAST($7 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms c WHERE c.term_id = $7 AND c.sequence = a.sequence))
+          AND (CAST($8 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms d WHERE d.term_id = $8 AND d.sequence = a.sequence))
+          AND (CAST($9 AS BIGINT) IS NULL OR EXISTS
+            (SELECT 1 FROM event_terms f WHERE f.term_id = $9 AND f.sequence = a.sequence))
+        ORDER BY a.sequence DESC LIMIT $10 OFFSET $11";
     Org Read AFTER = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
         FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence LIMIT $4";
     Org Read LAST = "SELECT sequence FROM events WHERE org_id = $1 ORDER BY sequence DESC LIMIT 1";
     Org Read HEAD = "SELECT sequence, hash FROM event_heads WHERE org_id = $1";
-    Org Read STANDS = "SELECT sequence, hash, indexed FROM event_heads WHERE org_id = $1";
     // Where the kept part begins.
     Org Read KEPT = "SELECT kept_after, kept_hash FROM event_heads WHERE org_id = $1";
-    // Where the lists begin and end.
-    Org Read LISTED = "SELECT kept_after, indexed FROM event_heads WHERE org_id = $1";
-    // Those that are in no list yet.
-    Org Read TAIL = "SELECT org_id, sequence, id, kind, occurred_at, actor, request_id, subjects, data, previous_hash, hash
-        FROM events WHERE org_id = $1 AND sequence > $2 AND sequence < $3 ORDER BY sequence DESC";
 }
 
 /// All that is given must hold.
@@ -71,7 +69,7 @@ impl Filter {
 
     /// Whether the list with this filter would show the event.
     pub fn matches(&self, event: &Event) -> bool {
-        let found = terms(&event.kind, &event.actor, &event.subjects);
+        let found = terms_of(&event.kind, &event.actor, &event.subjects);
         self.terms().iter().all(|wanted| found.contains(wanted)) && self.is_in_time(event)
     }
 
@@ -85,13 +83,14 @@ impl Filter {
         [self.since.map_or(i64::MIN, Timestamp::as_micros), self.until.map_or(i64::MAX, Timestamp::as_micros)]
     }
 
-    /// Whether it is worth reading: most of the last events are about something else, and an id stands in JSON as it is.
-    fn may_match(&self, row: &Row) -> Result<bool, StoreError> {
-        let [kind, actor, subjects] = [row.text(3)?, row.text(5)?, row.text(7)?];
-        let has = |text: &str, id: &Option<String>| id.as_deref().is_none_or(|id| text.contains(id));
-        Ok(self.kind.as_deref().is_none_or(|wanted| wanted == kind)
-            && has(actor, &self.actor)
-            && [&self.deployment, &self.environment, &self.pipeline].iter().all(|id| has(subjects, id)))
+    /// The ids of its terms, then nulls. `None`: no event has all of them.
+    fn term_ids(&self, db: &mut impl Read) -> Result<Option<[Value; 5]>, StoreError> {
+        let mut ids = [const { Value::Null }; 5];
+        for (slot, term) in ids.iter_mut().zip(self.terms()) {
+            let Some(id) = event_terms::id_of(db, &term)? else { return Ok(None) };
+            *slot = id.into();
+        }
+        Ok(Some(ids))
     }
 
     fn is_empty(&self) -> bool {
@@ -131,78 +130,19 @@ pub fn list(
         From::Offset(offset) => (i64::MAX, *offset),
         From::After(sequence) => (sequence.parse().unwrap_or(0), 0),
     };
-    let terms = filter.terms();
-    let found = if terms.is_empty() {
-        let [since, until] = filter.times();
-        let params = [before.into(), since.into(), until.into(), (limit + 1).into(), offset.into()];
-        db.rows(&NEWEST, &params)?.iter().map(read).collect::<Result<_, _>>()?
-    } else {
-        about(db, filter, terms, before, (limit + 1, offset))?
+    let [since, until] = filter.times();
+    let (before, since, until) = (before.into(), since.into(), until.into());
+    let (limit_and_one, offset) = ((limit + 1).into(), offset.into());
+    let rows = match filter.term_ids(db)? {
+        None => Vec::new(),
+        Some([Value::Null, ..]) => db.rows(&NEWEST, &[before, since, until, limit_and_one, offset])?,
+        Some([a, b, c, d, e]) => {
+            db.rows(&ABOUT, &[a, before, since, until, b, c, d, e, limit_and_one, offset])?
+        }
     };
+    let found = rows.iter().map(read).collect::<Result<_, _>>()?;
     let total = if with_total && filter.is_empty() { Some(kept_count(db)?) } else { None };
     Ok(Slice::cut(found, limit, total))
-}
-
-/// First those of the last events that match, then those that the lists name.
-fn about(
-    db: &mut impl Read,
-    filter: &Filter,
-    terms: Vec<String>,
-    before: i64,
-    (limit, offset): (i64, i64),
-) -> Result<Vec<Event>, StoreError> {
-    let [limit, mut to_skip] = [limit, offset].map(|count| usize::try_from(count).unwrap_or(0));
-    let (kept_after, indexed) = listed(db)?;
-    let mut found = tail(db, filter, indexed, before)?;
-    let skipped = to_skip.min(found.len());
-    found.drain(..skipped);
-    to_skip -= skipped;
-    let mut search = Search::new(terms, before, kept_after, filter.times());
-    // What is passed over has to be read only where its time decides whether it counts.
-    if filter.since.is_none() && filter.until.is_none() {
-        search.take(db, std::mem::take(&mut to_skip))?;
-    }
-    while found.len() < limit {
-        let numbers = search.take(db, (to_skip + limit - found.len()).min(FETCHED_AT_ONCE))?;
-        if numbers.is_empty() {
-            break;
-        }
-        let fetched = these(db, &numbers)?.into_iter().filter(|event| filter.is_in_time(event));
-        for event in fetched {
-            if to_skip > 0 {
-                to_skip -= 1;
-            } else {
-                found.push(event);
-            }
-        }
-    }
-    Ok(found)
-}
-
-/// Those of the last events that match, newest first.
-fn tail(db: &mut impl Read, filter: &Filter, indexed: i64, before: i64) -> Result<Vec<Event>, StoreError> {
-    let mut found = Vec::new();
-    for row in db.rows(&TAIL, &[indexed.into(), before.into()])? {
-        if !filter.may_match(&row)? {
-            continue;
-        }
-        let event = read(&row)?;
-        if filter.matches(&event) {
-            found.push(event);
-        }
-    }
-    Ok(found)
-}
-
-fn these(db: &mut impl Read, numbers: &[i64]) -> Result<Vec<Event>, StoreError> {
-    let mut params: Vec<Value> = numbers.iter().map(|number| (*number).into()).collect();
-    params.resize(FETCHED_AT_ONCE, 0.into());
-    db.rows(&THESE, &params)?.iter().map(read).collect()
-}
-
-/// The events after the first number, up to the second, are in lists.
-pub(super) fn listed(db: &mut impl Read) -> Result<(i64, i64), StoreError> {
-    db.row(&LISTED, &[])?.map_or(Ok((0, 0)), |row| Ok((row.int(0)?, row.int(1)?)))
 }
 
 /// The last event's number and hash, as they were noted when it was recorded.
@@ -219,12 +159,6 @@ pub fn kept_after(db: &mut impl Read) -> Result<Head, StoreError> {
 
 fn kept_count(db: &mut impl Read) -> Result<i64, StoreError> {
     Ok(head(db)?.sequence - kept_after(db)?.sequence)
-}
-
-/// The head, and up to where everything is in lists.
-pub(crate) fn stands(db: &mut impl Read) -> Result<(Head, i64), StoreError> {
-    let Some(row) = db.row(&STANDS, &[])? else { return Ok((Head::start(), 0)) };
-    Ok((Head { sequence: row.int(0)?, hash: row.text(1)?.to_owned() }, row.int(2)?))
 }
 
 /// Events after one and up to another, oldest first.

@@ -1,31 +1,19 @@
-//! Whether what is kept is found again: events by their ids and by what they are about, sessions by those that follow
-//! them. Page by page, for those who look after an installation.
-
-use std::collections::BTreeMap;
-
-use berth_core::event::Event;
-use berth_core::time::Timestamp;
+//! Checks that what is kept is found again: events by their ids and terms, and the sessions of environments. Page by page,
+//! for `admin verify`.
 
 use super::events;
 use crate::error::StoreError;
-use crate::event_lists;
+use crate::event_terms;
 use crate::sql::statements;
-use crate::trail::terms;
 use crate::tx::Read;
-use crate::value::Row;
 
 /// Rows of one page.
 const PAGE_ROWS: i64 = 500;
 
 statements! {
-    // Each with the one before it.
-    Org Read SESSIONS = "SELECT s.id, s.environment_id, s.number - 1, b.environment_id, b.number FROM sessions s
-        LEFT JOIN sessions b ON b.org_id = s.org_id AND b.id = s.previous_id
-        WHERE s.org_id = $1 AND s.id > $2 ORDER BY s.id LIMIT $3";
-    // Each with its last one.
-    Org Read ENVIRONMENTS = "SELECT e.id, e.id, e.sessions, b.environment_id, b.number FROM environments e
-        LEFT JOIN sessions b ON b.org_id = e.org_id AND b.id = e.last_session_id
-        WHERE e.org_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3";
+    Org Read ENVIRONMENTS = "SELECT e.id, e.sessions, (SELECT CAST(COUNT(*) AS BIGINT) FROM sessions s
+          WHERE s.org_id = $1 AND s.environment_id = e.id AND s.number BETWEEN 1 AND e.sessions)
+        FROM environments e WHERE e.org_id = $1 AND e.id > $2 ORDER BY e.id LIMIT $3";
 }
 
 /// A page that was looked at.
@@ -37,71 +25,26 @@ pub struct Looked<K> {
     pub problems: Vec<String>,
 }
 
-/// The events after this number. Those that are in no list yet are read one by one by whoever looks for some.
+/// The events after this number: each is found by its id and its terms.
 pub fn events(db: &mut impl Read, after: i64) -> Result<Looked<i64>, StoreError> {
-    let (kept_after, indexed) = events::listed(db)?;
-    let after = after.max(kept_after);
-    let page = events::after(db, after, indexed, PAGE_ROWS)?;
-    let Some(last) = page.last().map(|event| event.sequence) else { return Ok(Looked::default()) };
-    let mut problems = Vec::new();
-    let mut wanted: BTreeMap<String, Times> = BTreeMap::new();
-    for event in &page {
-        if !has_its_id(db, event)? {
-            problems.push(format!("event {} is not found by its id", event.sequence));
-        }
-        for term in terms(&event.kind, &event.actor, &event.subjects) {
-            wanted.entry(term).or_default().insert(event.sequence, event.occurred_at);
-        }
-    }
-    for (term, wanted) in wanted {
-        match event_lists::between(db, &term, after, last) {
-            Ok(listed) => problems.extend(difference(&term, &wanted, &listed)),
-            Err(StoreError::Bug(why)) => problems.push(format!("{term}: {why}")),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(Looked { last: Some(last), problems })
+    let after = after.max(events::kept_after(db)?.sequence);
+    let page = events::after(db, after, i64::MAX, PAGE_ROWS)?;
+    let numbered = page.iter().filter(|event| event.id.number() != event.sequence);
+    let mut problems: Vec<_> =
+        numbered.map(|event| format!("event {} is not found by its id", event.sequence)).collect();
+    problems.extend(event_terms::check(db, &page, after)?);
+    Ok(Looked { last: page.last().map(|event| event.sequence), problems })
 }
 
-/// When events were recorded, by their numbers.
-type Times = BTreeMap<i64, Timestamp>;
-
-/// The first one, in words.
-fn difference(term: &str, wanted: &Times, listed: &BTreeMap<i64, [Timestamp; 2]>) -> Option<String> {
-    let is_found = |(number, at): &(&i64, &Timestamp)| {
-        listed.get(number).is_some_and(|[earliest, latest]| (earliest..=latest).contains(at))
-    };
-    let lost = wanted.iter().find(|event| !is_found(event));
-    let lost = lost.map(|(number, _)| format!("event {number} is not found by {term}"));
-    let odd = || listed.keys().find(|number| !wanted.contains_key(number));
-    lost.or_else(|| odd().map(|number| format!("event {number} is found by {term}, which it is not about")))
-}
-
-fn has_its_id(db: &mut impl Read, event: &Event) -> Result<bool, StoreError> {
-    Ok(event.id.number() == event.sequence || events::by_id(db, event.id)?.is_some())
-}
-
-/// The sessions after this id: each leads to the one before it.
-pub fn sessions(db: &mut impl Read, after: &str) -> Result<Looked<String>, StoreError> {
-    let rows = db.rows(&SESSIONS, &[after.into(), PAGE_ROWS.into()])?;
-    looked(&rows, |id| format!("the session before {id} is not found"))
-}
-
-/// The environments after this id: each leads to its last session.
+/// The environments after this id: each has as many sessions as it counts.
 pub fn environments(db: &mut impl Read, after: &str) -> Result<Looked<String>, StoreError> {
-    let rows = db.rows(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])?;
-    looked(&rows, |id| format!("the last session of {id} is not found"))
-}
-
-fn looked(rows: &[Row], problem: impl Fn(&str) -> String) -> Result<Looked<String>, StoreError> {
-    let mut problems = Vec::new();
-    for row in rows {
-        let wanted = Some((row.text(1)?, row.int(2)?)).filter(|(_, number)| *number > 0);
-        let found = row.maybe(3, Row::text)?.zip(row.maybe(4, Row::int)?);
+    let mut page = Looked::default();
+    for row in db.rows(&ENVIRONMENTS, &[after.into(), PAGE_ROWS.into()])? {
+        let (id, wanted, found) = (row.text(0)?, row.int(1)?, row.int(2)?);
         if wanted != found {
-            problems.push(problem(row.text(0)?));
+            page.problems.push(format!("{id} has {found} of {wanted} sessions"));
         }
+        page.last = Some(id.to_owned());
     }
-    let last = rows.last().map(|row| row.text(0).map(str::to_owned)).transpose()?;
-    Ok(Looked { last, problems })
+    Ok(page)
 }

@@ -23,7 +23,6 @@ pub mod tokens;
 pub mod webhooks;
 
 use crate::error::StoreError;
-use crate::lists;
 use crate::sql::Statement;
 use crate::tx::Read;
 use crate::value::Row;
@@ -32,7 +31,7 @@ use crate::value::Row;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slice<T> {
     pub items: Vec<T>,
-    /// How many there are in all, where that is known without walking them.
+    /// How many there are in all, where that is counted.
     pub total: Option<i64>,
     pub has_more: bool,
 }
@@ -66,26 +65,26 @@ impl<T> Slice<T> {
     }
 }
 
-/// A slice of a whole list that keeps its totals and blocks: `from_id` begins at an id and skips, `after_id` follows one.
-fn kept<T>(
+/// A slice of a whole list: `list` takes the id it follows, a limit and an offset.
+fn page<T>(
     db: &mut impl Read,
-    list: &str,
-    [from_id, after_id]: [&Statement; 2],
+    list: &Statement,
+    total: &Statement,
     from: &From,
     limit: i64,
     read: impl Fn(&Row) -> Result<T, StoreError>,
 ) -> Result<Slice<T>, StoreError> {
-    let total = Some(lists::total(db, list)?);
-    let rows = match from {
-        From::After(id) => db.rows(after_id, &[id.as_str().into(), (limit + 1).into()])?,
-        From::Offset(offset) => match lists::anchor(db, list, *offset)? {
-            None => Vec::new(),
-            Some(anchor) => {
-                db.rows(from_id, &[anchor.first_id.into(), (limit + 1).into(), anchor.skip.into()])?
-            }
-        },
+    let (after, offset) = match from {
+        From::After(id) => (id.as_str(), 0),
+        From::Offset(offset) => ("", *offset),
     };
+    let rows = db.rows(list, &[after.into(), (limit + 1).into(), offset.into()])?;
+    let total = Some(count(db, total)?);
     Ok(Slice::cut(rows.iter().map(read).collect::<Result<_, _>>()?, limit, total))
+}
+
+fn count(db: &mut impl Read, statement: &Statement) -> Result<i64, StoreError> {
+    db.row(statement, &[])?.map_or(Ok(0), |row| row.int(0))
 }
 
 fn counted(count: i64) -> Option<i64> {

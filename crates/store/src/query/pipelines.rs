@@ -1,25 +1,20 @@
 //! Lists of pipelines, in the order they were created.
 
-use berth_core::id::{OrgId, PipelineId, RepositoryId};
+use berth_core::id::RepositoryId;
 use berth_core::pipeline::state::Pipeline;
 
-use super::{COUNTED_MAX, From, Slice, counted, kept};
+use super::{COUNTED_MAX, From, Slice, counted, page};
 use crate::error::StoreError;
-use crate::records::pipeline::{LIST, read};
+use crate::records::pipeline::read;
 use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::{Value, text};
 
 statements! {
-    Instance Read WITHOUT_ENVIRONMENTS = "SELECT org_id, id FROM pipelines
-        WHERE environments_hash IS NULL AND deleted_at IS NULL AND (org_id > $1 OR (org_id = $1 AND id > $2))
-        ORDER BY org_id, id LIMIT $3";
-    Org Read FROM_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
+    Org Read LIST = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
-        WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
-    Org Read AFTER_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
-        version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
-        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
+        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4";
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM pipelines WHERE org_id = $1 AND deleted_at IS NULL";
     Org Read FILTERED = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
         version, created_at, updated_at, deleted_at, repository_id, path, head, retired_at FROM pipelines
         WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 AND (CAST($3 AS TEXT) IS NULL OR status = $3)
@@ -49,7 +44,7 @@ pub fn list(
     if filter.status.is_some() || filter.search.is_some() {
         return filtered(db, filter, from, limit);
     }
-    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
+    page(db, &LIST, &COUNT, from, limit, read)
 }
 
 fn filtered(
@@ -80,17 +75,6 @@ fn filtered(
 fn pattern(search: &str) -> String {
     let escaped = search.to_lowercase().replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
     format!("%{escaped}%")
-}
-
-/// Pipelines that are older than environments are, after this one.
-pub fn without_environments(
-    db: &mut impl Read,
-    after: Option<(OrgId, PipelineId)>,
-    limit: i64,
-) -> Result<Vec<(OrgId, PipelineId)>, StoreError> {
-    let (org, id) = after.map(|(org, id)| (org.to_string(), id.to_string())).unwrap_or_default();
-    let rows = db.rows(&WITHOUT_ENVIRONMENTS, &[org.into(), id.into(), limit.into()])?;
-    rows.iter().map(|row| Ok((row.parse(0)?, row.parse(1)?))).collect()
 }
 
 /// The pipelines that come from a repository, retired ones too.

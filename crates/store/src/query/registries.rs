@@ -7,10 +7,9 @@ use berth_core::name::Slug;
 use berth_core::registry::{Build, Offers, Registry, RegistryName, Version, Wanted, resolve};
 use berth_core::time::Timestamp;
 
-use super::{Batch, COUNTED_MAX, From, Slice, counted, kept};
+use super::{Batch, COUNTED_MAX, From, Slice, count, counted, page};
 use crate::error::StoreError;
-use crate::lists;
-use crate::records::registry::{LIST, read};
+use crate::records::registry::read;
 use crate::records::registry_build;
 use crate::sql::statements;
 use crate::tx::Read;
@@ -25,12 +24,10 @@ statements! {
     Org Read ALL = "SELECT id, name, url, ref, credential, status, commit_id, current_commit, failed_commit, synced_at,
         error, failures, due_at, version, created_at, updated_at, deleted_at FROM registries
         WHERE org_id = $1 AND deleted_at IS NULL ORDER BY id LIMIT $2";
-    Org Read FROM_ID = "SELECT id, name, url, ref, credential, status, commit_id, current_commit, failed_commit, synced_at,
+    Org Read LIST = "SELECT id, name, url, ref, credential, status, commit_id, current_commit, failed_commit, synced_at,
         error, failures, due_at, version, created_at, updated_at, deleted_at FROM registries
-        WHERE org_id = $1 AND deleted_at IS NULL AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
-    Org Read AFTER_ID = "SELECT id, name, url, ref, credential, status, commit_id, current_commit, failed_commit, synced_at,
-        error, failures, due_at, version, created_at, updated_at, deleted_at FROM registries
-        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3";
+        WHERE org_id = $1 AND deleted_at IS NULL AND id > $2 ORDER BY id LIMIT $3 OFFSET $4";
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM registries WHERE org_id = $1 AND deleted_at IS NULL";
     Instance Read DUE = "SELECT org_id, id FROM (SELECT org_id, id, due_at,
             ROW_NUMBER() OVER (PARTITION BY org_id ORDER BY due_at, id) AS place
           FROM registries WHERE due_at IS NOT NULL AND due_at <= $1) AS ranked
@@ -57,11 +54,11 @@ statements! {
 }
 
 pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Registry>, StoreError> {
-    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
+    page(db, &LIST, &COUNT, from, limit, read)
 }
 
 pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
-    lists::total(db, LIST)
+    count(db, &COUNT)
 }
 
 /// Those that are due, of each organization; those that have waited longest come first.

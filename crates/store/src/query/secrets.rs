@@ -4,10 +4,9 @@ use berth_core::id::PipelineId;
 use berth_core::name::Slug;
 use berth_core::secret::{Scope, Secret};
 
-use super::{From, Slice, kept};
+use super::{From, Slice, count, page};
 use crate::error::StoreError;
-use crate::lists;
-use crate::records::secret::{LIST, read};
+use crate::records::secret::read;
 use crate::sql::statements;
 use crate::tx::Read;
 use crate::value::text;
@@ -16,10 +15,9 @@ use crate::value::text;
 pub const USERS_LISTED_MAX: i64 = 100;
 
 statements! {
-    Org Read FROM_ID = "SELECT id, name, scope, description, version, revision, created_at, updated_at FROM secrets
-        WHERE org_id = $1 AND id >= $2 ORDER BY id LIMIT $3 OFFSET $4";
-    Org Read AFTER_ID = "SELECT id, name, scope, description, version, revision, created_at, updated_at FROM secrets
-        WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3";
+    Org Read LIST = "SELECT id, name, scope, description, version, revision, created_at, updated_at FROM secrets
+        WHERE org_id = $1 AND id > $2 ORDER BY id LIMIT $3 OFFSET $4";
+    Org Read COUNT = "SELECT CAST(COUNT(*) AS BIGINT) FROM secrets WHERE org_id = $1";
     Org Read OF_PIPELINE = "SELECT id, name, scope, description, version, revision, created_at, updated_at FROM secrets
         WHERE org_id = $1 AND (scope = $2 OR (scope > $3 AND scope < $4)) ORDER BY id LIMIT $5";
     // Whoever has a secret of that name of its own does not use the organization's.
@@ -39,11 +37,11 @@ pub struct SecretUser {
 }
 
 pub fn list(db: &mut impl Read, from: &From, limit: i64) -> Result<Slice<Secret>, StoreError> {
-    kept(db, LIST, [&FROM_ID, &AFTER_ID], from, limit, read)
+    page(db, &LIST, &COUNT, from, limit, read)
 }
 
 pub fn total(db: &mut impl Read) -> Result<i64, StoreError> {
-    lists::total(db, LIST)
+    count(db, &COUNT)
 }
 
 pub fn users(db: &mut impl Read, secret: &Secret) -> Result<Vec<SecretUser>, StoreError> {

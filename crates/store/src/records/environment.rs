@@ -13,46 +13,49 @@ use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
 
+/// An environment, the status of its pipeline and its open session in one row. The columns of the session come last.
+macro_rules! select_lock {
+    ($rest:literal) => {
+        concat!(
+            "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence, e.sessions,
+               e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished, e.due_at,
+               e.startable_id, e.version, e.created_at, p.status,
+               s.id, s.environment_id, s.number, s.fence, s.holder, s.commit_id, s.context, s.claimed_at, s.extended_at,
+               s.extensions, s.ttl_seconds, s.expires_at, s.idle_seconds, s.active_at, s.warned_of, s.deployments,
+               s.drain, s.ended_at, s.end_reason, s.ended_by, s.end_why, s.successor_id
+             FROM environments e
+             JOIN pipelines p ON p.org_id = e.org_id AND p.id = e.pipeline_id
+             LEFT JOIN sessions s ON s.org_id = e.org_id AND s.environment_id = e.id AND s.ended_at IS NULL
+             WHERE e.org_id = $1 AND ",
+            $rest,
+            " {for_update_of_e}"
+        )
+    };
+}
+const STATUS: usize = 19;
+const SESSION: usize = 20;
+
 statements! {
-    Org Read BY_SLUG = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
-          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
-          e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
-        FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id =
-          (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2 AND deleted_at IS NULL) {for_update}";
-    Org Read BY_PIPELINE = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
-          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
-          e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
-        FROM environments e WHERE e.org_id = $1 AND e.name = $3 AND e.pipeline_id = $2 {for_update}";
-    Org Read BY_ID = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
-          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
-          e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
-        FROM environments e WHERE e.org_id = $1 AND e.id = $2 {for_update}";
-    Org Read OF_PIPELINE = "SELECT e.id, e.pipeline_id, e.name, e.configuration, e.definition_hash, e.is_declared, e.fence,
-          e.sessions, e.tickets, e.deployments, e.condition, e.deployed_commit, e.holder_id, e.waiting, e.unfinished,
-          e.due_at, e.startable_id, e.version, e.created_at,
-          (SELECT p.status FROM pipelines p WHERE p.org_id = e.org_id AND p.id = e.pipeline_id), e.last_session_id
-        FROM environments e WHERE e.org_id = $1 AND e.pipeline_id = $2
-          AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name {for_update}";
+    Org Read BY_SLUG = select_lock!("p.org_id = $1 AND p.slug = $2 AND p.deleted_at IS NULL AND e.name = $3");
+    Org Read BY_PIPELINE = select_lock!("e.pipeline_id = $2 AND e.name = $3");
+    Org Read BY_ID = select_lock!("e.id = $2");
+    Org Read OF_PIPELINE = select_lock!("e.pipeline_id = $2
+        AND (e.is_declared = 1 OR e.holder_id IS NOT NULL OR e.unfinished > 0) ORDER BY e.name");
     Org Write INSERT = "INSERT INTO environments (org_id, pipeline_id, name, id, configuration, definition_hash,
           is_declared, fence, sessions, tickets, deployments, condition, deployed_commit, holder_id, waiting,
-          unfinished, due_at, startable_id, version, created_at, last_session_id)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
-    // The fence never falls, and rises at least by one for each session: no two have the same.
+          unfinished, due_at, startable_id, version, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)";
+    // The fence never falls.
     Org Write UPDATE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
-          startable_id = $14, last_session_id = $15, version = $16
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16 AND definition_hash = $17
-          AND is_declared = $18 AND $4 - fence >= $5 - sessions";
+          startable_id = $14, version = $15
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND definition_hash = $16
+          AND is_declared = $17 AND fence <= $4";
     // What a definition says is long and changes seldom: it is written apart.
     Org Write REDEFINE = "UPDATE environments SET fence = $4, sessions = $5, tickets = $6, deployments = $7,
           condition = $8, deployed_commit = $9, holder_id = $10, waiting = $11, unfinished = $12, due_at = $13,
-          startable_id = $14, last_session_id = $15, version = $16, definition_hash = $17, is_declared = $18,
-          configuration = $19
-        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $16
-          AND $4 - fence >= $5 - sessions";
+          startable_id = $14, version = $15, definition_hash = $16, is_declared = $17, configuration = $18
+        WHERE org_id = $1 AND pipeline_id = $2 AND name = $3 AND version + 1 = $15 AND fence <= $4";
     Org Read LAST_FENCE = "SELECT fence FROM environments WHERE org_id = $1 AND name = $3 AND pipeline_id IN
           (SELECT id FROM pipelines WHERE org_id = $1 AND slug = $2)
         ORDER BY fence DESC LIMIT 1";
@@ -89,7 +92,6 @@ pub(crate) fn read(row: &Row) -> Result<Environment, StoreError> {
         sessions: row.int(7)?,
         tickets: row.int(8)?,
         deployments: row.int(9)?,
-        last_session: row.maybe(20, Row::parse)?,
         condition,
         deployed_commit: row.maybe(11, Row::name)?,
         agenda: Agenda {
@@ -113,11 +115,12 @@ const fn word(condition: Condition) -> &'static str {
 }
 
 /// An environment with everything around it. What the environment says is not there is not looked for.
-fn lock(db: &mut impl Read, row: &Row) -> Result<Lock, StoreError> {
-    let environment = read(row)?;
-    let is_paused = row.text(19)? == "stopped";
+fn lock(db: &mut impl Read, mut row: Row) -> Result<Lock, StoreError> {
+    let session = Row(row.0.split_off(SESSION));
+    let session = session.maybe(0, |session, _| session::read(session))?;
+    let environment = read(&row)?;
+    let is_paused = row.text(STATUS)? == "stopped";
     let agenda = &environment.agenda;
-    let session = if agenda.holder.is_some() { session::open_in(db, environment.id)? } else { None };
     let tickets = if agenda.waiting > 0 { ticket::waiting_for(db, environment.id)? } else { Vec::new() };
     let deployments =
         if agenda.unfinished > 0 { deployment::unfinished_in(db, environment.id)? } else { Vec::new() };
@@ -131,35 +134,22 @@ fn lock(db: &mut impl Read, row: &Row) -> Result<Lock, StoreError> {
 /// By the pipeline's id or slug in a URL, and the environment's name. By the id, also of a deleted pipeline: its history
 /// stays.
 pub fn find(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
-    let known = db.locks().and_then(|(locks, org)| locks.find(org, pipeline, name)).cloned();
-    if known.is_some() {
-        debug_assert_eq!(known, look(db, pipeline, name)?, "what is remembered is not what is stored");
-        return Ok(known);
-    }
-    let found = look(db, pipeline, name)?;
-    if let (Some(lock), Some((locks, org))) = (&found, db.locks()) {
-        locks.remember(org, pipeline, lock);
-    }
-    Ok(found)
-}
-
-fn look(db: &mut impl Read, pipeline: &str, name: &EnvName) -> Result<Option<Lock>, StoreError> {
     let row = match (pipeline.parse::<PipelineId>(), Slug::parse(pipeline)) {
         (Ok(id), _) => db.row(&BY_PIPELINE, &[text(id), text(name)])?,
         (_, Ok(slug)) => db.row(&BY_SLUG, &[text(slug), text(name)])?,
         _ => None,
     };
-    row.map(|row| lock(db, &row)).transpose()
+    row.map(|row| lock(db, row)).transpose()
 }
 
 pub fn by_id(db: &mut impl Read, id: EnvironmentId) -> Result<Option<Lock>, StoreError> {
-    db.row(&BY_ID, &[text(id)])?.map(|row| lock(db, &row)).transpose()
+    db.row(&BY_ID, &[text(id)])?.map(|row| lock(db, row)).transpose()
 }
 
 /// Those the definition names, and those in which something still goes on; by name.
 pub fn of_pipeline(db: &mut impl Read, pipeline: PipelineId) -> Result<Vec<Lock>, StoreError> {
     let rows = db.rows(&OF_PIPELINE, &[text(pipeline)])?;
-    rows.iter().map(|row| lock(db, row)).collect()
+    rows.into_iter().map(|row| lock(db, row)).collect()
 }
 
 /// The highest number an environment of this name has had in any pipeline of this name.
@@ -221,7 +211,6 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
             agenda.startable.map(text).into(),
             it.version.into(),
             it.created_at.into(),
-            it.last_session.map(text).into(),
         ];
         return tx.execute_one(&INSERT, &params);
     }
@@ -239,15 +228,11 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Environment) -> Result<(), StoreError> {
         agenda.unfinished.into(),
         agenda.due_at.into(),
         agenda.startable.map(text).into(),
-        it.last_session.map(text).into(),
         it.version.into(),
         it.definition_hash.as_str().into(),
         it.is_declared.into(),
     ];
     if tx.execute(&UPDATE, &params)? == 1 {
-        if let Some((locks, _)) = tx.locks() {
-            locks.put_environment(it);
-        }
         return Ok(());
     }
     params.push(to_json(&it.configuration)?.into());

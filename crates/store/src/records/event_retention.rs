@@ -3,17 +3,14 @@
 //! Before the first of them goes an event of its own says how far this will go. Whoever checks a history that does not
 //! begin with its first event looks for it: a cut that was never announced is not retention.
 
-use std::collections::BTreeSet;
-
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::time::Timestamp;
 
 use crate::chain::{Head, Sealed, Verifier};
 use crate::error::StoreError;
-use crate::event_lists;
+use crate::event_terms;
 use crate::query::events;
 use crate::sql::statements;
-use crate::trail::terms;
 use crate::tx::{Read, Tx};
 use crate::value::Value;
 
@@ -31,8 +28,6 @@ statements! {
         JOIN webhooks w ON w.org_id = c.org_id AND w.id = c.webhook_id
         WHERE c.org_id = $1 AND w.inactive_since IS NULL ORDER BY c.sequence LIMIT 1";
     Org Upkeep REMOVE = "DELETE FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3";
-    Org Upkeep REMOVE_IDS = "DELETE FROM event_ids WHERE org_id = $1 AND id IN
-        (SELECT id FROM events WHERE org_id = $1 AND sequence > $2 AND sequence <= $3)";
     Org Upkeep MOVE_START = "UPDATE event_heads SET kept_after = $3, kept_hash = $4
         WHERE org_id = $1 AND kept_after = $2";
 }
@@ -45,16 +40,16 @@ pub struct Announced {
 
 /// The last event of those that may go now. `None`: the oldest was not recorded before `overdue`, or nothing may go yet.
 ///
-/// Only what was recorded before `before` goes, and only what every webhook has read and is in lists; never the newest.
+/// Only what was recorded before `before` goes, and only what every webhook has read; never the newest.
 pub fn due(db: &mut impl Read, before: Timestamp, overdue: Timestamp) -> Result<Option<i64>, StoreError> {
     let start = events::kept_after(db)?.sequence;
     let oldest = db.row(&RECORDED_AT, &[(start + 1).into()])?.map(|row| row.time(0)).transpose()?;
     if oldest.is_none_or(|oldest| oldest > overdue) {
         return Ok(None);
     }
-    let (head, indexed) = events::stands(db)?;
+    let head = events::head(db)?;
     let read = db.row(&SLOWEST, &[])?.map_or(Ok(i64::MAX), |row| row.int(0))?;
-    let end = (start + REMOVED_PASS_MAX as i64).min(indexed).min(head.sequence - 1).min(read);
+    let end = (start + REMOVED_PASS_MAX as i64).min(head.sequence - 1).min(read);
     let young = db.row(&FIRST_YOUNG, &[start.into(), end.into(), before.into()])?;
     let through = young.map_or(Ok(end), |row| row.int(0).map(|young| young - 1))?;
     Ok((through > start).then_some(through))
@@ -88,12 +83,8 @@ pub fn remove(tx: &mut Tx<'_>, announced: Announced) -> Result<usize, StoreError
     }
     let Some(last) = old.last() else { return Ok(0) };
     let end = Head { sequence: last.sequence, hash: last.hash.clone() };
-    let terms = old.iter().flat_map(|event| terms(&event.kind, &event.actor, &event.subjects));
-    for term in terms.collect::<BTreeSet<_>>() {
-        event_lists::remove(tx, &term, end.sequence)?;
-    }
+    event_terms::remove(tx, &old, end.sequence)?;
     let (from, to) = (Value::from(start.sequence), Value::from(end.sequence));
-    tx.execute(&REMOVE_IDS, &[from.clone(), to.clone()])?;
     tx.execute(&REMOVE, &[from.clone(), to])?;
     tx.execute_one(&MOVE_START, &[from, end.sequence.into(), end.hash.into()])?;
     Ok(old.len())

@@ -7,13 +7,10 @@ use berth_core::pipeline::origin::Origin;
 use berth_core::pipeline::state::{Pipeline, Status};
 
 use crate::error::StoreError;
-use crate::lists;
 use crate::records::{registry, secret};
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
-
-pub(crate) const LIST: &str = "pipelines";
 
 statements! {
     Org Read BY_ID = "SELECT id, slug, name, status, stopped_by, stopped_at, stop_reason, definition_hash, outline,
@@ -32,7 +29,6 @@ statements! {
           deleted_at = excluded.deleted_at, repository_id = excluded.repository_id, path = excluded.path,
           retired_at = excluded.retired_at
         WHERE pipelines.version = excluded.version - 1";
-    Org Write DECLARED = "UPDATE pipelines SET environments_hash = definition_hash WHERE org_id = $1 AND id = $2";
     // Nothing anybody decided: what follows from it is told by the deployment that it starts.
     Org Upkeep MOVE_HEAD = "UPDATE pipelines SET head = $3 WHERE org_id = $1 AND id = $2";
     Org Read DEFINITION = "SELECT source FROM definitions WHERE org_id = $1 AND hash = $2";
@@ -112,13 +108,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, pipeline: &Pipeline) -> Result<(), StoreError
     let used = pipeline.outline.secrets.iter().filter(|_| pipeline.deleted_at.is_none());
     secret::note_uses(tx, pipeline.id, used)?;
     let used = pipeline.outline.custom_types.iter().filter(|_| pipeline.deleted_at.is_none());
-    registry::note_uses(tx, pipeline.id, used)?;
-    let id = pipeline.id.to_string();
-    match (pipeline.version, pipeline.deleted_at) {
-        (1, _) => lists::added(tx, LIST, &id),
-        (_, Some(_)) => lists::removed(tx, LIST, &id),
-        _ => Ok(()),
-    }
+    registry::note_uses(tx, pipeline.id, used)
 }
 
 /// The head of its tracked branch that was acted upon.
@@ -134,11 +124,6 @@ pub fn definition(db: &mut impl Read, hash: &str) -> Result<Option<String>, Stor
 pub fn put_definition(tx: &mut Tx<'_>, hash: &str, source: &str) -> Result<(), StoreError> {
     let now = tx.now();
     tx.execute(&PUT_DEFINITION, &[hash.into(), source.into(), now.into()]).map(drop)
-}
-
-/// The environments of its definition have their rows.
-pub fn declared(tx: &mut Tx<'_>, pipeline: PipelineId) -> Result<(), StoreError> {
-    tx.execute_one(&DECLARED, &[text(pipeline)])
 }
 
 // LIKE differs in case rules between the engines, so what is searched is stored in lower case.

@@ -5,12 +5,9 @@ use berth_core::registry::{Registry, RegistryName, Seen, TypeRef};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::lists;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text};
-
-pub(crate) const LIST: &str = "registries";
 
 statements! {
     Org Read BY_ID = "SELECT id, name, url, ref, credential, status, commit_id, current_commit, failed_commit, synced_at,
@@ -101,13 +98,7 @@ pub fn put(tx: &mut Tx<'_>, registry: &Registry) -> Result<(), StoreError> {
         registry.updated_at.into(),
         registry.deleted_at.into(),
     ];
-    tx.execute_one(&PUT, &params)?;
-    let id = registry.id.to_string();
-    match (registry.version, registry.deleted_at) {
-        (1, _) => lists::added(tx, LIST, &id),
-        (_, Some(_)) => lists::removed(tx, LIST, &id),
-        _ => Ok(()),
-    }
+    tx.execute_one(&PUT, &params)
 }
 
 /// What a look found; the record's version stays.

@@ -5,12 +5,9 @@ use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_core::time::Timestamp;
 
 use crate::error::StoreError;
-use crate::lists;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
-
-pub(crate) const LIST: &str = "repositories";
 
 statements! {
     Org Read BY_ID = "SELECT id, url, credential, poll_seconds, default_branch, head, synced_at, error, failures, problems,
@@ -89,13 +86,7 @@ pub fn put(tx: &mut Tx<'_>, repository: &Repository) -> Result<(), StoreError> {
         repository.updated_at.into(),
         repository.deleted_at.into(),
     ];
-    tx.execute_one(&PUT, &params)?;
-    let id = repository.id.to_string();
-    match (repository.version, repository.deleted_at) {
-        (1, _) => lists::added(tx, LIST, &id),
-        (_, Some(_)) => lists::removed(tx, LIST, &id),
-        _ => Ok(()),
-    }
+    tx.execute_one(&PUT, &params)
 }
 
 /// What a sync found; the record's version stays.

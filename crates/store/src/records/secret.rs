@@ -5,12 +5,9 @@ use berth_core::pipeline::grammar::{SecretName, StageName};
 use berth_core::secret::{Scope, Secret};
 
 use crate::error::StoreError;
-use crate::lists;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
 use crate::value::{Row, text};
-
-pub(crate) const LIST: &str = "secrets";
 
 statements! {
     Org Read BY_ID = "SELECT id, name, scope, description, version, revision, created_at, updated_at FROM secrets
@@ -98,14 +95,12 @@ pub fn put(tx: &mut Tx<'_>, secret: &Secret) -> Result<(), StoreError> {
         secret.created_at.into(),
         secret.updated_at.into(),
     ];
-    tx.execute_one(&PUT, &params)?;
-    if secret.revision == 1 { lists::added(tx, LIST, &secret.id.to_string()) } else { Ok(()) }
+    tx.execute_one(&PUT, &params)
 }
 
 /// Removes the secret and all its values.
 pub fn delete(tx: &mut Tx<'_>, id: SecretId) -> Result<(), StoreError> {
-    tx.execute_one(&DELETE, &[text(id)])?;
-    lists::removed(tx, LIST, &id.to_string())
+    tx.execute_one(&DELETE, &[text(id)])
 }
 
 pub fn put_value(tx: &mut Tx<'_>, id: SecretId, version: i64, value: &Sealed) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use berth_core::environment::fence::Fence;
 use berth_core::environment::{Drain, End, EndReason, Session};
-use berth_core::id::{DeploymentId, EnvironmentId, SessionId};
+use berth_core::id::{DeploymentId, SessionId};
 use berth_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -12,20 +12,16 @@ use crate::tx::{Read, Tx};
 use crate::value::{Row, text, to_json};
 
 statements! {
-    Org Read OPEN = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
-          extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
-          end_reason, ended_by, end_why, successor_id, previous_id
-        FROM sessions WHERE org_id = $1 AND environment_id = $2 AND ended_at IS NULL";
     Org Read BY_ID = "SELECT id, environment_id, number, fence, holder, commit_id, context, claimed_at, extended_at,
           extensions, ttl_seconds, expires_at, idle_seconds, active_at, warned_of, deployments, drain, ended_at,
-          end_reason, ended_by, end_why, successor_id, previous_id
+          end_reason, ended_by, end_why, successor_id
         FROM sessions WHERE org_id = $1 AND id = $2";
     // What has ended stays as it ended.
     Org Write PUT = "INSERT INTO sessions (org_id, id, commit_id, extended_at, extensions, expires_at, active_at, warned_of,
           deployments, drain, ended_at, end_reason, ended_by, end_why, successor_id, environment_id, number, fence,
-          holder, context, claimed_at, ttl_seconds, idle_seconds, previous_id)
+          holder, context, claimed_at, ttl_seconds, idle_seconds)
         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-          $23, $24)
+          $23)
         ON CONFLICT (org_id, id) DO UPDATE SET commit_id = excluded.commit_id,
           extended_at = excluded.extended_at, extensions = excluded.extensions, expires_at = excluded.expires_at,
           active_at = excluded.active_at, warned_of = excluded.warned_of, deployments = excluded.deployments,
@@ -80,7 +76,6 @@ pub(crate) fn read(row: &Row) -> Result<Session, StoreError> {
         id: row.parse(0)?,
         environment: row.parse(1)?,
         number: row.int(2)?,
-        previous: row.maybe(22, Row::parse)?,
         fence: Fence::from_number(row.int(3)?),
         holder: row.json(4)?,
         commit: row.maybe(5, Row::name)?,
@@ -106,23 +101,11 @@ fn end_reason(word: &str) -> Result<EndReason, StoreError> {
         .ok_or_else(|| StoreError::Bug(format!("unknown end reason {word}")))
 }
 
-pub(crate) fn open_in(db: &mut impl Read, environment: EnvironmentId) -> Result<Option<Session>, StoreError> {
-    db.row(&OPEN, &[text(environment)])?.as_ref().map(read).transpose()
-}
-
 pub fn by_id(db: &mut impl Read, id: SessionId) -> Result<Option<Session>, StoreError> {
     db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
 }
 
 pub(crate) fn put(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
-    write(tx, it)?;
-    if let Some((locks, _)) = tx.locks() {
-        locks.put_session(it);
-    }
-    Ok(())
-}
-
-fn write(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
     let end = it.end.as_ref();
     let mut params = vec![
         text(it.id),
@@ -153,7 +136,6 @@ fn write(tx: &mut Tx<'_>, it: &Session) -> Result<(), StoreError> {
         it.claimed_at.into(),
         it.ttl_seconds.into(),
         it.idle_seconds.into(),
-        it.previous.map(text).into(),
     ]);
     tx.execute_one(&PUT, &params)
 }

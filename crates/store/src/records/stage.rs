@@ -6,7 +6,7 @@ use berth_core::stage::{Past, Pause, Stage, StageEnd};
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
-use crate::value::{Row, Value, text, to_json};
+use crate::value::{Row, text, to_json};
 
 statements! {
     Org Read BY_NAME = "SELECT pipeline_id, name, version, deployment_id, since, paused_by, paused_at, pause_reason,
@@ -33,13 +33,6 @@ statements! {
         ORDER BY e.ended_at DESC, e.deployment_id DESC LIMIT $4";
     Org Read SUCCEEDED = "SELECT origin_id, is_last FROM stage_ends
         WHERE org_id = $1 AND pipeline_id = $2 AND stage = $3 AND deployment_id = $4 AND is_success = 1";
-    // Of what happened before there were these tables. Nobody did anything now.
-    Org Upkeep ADOPT_END = "INSERT INTO stage_ends (org_id, pipeline_id, stage, deployment_id, tries, is_success,
-          ended_at, origin_id, of_id, committed_at, is_last)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) ON CONFLICT DO NOTHING";
-    Org Upkeep ADOPT = "INSERT INTO stages (org_id, pipeline_id, name, version, deployment_id, since)
-        VALUES ($1, $2, $3, 1, $4, $5) ON CONFLICT DO NOTHING";
-    Org Upkeep ADOPTED = "UPDATE pipelines SET stages_noted = 1 WHERE org_id = $1 AND id = $2";
 }
 
 fn read(row: &Row) -> Result<Stage, StoreError> {
@@ -81,11 +74,7 @@ pub(crate) fn put(tx: &mut Tx<'_>, it: &Stage) -> Result<(), StoreError> {
 }
 
 pub(crate) fn put_end(tx: &mut Tx<'_>, it: &StageEnd) -> Result<(), StoreError> {
-    tx.execute_one(&PUT_END, &end_params(it))
-}
-
-fn end_params(it: &StageEnd) -> [Value; 10] {
-    [
+    let params = [
         text(it.pipeline),
         it.stage.as_str().into(),
         text(it.deployment),
@@ -96,7 +85,8 @@ fn end_params(it: &StageEnd) -> [Value; 10] {
         it.of.map(text).into(),
         it.committed_at.into(),
         it.is_last.into(),
-    ]
+    ];
+    tx.execute_one(&PUT_END, &params)
 }
 
 /// From an end's columns and the count of rollbacks away from it.
@@ -137,16 +127,4 @@ pub fn origin_of(
 ) -> Result<Option<(DeploymentId, bool)>, StoreError> {
     let params = [text(pipeline), stage.into(), text(deployment)];
     db.row(&SUCCEEDED, &params)?.map(|row| Ok((row.parse(0)?, row.int(1)? == 1))).transpose()
-}
-
-/// Enters what a pipeline did before there were these tables, newest first. Again changes nothing.
-pub fn adopt(tx: &mut Tx<'_>, pipeline: PipelineId, ends: &[StageEnd]) -> Result<(), StoreError> {
-    for it in ends {
-        tx.execute(&ADOPT_END, &end_params(it))?;
-        if it.is_success {
-            let params = [text(it.pipeline), it.stage.as_str().into(), text(it.deployment), it.at.into()];
-            tx.execute(&ADOPT, &params)?;
-        }
-    }
-    tx.execute_one(&ADOPTED, &[text(pipeline)])
 }

@@ -6,7 +6,6 @@ use berth_core::id::{OrgId, TokenId, UserId};
 use berth_core::name::{DisplayName, Slug};
 use berth_core::time::Timestamp;
 
-use crate::access::Standing;
 use crate::error::StoreError;
 use crate::sql::statements;
 use crate::tx::{Read, Tx};
@@ -98,24 +97,10 @@ pub fn by_id(db: &mut impl Read, id: TokenId) -> Result<Option<Token>, StoreErro
     db.row(&BY_ID, &[text(id)])?.as_ref().map(read).transpose()
 }
 
-/// What a token may still do, and until when; nothing if it ended or its user left.
-pub fn standing(tx: &mut Tx<'_>, id: TokenId) -> Result<Option<Standing>, StoreError> {
-    let (org, now) = (tx.org()?, tx.now());
-    let known = tx.standings().and_then(|standings| standings.of(org, id));
-    if let Some((_, until)) = known {
-        let standing = known.filter(|_| until.is_none_or(|until| until > now));
-        debug_assert_eq!(standing, look(tx, id, now)?, "what is remembered is not what is stored");
-        return Ok(standing);
-    }
-    let found = look(tx, id, now)?;
-    if let (Some(standing), Some(standings)) = (found, tx.standings()) {
-        standings.remember(org, id, standing);
-    }
-    Ok(found)
-}
-
-fn look(tx: &mut Tx<'_>, id: TokenId, now: Timestamp) -> Result<Option<Standing>, StoreError> {
-    let Some(row) = tx.row(&STANDING, &[text(id), now.into()])? else { return Ok(None) };
+/// The role of a token and when it expires; `None` if it has ended or its user left.
+pub fn standing(db: &mut impl Read, id: TokenId) -> Result<Option<(Role, Option<Timestamp>)>, StoreError> {
+    let now = db.now();
+    let Some(row) = db.row(&STANDING, &[text(id), now.into()])? else { return Ok(None) };
     Ok(Some((row.parse(0)?, row.maybe(1, Row::time)?)))
 }
 

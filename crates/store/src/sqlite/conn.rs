@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, PrepFlags, params_from_iter};
 
-use crate::access::{self, Standings};
-use crate::answer_keys::Unkeyed;
+use crate::access::{self, AccessGeneration};
 use crate::error::StoreError;
-use crate::locks::{self, Locks};
 use crate::sql::{self, Conn, Engine, Statement};
-use crate::trail::Heads;
 use crate::value::{Row, Value};
 
 pub(crate) struct SqliteConn<'db> {
@@ -20,19 +18,11 @@ pub(crate) struct SqliteConn<'db> {
     pub(super) broken: Option<StoreError>,
     /// By name. Looking them up by their text would cost as much as running them.
     prepared: HashMap<&'static str, Prepared<'db>>,
-    pub(super) heads: Heads,
-    /// Only where no other connection writes.
-    pub(super) locks: Option<Locks>,
-    pub(super) standings: Option<Standings>,
-    /// Of the one that writes. `None`: those that are not in the table have to be put in first.
-    pub(super) unkeyed: Option<Unkeyed>,
-    /// Changes with what other connections write.
+    /// Of the writer: begins to change with the first statement that decides who may do what.
+    pub(super) access: Option<Arc<AccessGeneration>>,
+    /// `PRAGMA data_version`: changes with what other connections write.
     data_version: Option<i64>,
-    /// Something was written that decides who may do what; the writer looks here before it commits.
-    pub(super) changes_access: bool,
     pub(super) undo: Undo,
-    /// No change has failed yet that was said to fail never.
-    pub(super) trusts: bool,
 }
 
 /// How what the running job has written is undone, should it fail.
@@ -47,8 +37,8 @@ pub(super) enum Undo {
 
 struct Prepared<'db> {
     statement: rusqlite::Statement<'db>,
-    changes_access: bool,
-    changes_locks: bool,
+    /// Of a statement that changes who may do what.
+    access: Option<Arc<AccessGeneration>>,
 }
 
 impl<'db> SqliteConn<'db> {
@@ -57,14 +47,9 @@ impl<'db> SqliteConn<'db> {
             db,
             broken: None,
             prepared: HashMap::new(),
-            heads: Heads::default(),
-            locks: None,
-            standings: None,
-            unkeyed: None,
+            access: None,
             data_version: None,
-            changes_access: false,
             undo: Undo::Whole,
-            trusts: true,
         }
     }
 
@@ -74,36 +59,19 @@ impl<'db> SqliteConn<'db> {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(free) => {
                 let statement = prepare(self.db, text).map_err(StoreError::from)?;
-                free.insert(Prepared { statement, changes_access: false, changes_locks: false })
+                free.insert(Prepared { statement, access: None })
             }
         };
         prepared.statement.raw_execute().map_err(StoreError::from).map(drop)
     }
 
-    /// Nobody else writes while a server runs, unless somebody does it by hand.
-    pub(super) fn look_for_others(&mut self) {
+    /// Another process may have written, such as an operator with the `sqlite3` shell.
+    pub(super) fn check_other_writers(&mut self) {
         let version = self.db.prepare_cached("PRAGMA data_version");
         let version = version.and_then(|mut it| it.query_row([], |row| row.get(0))).ok();
-        if version.is_none() || std::mem::replace(&mut self.data_version, version) != version {
-            self.forget();
-        }
-    }
-
-    /// Something was undone that it may have remembered.
-    pub(super) fn forget(&mut self) {
-        self.forget_locks();
-        self.forget_standings();
-    }
-
-    fn forget_standings(&mut self) {
-        if let Some(standings) = &mut self.standings {
-            standings.forget();
-        }
-    }
-
-    fn forget_locks(&mut self) {
-        if let Some(locks) = &mut self.locks {
-            locks.forget();
+        let is_changed = std::mem::replace(&mut self.data_version, version) != version || version.is_none();
+        if let Some(access) = self.access.as_ref().filter(|_| is_changed) {
+            access.begin_change();
         }
     }
 
@@ -127,10 +95,9 @@ impl<'db> SqliteConn<'db> {
                     "{} is missing in sql::all()",
                     statement.name
                 );
-                let changes_access = access::is_changed_by(statement.text);
-                let changes_locks = locks::are_changed_by(statement);
+                let access = self.access.clone().filter(|_| access::is_changed_by(statement.text));
                 let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
-                Ok(free.insert(Prepared { statement, changes_access, changes_locks }))
+                Ok(free.insert(Prepared { statement, access }))
             }
         }
     }
@@ -151,28 +118,6 @@ fn prepare<'db>(db: &'db Connection, text: &str) -> rusqlite::Result<rusqlite::S
 }
 
 impl Conn for SqliteConn<'_> {
-    fn heads(&mut self) -> &mut Heads {
-        &mut self.heads
-    }
-
-    fn locks(&mut self) -> Option<&mut Locks> {
-        self.locks.as_mut()
-    }
-
-    fn standings(&mut self) -> Option<&mut Standings> {
-        self.standings.as_mut()
-    }
-
-    fn unkeyed(&mut self) -> Option<&mut Unkeyed> {
-        self.unkeyed.as_mut()
-    }
-
-    fn stand_or_fall(&mut self) {
-        if self.undo == Undo::Nothing && self.trusts {
-            self.undo = Undo::Whole;
-        }
-    }
-
     fn query(&mut self, statement: &Statement, params: &[&Value]) -> Result<Vec<Row>, StoreError> {
         self.run_query(statement, params).map_err(|error| self.noted(statement, error))
     }
@@ -186,18 +131,12 @@ impl Conn for SqliteConn<'_> {
             self.batch("SAVEPOINT job")?;
             self.undo = Undo::Savepoint;
         }
-        let (mut changes_access, mut changes_locks) = (false, false);
         let changed = self.prepared(statement).and_then(|prepared| {
-            (changes_access, changes_locks) = (prepared.changes_access, prepared.changes_locks);
+            if let Some(access) = &prepared.access {
+                access.begin_change();
+            }
             prepared.statement.execute(params_from_iter(params))
         });
-        self.changes_access |= changes_access;
-        if changes_access {
-            self.forget_standings();
-        }
-        if changes_locks {
-            self.forget_locks();
-        }
         changed.map(|rows| rows as u64).map_err(|error| self.noted(statement, error))
     }
 }

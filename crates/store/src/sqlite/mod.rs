@@ -16,7 +16,6 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-pub(crate) use checkpoint::DatabaseFile;
 pub(crate) use clock::{Ahead, Clock, now};
 pub(crate) use conn::{SqliteConn, owned};
 pub(crate) use reader::Readers;
@@ -107,7 +106,7 @@ pub(crate) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Store
     db.pragma_update(None, "foreign_keys", "ON").map_err(StoreError::from)?;
     // A plan must not depend on the values bound to it: SQLite would prepare most statements anew for each use.
     db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(StoreError::from)?;
-    // Checkpoints are made beside the writer, and ended between its transactions.
+    // Checkpoints run in the background and between transactions of the writer, see `checkpoint`.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(StoreError::from)?;
     // What a savepoint may have to undo stays in memory, not in a file.
     db.pragma_update(None, "temp_store", "MEMORY").map_err(StoreError::from)?;

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use berth_core::environment::fence::Fence;
 use berth_core::environment::{EndReason, TicketCause, TicketStatus};
 use berth_core::id::OrgId;
 use expect_test::{Expect, expect};
 
 use super::*;
+use crate::job::Begun;
 use crate::query::environments;
 use crate::records::{deployment, environment, session, ticket};
-use crate::tx::{Context, Tx};
+use crate::tx::{Context, Tx, TxState};
 
 /// `qa`: a session that ended, an open one, and a line. `plain`: an open session that nothing ends. `free`: nobody.
 const ROWS: &str = r#"
@@ -67,10 +69,11 @@ impl Ground {
         Self { db, _dir: dir }
     }
 
-    fn tx<'c>(&self, conn: &'c mut SqliteConn<'_>) -> Tx<'c> {
+    fn tx<'c>(conn: &'c mut SqliteConn<'_>, state: &'c mut TxState) -> Tx<'c> {
         let org: OrgId = "org_00000000000000000000000001".parse().unwrap();
         let (context, now) = (Context::system(Some(org)), Timestamp::from_micros(99));
-        Tx::new(conn, context, now, crate::Ground { epoch: Arc::default(), lost_s: 45 })
+        let ground = crate::Ground { epoch: Arc::default(), lost_s: 45, access: None };
+        Tx::new(Begun { conn, state, now }, context, ground)
     }
 
     fn check_times(&self, expected: &Expect) {
@@ -135,6 +138,10 @@ fn no_mistake_makes_a_second_holder() {
     let ended = "1, 'released'";
     ground.check_refused(&session(1, 3, 3, open), "UNIQUE constraint failed: sessions.environment_id");
     ground.check_refused(&session(9, 1, 1, open), "FOREIGN KEY constraint failed");
+    let fence = "UNIQUE constraint failed: sessions.environment_id, sessions.fence";
+    ground.check_refused(&session(1, 3, 1, ended), fence);
+    let number = "UNIQUE constraint failed: sessions.environment_id, sessions.number";
+    ground.check_refused(&session(1, 1, 3, ended), number);
     let half = "CHECK constraint failed: (ended_at IS NULL) = (end_reason IS NULL)";
     ground.check_refused(&session(1, 3, 3, "1, NULL"), half);
     ground.check_refused(&session(2, 2, 3, "NULL, 'released'"), half);
@@ -153,38 +160,34 @@ fn a_word_that_nobody_knows_is_refused() {
 }
 
 #[test]
-fn no_mistake_gives_a_fence_again() {
+fn fence_that_falls_is_refused() {
     let ground = Ground::new();
-    let mut conn = SqliteConn::on(&ground.db);
-    let mut tx = ground.tx(&mut conn);
+    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
+    let mut tx = Ground::tx(&mut conn, &mut state);
     let id = "env_00000000000000000000000001".parse().unwrap();
     let mut claimed = environment::by_id(&mut tx, id).unwrap().unwrap().environment;
+    let fence = claimed.fence;
     claimed.version += 1;
-    claimed.sessions += 1;
+    claimed.fence = Fence::from_number(fence.number() - 1);
     check_lost(environment::put(&mut tx, &claimed));
     claimed.definition_hash.push('2');
     check_lost(environment::put(&mut tx, &claimed));
-    claimed.fence = claimed.fence.next(0);
+    claimed.fence = fence.next(0);
     environment::put(&mut tx, &claimed).unwrap();
 }
 
 #[test]
-fn a_history_of_an_older_version_is_chained() {
-    const UNDO: &str = "DROP INDEX sessions_by_number;
-        ALTER TABLE sessions DROP COLUMN previous_id;
-        ALTER TABLE environments DROP COLUMN last_session_id;
-        CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
-        WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
+fn history_is_read_from_a_number_down() {
+    const MORE: &str = "WITH RECURSIVE held (number) AS (SELECT 1 UNION ALL SELECT number + 1 FROM held WHERE number < 40)
         INSERT INTO sessions (org_id, environment_id, number, id, fence, holder, claimed_at, extensions, active_at,
           deployments, ended_at, end_reason, ended_by)
         SELECT org_id, 'env_00000000000000000000000003', held.number, printf('ses_%026d', 100 + held.number),
           2 * held.number, holder, held.number, 0, 1, 0, 1, 'released', holder
         FROM held JOIN sessions ON id = 'ses_00000000000000000000000001'";
     let ground = Ground::new();
-    ground.db.execute_batch(UNDO).unwrap();
-    ground.db.execute_batch(migrations::MIGRATIONS[21].text).unwrap();
-    let mut conn = SqliteConn::on(&ground.db);
-    let mut tx = ground.tx(&mut conn);
+    ground.db.execute_batch(MORE).unwrap();
+    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
+    let mut tx = Ground::tx(&mut conn, &mut state);
     let mut numbers = |environment: u8, from: i64, limit: i64| -> Vec<i64> {
         let id = format!("env_{environment:026}").parse().unwrap();
         let found = environments::history(&mut tx, id, from, limit).unwrap();
@@ -200,8 +203,8 @@ fn a_history_of_an_older_version_is_chained() {
 #[test]
 fn what_has_ended_stays_as_it_ended() {
     let ground = Ground::new();
-    let mut conn = SqliteConn::on(&ground.db);
-    let mut tx = ground.tx(&mut conn);
+    let (mut conn, mut state) = (SqliteConn::on(&ground.db), TxState::default());
+    let mut tx = Ground::tx(&mut conn, &mut state);
     let mut ended =
         session::by_id(&mut tx, "ses_00000000000000000000000001".parse().unwrap()).unwrap().unwrap();
     ended.end.as_mut().unwrap().reason = EndReason::Released;

@@ -13,25 +13,24 @@ use berth_core::time::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 use tokio::sync::{mpsc, watch};
 
-use super::checkpoint::{Checkpoints, DatabaseFile};
+use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
-use crate::access::{Changes, Standings};
-use crate::answer_keys::{self, Unkeyed};
+use crate::access::AccessGeneration;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;
-use crate::job::{Answer, Job};
-use crate::locks::Locks;
+use crate::job::{Answer, Begun, Job};
 use crate::records::instance;
 use crate::trail;
+use crate::tx::TxState;
 
 /// Jobs in one commit.
 const BATCH_JOBS_MAX: usize = 256;
 /// The pages of one commit and those around them. Not more: after each commit that moved pages of a tree SQLite walks through
 /// all it has in memory, and what is not there is in the operating system's.
 const CACHE_KIB: i64 = 8 * 1024;
-/// A log that became longer, because somebody read it for long, is cut to this when it begins anew.
+/// A WAL that grew beyond this, because of a long read, is cut to it when it starts over.
 const LOG_BYTES_KEPT: i64 = 64 * 1024 * 1024;
 /// Jobs waiting for the writer; further callers wait for room.
 const QUEUE_JOBS_MAX: usize = 1_024;
@@ -40,26 +39,21 @@ pub(crate) struct Writer {
     jobs: Option<mpsc::Sender<Job>>,
     broken: watch::Receiver<Option<StoreError>>,
     commits: Arc<Commits>,
-    access: Arc<Changes>,
+    access: Arc<AccessGeneration>,
     ahead: Ahead,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    pub(crate) fn start(
-        path: &Path,
-        file: Arc<DatabaseFile>,
-        publisher: Publisher,
-        ahead: Ahead,
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, publisher: Publisher, ahead: Ahead) -> Result<Self, StoreError> {
         let mut db = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         db.pragma_update(None, "cache_size", -CACHE_KIB).map_err(StoreError::from)?;
         db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(StoreError::from)?;
-        let checkpoints = Checkpoints::start(path, file, &mut db)?;
+        let checkpoints = Checkpoints::start(path, &mut db)?;
         let (jobs, queue) = mpsc::channel(QUEUE_JOBS_MAX);
         let (broke, broken) = watch::channel(None);
         let commits = Arc::new(Commits::default());
-        let (access, clock) = (Arc::new(Changes::default()), Clock::new(ahead.clone()));
+        let (access, clock) = (Arc::new(AccessGeneration::default()), Clock::new(ahead.clone()));
         let outward = Outward { publisher, broke, commits: commits.clone(), access: access.clone() };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
@@ -83,9 +77,12 @@ impl Writer {
         self.commits.counted(waiting)
     }
 
-    /// See [`crate::Store::access`].
-    pub(crate) fn access(&self) -> Option<(u64, Timestamp)> {
-        self.access.mark().map(|mark| (mark, now(&self.ahead)))
+    pub(crate) fn access(&self) -> &Arc<AccessGeneration> {
+        &self.access
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        now(&self.ahead)
     }
 
     /// Becomes `Some` when the disk failed under us and nothing more can be acknowledged.
@@ -113,7 +110,7 @@ struct Outward {
     publisher: Publisher,
     broke: watch::Sender<Option<StoreError>>,
     commits: Arc<Commits>,
-    access: Arc<Changes>,
+    access: Arc<AccessGeneration>,
 }
 
 fn run(
@@ -123,15 +120,14 @@ fn run(
     mut checkpoints: Checkpoints,
     outward: &Outward,
 ) {
-    let mut conn = SqliteConn::on(db);
-    conn.locks = Some(Locks::default());
-    conn.standings = Some(Standings::default());
+    let (mut conn, mut state) = (SqliteConn::on(db), TxState::default());
+    conn.access = Some(outward.access.clone());
     let mut batch = Vec::with_capacity(BATCH_JOBS_MAX);
     while queue.blocking_recv_many(&mut batch, BATCH_JOBS_MAX) > 0 {
         let (jobs, began) = (batch.len(), Instant::now());
-        let committed = commit_batch(&mut conn, &mut clock, outward, batch.drain(..));
+        let committed = commit_batch(&mut conn, &mut state, &mut clock, outward, batch.drain(..));
         outward.commits.note(began.elapsed(), jobs);
-        let committed = committed.and_then(|()| checkpoints.see_to(db));
+        let committed = committed.and_then(|()| checkpoints.after_commit(db, queue.is_empty()));
         if let Err(error) = committed {
             // A failed flush is never retried: the pages may be gone. The next start recovers from the log.
             tracing::error!(%error, "the database failed; no further write is accepted");
@@ -148,13 +144,14 @@ fn run(
 /// `Err` only when the disk failed; then nothing of the batch was acknowledged as done.
 fn commit_batch(
     conn: &mut SqliteConn<'_>,
+    state: &mut TxState,
     clock: &mut Clock,
     outward: &Outward,
     jobs: impl ExactSizeIterator<Item = Job>,
 ) -> Result<(), StoreError> {
     let (mut answers, mut events) = (Vec::new(), Vec::new());
-    let mut failure = begin(conn, clock).err();
-    conn.look_for_others();
+    let mut failure = conn.batch("BEGIN IMMEDIATE").err();
+    conn.check_other_writers();
     let step = clock.step();
     if let Some(step) = step.filter(|_| failure.is_none()) {
         tracing::error!(
@@ -165,13 +162,12 @@ fn commit_batch(
     }
     let count = jobs.len();
     let is_alone = count == 1 && step.is_none();
-    conn.heads.begin_commit(count);
     for job in jobs {
         if failure.is_some() {
             // Not run at all: dropping the job tells its caller that the store is unavailable.
             continue;
         }
-        match run_job(conn, clock.tick(), job, is_alone) {
+        match run_job(conn, state, clock.tick(), job, is_alone) {
             Ok((answer, recorded)) => {
                 answers.push(answer);
                 events.extend(recorded);
@@ -179,11 +175,7 @@ fn commit_batch(
             Err(error) => failure = Some(error),
         }
     }
-    failure = failure.or_else(|| trail::write_heads(conn).err()).or_else(|| write_keys(conn, count).err());
-    let changes_access = std::mem::take(&mut conn.changes_access);
-    if changes_access {
-        outward.access.step();
-    }
+    failure = failure.or_else(|| trail::write_heads(conn, &mut state.heads).err());
     if failure.is_none() {
         failure = conn.batch("COMMIT").err();
     }
@@ -191,16 +183,12 @@ fn commit_batch(
         clock.stepped();
     }
     if failure.is_some() {
-        conn.heads.forget();
-        conn.forget();
-        conn.unkeyed = None;
+        state.heads.forget();
         if !conn.db.is_autocommit() {
             let _ = conn.batch("ROLLBACK");
         }
     }
-    if changes_access {
-        outward.access.step();
-    }
+    outward.access.end_change();
     for answer in answers {
         answer(failure.clone());
     }
@@ -214,38 +202,17 @@ fn commit_batch(
     }
 }
 
-fn begin(conn: &mut SqliteConn<'_>, clock: &mut Clock) -> Result<(), StoreError> {
-    if conn.unkeyed.is_none() {
-        conn.batch("BEGIN IMMEDIATE")?;
-        clock.step();
-        let now = clock.tick();
-        answer_keys::write_rest(conn, now)?;
-        conn.batch("COMMIT")?;
-        conn.unkeyed = Some(Unkeyed::since(now));
-    }
-    conn.batch("BEGIN IMMEDIATE")
-}
-
-fn write_keys(conn: &mut SqliteConn<'_>, jobs: usize) -> Result<(), StoreError> {
-    let Some(mut unkeyed) = conn.unkeyed.take() else { return Ok(()) };
-    answer_keys::write(conn, &mut unkeyed, jobs)?;
-    conn.unkeyed = Some(unkeyed);
-    Ok(())
-}
-
 /// One that is alone needs no savepoint: if it is not kept, there is nothing else to keep.
 fn run_job(
     conn: &mut SqliteConn<'_>,
+    state: &mut TxState,
     now: Timestamp,
     job: Job,
     is_alone: bool,
 ) -> Result<(Answer, Vec<Event>), StoreError> {
     conn.undo = if is_alone { Undo::Whole } else { Undo::Nothing };
-    conn.heads.begin_job();
-    if let Some(unkeyed) = &mut conn.unkeyed {
-        unkeyed.begin_job();
-    }
-    let ran = job(Ok((conn, now)));
+    state.heads.begin_job();
+    let ran = job(Ok(Begun { conn, state, now }));
     let undo = std::mem::replace(&mut conn.undo, Undo::Whole);
     if let Some(broken) = conn.broken.take() {
         (ran.answer)(Some(broken.clone()));
@@ -257,28 +224,13 @@ fn run_job(
         return Err(StoreError::StorageFull);
     }
     if !ran.keep {
-        conn.heads.undo_job();
-        if let Some(unkeyed) = &mut conn.unkeyed {
-            unkeyed.undo_job();
-        }
-        if undo != Undo::Nothing {
-            conn.forget();
-        }
+        state.heads.undo_job();
         match undo {
             Undo::Nothing => {}
             Undo::Savepoint => conn.batch("ROLLBACK TO job")?,
-            Undo::Whole if is_alone => {
+            Undo::Whole => {
                 conn.batch("ROLLBACK")?;
                 conn.batch("BEGIN IMMEDIATE")?;
-            }
-            Undo::Whole => {
-                tracing::error!(
-                    "a change failed that was decided; those beside it have to be asked for again"
-                );
-                // Where there was one fault there may be more: from here on each is undone alone.
-                conn.trusts = false;
-                (ran.answer)(None);
-                return Err(StoreError::Unavailable("a change beside this one failed".into()));
             }
         }
     }

@@ -27,7 +27,7 @@ fn ground() -> (Ground, Connection) {
             token: (number % 2 == 0).then(|| TokenId::from_parts(at, [2; 10])),
         };
         let request_id = (number % 3 == 0).then(|| format!("req-{number}"));
-        let context = Context { org: Some(ground.org), actor, request_id };
+        let context = Context { org: Some(ground.org), actor, request_id, access: None };
         let record = move |tx: &mut berth_store::Tx<'_>| {
             let subject =
                 Subject::new("pipeline", format!("pl_{number}"), (number % 5 > 0).then_some("späti"));

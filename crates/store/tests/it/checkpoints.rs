@@ -1,4 +1,4 @@
-//! The write-ahead log is copied into the database while it is written, and begins anew.
+//! The WAL is checkpointed while it is written, and starts over.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 
@@ -10,10 +10,10 @@ const EVENTS: usize = 200;
 /// A longer log is cut.
 const LOG_BYTES_KEPT: u64 = 64 * 1024 * 1024;
 
-/// Two numbers at its head are drawn when it begins.
-fn drawn(ground: &Ground) -> Vec<u8> {
+/// The salts in the header of the WAL, which change when it starts over. None while it is empty.
+fn drawn(ground: &Ground) -> Option<Vec<u8>> {
     let log = std::fs::read(ground.place.dir.path().join("berth.db-wal")).unwrap();
-    log[16..24].to_vec()
+    log.get(16..24).map(<[u8]>::to_vec)
 }
 
 fn write(ground: &Ground) {

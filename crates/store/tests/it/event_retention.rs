@@ -13,7 +13,7 @@ use berth_store::records::webhook;
 use berth_store::{StoreError, Tx};
 use rusqlite::{Connection, params};
 
-use super::{Ground, migrate_again};
+use super::Ground;
 
 /// More than go in one transaction. With the first event of the organization they are numbered from 2 on.
 const OLD: i64 = 700;
@@ -183,14 +183,10 @@ fn what_a_webhook_has_not_read_stays() {
 }
 
 #[test]
-fn the_newest_event_and_those_that_are_in_no_list_stay() {
+fn the_newest_event_stays() {
     let ground = Ground::new();
     record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), None, "so few are in no list yet");
-    record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), Some(200), "all are in lists, and one has to stay");
-    record(&ground, 100);
-    assert_eq!(due_now(&ground, now(&ground)), Some(201), "the last hundred are not");
+    assert_eq!(due_now(&ground, now(&ground)), Some(100), "of 101");
 }
 
 #[test]
@@ -250,40 +246,15 @@ fn whatever_is_done_to_a_cut_history_is_found() {
 }
 
 #[test]
-fn what_went_is_in_no_list_any_more_and_what_stays_is() {
+fn removed_events_leave_no_terms() {
     let (ground, db) = cut();
-    let count = |what: &str| -> i64 {
-        let text = format!("SELECT COUNT(*) FROM event_lists WHERE last {what} {THROUGH}");
-        db.query_row(&text, [], |row| row.get(0)).unwrap()
-    };
-    assert_eq!(count("<="), 0);
-    assert!(count(">") > 0);
-    // A row may hold numbers of both; only what stays is counted and shown.
+    let count = |text: &str| -> i64 { db.query_row(text, [], |row| row.get(0)).unwrap() };
+    assert_eq!(count(&format!("SELECT COUNT(*) FROM event_terms WHERE sequence <= {THROUGH}")), 0);
+    assert_eq!(count("SELECT COUNT(*) FROM terms WHERE id NOT IN (SELECT term_id FROM event_terms)"), 0);
     let kind = Filter { kind: Some("pipeline_updated".into()), ..Filter::default() };
     let young: Vec<i64> = (THROUGH + 1..=THROUGH + YOUNG).rev().collect();
     assert_eq!(list(&ground, kind.clone(), 0, 1_000).0, young);
     assert_eq!(list(&ground, kind, YOUNG - 2, 10).0, young[YOUNG as usize - 2..]);
-}
-
-/// The same history, as a version wrote it whose ids have no numbers.
-fn unnumbered(ground: Ground) -> Ground {
-    let mut events = all(&ground);
-    for event in &mut events {
-        event.id = event.id.numbered(event.sequence + 1_000_000);
-    }
-    let head = chain::seal(Head::start(), &mut events).unwrap();
-    let Ground { store, org, place } = ground;
-    drop(store);
-    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
-    for it in &events {
-        let change = "UPDATE events SET id = ?2, previous_hash = ?3, hash = ?4 WHERE sequence = ?1";
-        db.execute(change, params![it.sequence, it.id.to_string(), it.previous_hash, it.hash]).unwrap();
-    }
-    db.execute("UPDATE event_heads SET hash = ?1", [head.hash]).unwrap();
-    db.execute_batch("DROP TABLE event_ids; CREATE UNIQUE INDEX events_by_id ON events (org_id, id)")
-        .unwrap();
-    migrate_again(&db, 24);
-    Ground { store: place.open(), org, place }
 }
 
 #[test]
@@ -300,15 +271,9 @@ fn an_event_is_found_by_its_id_as_long_as_it_is_there() {
         assert_eq!(by_id(&ground, event.id.numbered(event.sequence + 1)), None);
     }
 
-    let ground = unnumbered(ground);
     let old = all(&ground);
-    assert!(old.iter().all(|event| by_id(&ground, event.id) == Some(event.sequence)));
-    assert_eq!(by_id(&ground, old[0].id.numbered(1)), None);
     pass(&ground, THROUGH).unwrap();
     assert!(old.iter().all(|event| by_id(&ground, event.id).is_some() == (event.sequence > THROUGH)));
-    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
-    let kept: i64 = db.query_row("SELECT COUNT(*) FROM event_ids", [], |row| row.get(0)).unwrap();
-    assert_eq!(kept, YOUNG);
     let newest = all(&ground).pop().unwrap();
     assert_eq!((newest.kind.as_str(), newest.id.number()), ("events_removed", newest.sequence));
     assert_eq!(check(&ground, None).problem, None);

@@ -1,17 +1,13 @@
-//! Events are found by what they are about, those that are in lists and the last ones that are not yet.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! Events are found by their terms.
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::StoreError;
 use berth_store::query::From;
 use berth_store::query::events::{self, Filter};
 use berth_store::query::findable;
-
 use rusqlite::Connection;
 
-use super::{Ground, migrate_again};
+use super::Ground;
 
 const PIPELINES: usize = 3;
 const LIMIT: i64 = 7;
@@ -67,7 +63,7 @@ fn check(ground: &Ground, recorded: usize) {
 }
 
 #[test]
-fn whatever_is_indexed_already_every_event_is_found_once_and_in_order() {
+fn every_event_is_found_once_and_in_order() {
     let mut ground = Ground::new();
     let mut recorded = 0;
     for (round, count) in [1, 60, 66, 1, 1, 127, 128, 129, 300, 5].into_iter().enumerate() {
@@ -86,45 +82,6 @@ fn whatever_is_indexed_already_every_event_is_found_once_and_in_order() {
             check(&ground, recorded);
         }
     }
-}
-
-/// So many changes in one commit.
-fn record_at_once(ground: &Ground, changes: usize, events: usize, recorded: &Arc<AtomicUsize>) {
-    ground.at_once(changes, |_| {
-        let recorded = recorded.clone();
-        let work = move |tx: &mut berth_store::Tx<'_>| {
-            for _ in 0..events {
-                let number = recorded.fetch_add(1, Ordering::SeqCst);
-                let subject = Subject::new("pipeline", format!("p{}", number % PIPELINES), None);
-                let event = NewEvent::new(EventKind::PipelineUpdated, subject);
-                tx.record(event.with("number", number as u64))?;
-            }
-            Ok(())
-        };
-        ground.transact(work).unwrap();
-    });
-}
-
-#[test]
-fn while_many_write_more_of_the_last_events_are_not_indexed_and_all_are_found() {
-    let ground = Ground::in_a_file();
-    let db = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
-    let left = || -> i64 {
-        db.query_row("SELECT sequence - indexed FROM event_heads", [], |row| row.get(0)).unwrap()
-    };
-    let recorded = Arc::new(AtomicUsize::new(0));
-    let at_once = |changes, events, wanted| {
-        record_at_once(&ground, changes, events, &recorded);
-        check(&ground, recorded.load(Ordering::SeqCst));
-        assert_eq!(left(), wanted, "{changes} changes of {events} events");
-    };
-    // With the first event of the organization.
-    at_once(8, 100, 801);
-    at_once(8, 27, 801 + 216);
-    // Too many, and all are indexed; from here on few are left again.
-    at_once(8, 1, 0);
-    at_once(8, 20, 160);
-    at_once(7, 1, 0);
 }
 
 /// Two people, four pipelines and three environments, in no simple order.
@@ -180,57 +137,28 @@ fn whatever_is_asked_for_together_is_what_a_look_at_all_of_them_finds() {
 }
 
 #[test]
-fn what_an_older_version_has_indexed_is_found() {
-    let ground = Ground::in_a_file();
-    record(&ground, 0..1_000);
-    let Ground { store, org, place } = ground;
-    drop(store);
-    // As the twentieth migration left it: a row for each event and each term.
-    let db = Connection::open(place.dir.path().join("berth.db")).unwrap();
-    db.execute_batch(
-        "CREATE TABLE event_index (org_id TEXT NOT NULL, term TEXT NOT NULL, sequence BIGINT NOT NULL,
-           PRIMARY KEY (org_id, term, sequence)) WITHOUT ROWID;
-         INSERT INTO event_index SELECT org_id, 'pipeline:' || (subjects ->> '$[0].id'), sequence FROM events
-           WHERE sequence <= (SELECT indexed FROM event_heads);
-         INSERT INTO event_index SELECT org_id, 'kind:' || kind, sequence FROM events
-           WHERE sequence <= (SELECT indexed FROM event_heads);
-         DROP TABLE event_lists;",
-    )
-    .unwrap();
-    migrate_again(&db, 21);
-    drop(db);
-    let ground = Ground { store: place.open(), org, place };
-    check(&ground, 1_000);
-    let kind = Filter { kind: Some("pipeline_updated".into()), ..Filter::default() };
-    let all = ground.transact(move |tx| events::list(tx, &kind, &From::Offset(0), 2_000, false)).unwrap();
-    let numbers: Vec<_> = all.items.iter().filter_map(|event| event.data["number"].as_u64()).collect();
-    assert_eq!(numbers, (0..1_000).rev().collect::<Vec<_>>());
-    record(&ground, 1_000..1_300);
-    check(&ground, 1_300);
-}
-
-#[test]
-fn an_event_that_is_not_found_is_noticed() {
-    let first = "WHERE last = (SELECT MIN(last) FROM event_lists WHERE term = 'pipeline:p1') AND term = 'pipeline:p1'";
+fn terms_that_differ_from_their_events_are_found_by_verify() {
+    let of_p1 = "term_id = (SELECT id FROM terms WHERE term = 'pipeline:p1')";
     for (damage, wanted) in [
-        ("DELETE FROM event_lists", "event 3 is not found by pipeline:p1"),
-        ("UPDATE event_lists SET steps = substr(steps, 3)", "event 3 is not found by pipeline:p1"),
         (
-            "UPDATE event_lists SET steps = steps || ' 1'",
-            "event 2 is found by pipeline:p1, which it is not about",
+            format!("DELETE FROM event_terms WHERE {of_p1} AND sequence = 3"),
+            "event 3 is not found by pipeline:p1",
         ),
-        ("UPDATE event_lists SET earliest = latest + 1", "event 3 is not found by pipeline:p1"),
-        ("UPDATE event_lists SET steps = 'x'", "pipeline:p1: the list that ends with 600 has no steps"),
+        ("DELETE FROM terms WHERE term = 'pipeline:p1'".to_owned(), "event 3 is not found by pipeline:p1"),
         (
-            "UPDATE event_lists SET steps = steps || ' 9223372036854775807 9'",
-            "pipeline:p1: the list that ends with 600 has no steps",
+            format!("UPDATE event_terms SET sequence = 4 WHERE {of_p1} AND sequence = 3"),
+            "event 3 is not found by pipeline:p1",
+        ),
+        (
+            "INSERT INTO event_terms SELECT id, 2 FROM terms WHERE term = 'pipeline:p1'".to_owned(),
+            "event 2 is found by pipeline:p1, which it is not about",
         ),
     ] {
         let ground = Ground::in_a_file();
         record(&ground, 0..600);
         assert_eq!(problems(&ground), Vec::<String>::new());
-        let beside = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
-        assert_eq!(beside.execute(&format!("{damage} {first}"), []).unwrap(), 1, "{damage}");
+        let other = Connection::open(ground.place.dir.path().join("berth.db")).unwrap();
+        assert_eq!(other.execute(&damage, []).unwrap(), 1, "{damage}");
         assert_eq!(problems(&ground).first().map(String::as_str), Some(wanted), "{damage}");
     }
 }

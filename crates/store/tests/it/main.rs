@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops at the first surprise")]
 
+mod access;
 mod chain;
 mod checkpoints;
 mod differential;
@@ -14,7 +15,6 @@ mod postgres;
 mod registries;
 mod replicas;
 mod shares;
-mod standings;
 mod transactions;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,15 +27,12 @@ use berth_core::name::{DisplayName, Email, Slug};
 use berth_core::pipeline::state::{self, Create, Defined, Outline, Pipeline};
 use berth_core::step::Network;
 use berth_core::time::Timestamp;
-use berth_store::migrations::MIGRATIONS;
 use berth_store::records::member::{self, Member};
 use berth_store::records::organization::{self, Organization};
 use berth_store::records::pipeline;
 use berth_store::records::user::{self, Account, User};
-use berth_store::sql::Engine;
 use berth_store::{Context, Store, StoreError, Tx};
 use berth_testkit::Scratch;
-use rusqlite::Connection;
 
 /// A store in a directory of its own, with one organization.
 struct Ground {
@@ -117,12 +114,6 @@ impl Ground {
             end.send(()).unwrap();
         });
     }
-}
-
-/// A migration of a database that was brought back to what it begins with.
-fn migrate_again(db: &Connection, number: i64) {
-    let migration = MIGRATIONS.iter().find(|it| it.number == number).unwrap();
-    db.execute_batch(&migration.rendered(Engine::Sqlite)).unwrap();
 }
 
 fn new_organization(store: &Store, slug: &str) -> OrgId {

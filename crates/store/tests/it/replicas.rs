@@ -146,6 +146,18 @@ fn a_database_of_somebody_else_of_a_newer_version_or_read_only_is_refused_and_le
     let row = "INSERT INTO schema_migrations VALUES (999, 'later', 'x', 1)";
     newer.connect().batch_execute(row).unwrap();
     assert!(refused(&newer.url()).contains("newer than this program"));
+    let Some(older) = scratch() else { return };
+    let rows = "CREATE TABLE schema_migrations (number BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL,
+          checksum TEXT NOT NULL, applied_at BIGINT NOT NULL);
+        INSERT INTO schema_migrations VALUES (1, 'ground', 'x', 1), (2, 'secrets', 'y', 2);
+        CREATE TABLE users (id TEXT NOT NULL PRIMARY KEY)";
+    older.connect().batch_execute(rows).unwrap();
+    let why = refused(&older.url());
+    assert!(why.contains("nothing was changed") && why.contains("an empty PostgreSQL database"), "{why}");
+    let tables = "SELECT string_agg(table_name, ' ' ORDER BY table_name) FROM information_schema.tables
+        WHERE table_schema = current_schema()";
+    let left: String = older.connect().query_one(tables, &[]).unwrap().get(0);
+    assert_eq!(left, "schema_migrations users");
     let Some(fixed) = scratch() else { return };
     let name = fixed.url().rsplit('/').next().unwrap().to_owned();
     let text = format!("ALTER DATABASE {name} SET default_transaction_read_only = on");

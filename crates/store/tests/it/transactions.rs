@@ -178,12 +178,9 @@ fn creates(slug: &'static str) -> Work {
     Box::new(move |tx| create(tx, slug, tx.now()).map(drop))
 }
 
-/// Writes, and fails; with `decided` that it would not.
-fn fails(slug: &'static str, decided: bool) -> Work {
+/// Writes, and fails.
+fn fails(slug: &'static str) -> Work {
     Box::new(move |tx| {
-        if decided {
-            tx.stand_or_fall();
-        }
         create(tx, slug, tx.now())?;
         Err(StoreError::Bug("on purpose".into()))
     })
@@ -193,24 +190,9 @@ fn fails(slug: &'static str, decided: bool) -> Work {
 fn a_change_that_fails_is_undone_alone() {
     let ground = Ground::in_a_file();
     let refuses: Work = Box::new(|_| Err(StoreError::Bug("on purpose".into())));
-    let answers = together(&ground, vec![creates("one"), fails("two", false), refuses, creates("three")]);
+    let answers = together(&ground, vec![creates("one"), fails("two"), refuses, creates("three")]);
     let kept: Vec<_> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(kept, [true, false, false, true]);
-    assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
-}
-
-#[test]
-fn a_fault_after_the_decision_takes_its_commit_along_and_later_ones_nobody() {
-    let ground = Ground::in_a_file();
-    let works = || vec![creates("one"), fails("two", true), creates("three")];
-    let answers = together(&ground, works());
-    assert!(matches!(answers[0], Err(StoreError::Unavailable(_))), "{answers:?}");
-    assert!(matches!(&answers[1], Err(StoreError::Bug(text)) if text == "on purpose"), "{answers:?}");
-    assert!(matches!(answers[2], Err(StoreError::Unavailable(_))), "{answers:?}");
-    assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [false; 3]);
-
-    let kept: Vec<_> = together(&ground, works()).iter().map(Result::is_ok).collect();
-    assert_eq!(kept, [true, false, true]);
     assert_eq!(["one", "two", "three"].map(|slug| exists(&ground, slug)), [true, false, true]);
     let head = ground.transact(|tx| events::head(tx)).unwrap();
     assert_eq!(head.sequence, 3, "the organization and the two that were kept");

@@ -71,8 +71,6 @@ struct Memory {
     sessions: i64,
     tickets: i64,
     deployments: i64,
-    /// The newest session.
-    last: Option<SessionId>,
     /// The session without an end.
     open: Option<SessionId>,
     clock: Option<Clock>,
@@ -92,7 +90,6 @@ impl Memory {
             sessions: 0,
             tickets: 0,
             deployments: 0,
-            last: None,
             open: None,
             clock: None,
             ended: BTreeMap::new(),

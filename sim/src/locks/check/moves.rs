@@ -97,7 +97,6 @@ pub(super) fn follow<'a>(memory: &Memory, before: &'a Lock, seen: &Seen<'a>) -> 
     let stored = seen.after.session.as_ref().map(|session| session.id);
     ensure!(open == stored, "L1", "two sessions are open, or the open one was lost");
     check_counts(memory, &moves, seen)?;
-    check_history(memory, &moves, seen)?;
     check_fences(memory, before, &moves, seen)?;
     Ok(moves)
 }
@@ -111,15 +110,7 @@ fn check_session(memory: &Memory, old: Option<&Session>, new: &Session) -> Check
     );
     if let Some(old) = old {
         let kept = |it: &Session| {
-            (
-                it.number,
-                it.previous,
-                it.fence,
-                it.holder.clone(),
-                it.claimed_at,
-                it.ttl_seconds,
-                it.idle_seconds,
-            )
+            (it.number, it.fence, it.holder.clone(), it.claimed_at, it.ttl_seconds, it.idle_seconds)
         };
         ensure!(
             kept(old) == kept(new) && old.environment == new.environment,
@@ -175,17 +166,6 @@ fn check_counts(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked 
         let fine = new.iter().copied().eq(last + 1..=now);
         ensure!(fine, "L7", "{what} are counted {last} to {now}, but {new:?} were made");
     }
-    Ok(())
-}
-
-/// From the newest session on, each names the one before it: no other way leads to what has been.
-fn check_history(memory: &Memory, moves: &Moves<'_>, seen: &Seen<'_>) -> Checked {
-    let mut last = memory.last;
-    for session in moves.opened() {
-        ensure!(session.previous == last, "history", "session {} follows another one", session.number);
-        last = Some(session.id);
-    }
-    ensure!(seen.after.environment.last_session == last, "history", "the newest session is another one");
     Ok(())
 }
 

@@ -19,7 +19,6 @@ impl Memory {
         self.version = environment.version;
         self.fence = environment.fence;
         self.sessions = environment.sessions;
-        self.last = moves.opened().map(|it| it.id).last().or(self.last);
         self.tickets = environment.tickets;
         self.deployments = environment.deployments;
         self.open = seen.after.session.as_ref().map(|session| session.id);

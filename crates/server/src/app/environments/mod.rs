@@ -88,8 +88,6 @@ impl Change {
         if !lock.deployments.is_empty() || !after.deployments.is_empty() {
             self.has_deployment.store(true, Ordering::Relaxed);
         }
-        // Claims are many, and whoever was refused has been told so by the ruling.
-        tx.stand_or_fall();
         Ok((after, tx.commit(ruling)?))
     }
 }

@@ -1,8 +1,10 @@
 //! Rollback among approvals, soaks, bypass and artifacts of earlier stages.
 
-use berth_core::stage::StageEnd;
+use berth_core::decision::{Change, Decision, Record};
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::PipelineId;
+use berth_core::stage::{Stage, StageEnd};
 use berth_store::Context;
-use berth_store::records::stage;
 use expect_test::expect;
 use serde_json::{Value, json};
 
@@ -205,7 +207,7 @@ async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_sam
     let (_, elsewhere) = harbour.claim("aaa1111").await;
     harbour.succeeds(&elsewhere).await;
     // One that was never in the stage, and has no plan for it.
-    let pipeline = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
+    let pipeline: PipelineId = id(&harbour.see("/pipelines/shop").await).parse().unwrap();
     let deployment = elsewhere.parse().unwrap();
     let context = Context::system(Some(org(&harbour.world).await));
     let noted = harbour.world.app.store().transact(context, move |tx| {
@@ -221,7 +223,16 @@ async fn a_stage_that_fails_and_whose_past_cannot_be_read_has_failed_all_the_sam
             committed_at: None,
             is_last: true,
         };
-        stage::adopt(tx, pipeline, &[end])
+        let current = Some((deployment, tx.now()));
+        let stage = Stage { pipeline, name: "production".into(), version: 1, current, pause: None };
+        tx.commit(Decision {
+            changes: vec![
+                Change::Put(Record::Stage(Box::new(stage))),
+                Change::Put(Record::StageEnd(Box::new(end))),
+            ],
+            events: vec![NewEvent::new(EventKind::PipelineUpdated, Subject::new("pipeline", pipeline, None))],
+            ..Decision::calm(())
+        })
     });
     noted.await.unwrap();
     let bad = harbour.start("bad1111").await;

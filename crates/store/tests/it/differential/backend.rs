@@ -125,7 +125,7 @@ impl<'d> Run<'d> {
         &self,
         work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let context = Context { org: Some(self.org), actor: caller(), request_id: None };
+        let context = Context { org: Some(self.org), actor: caller(), request_id: None, access: None };
         self.database.store.transact_blocking(context, work)
     }
 

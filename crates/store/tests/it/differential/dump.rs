@@ -18,7 +18,7 @@ use super::backend::{Run, caller, slug};
 use super::beside::Beside;
 
 /// Where a run leaves rows.
-const TABLES: [&str; 11] = [
+const TABLES: [&str; 9] = [
     "environments",
     "sessions",
     "tickets",
@@ -26,10 +26,8 @@ const TABLES: [&str; 11] = [
     "pipelines",
     "events",
     "event_heads",
-    "event_lists",
+    "terms",
     "outbox",
-    "list_totals",
-    "list_blocks",
 ];
 
 /// All there is, also what has ended.

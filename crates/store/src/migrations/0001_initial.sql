@@ -1,0 +1,946 @@
+-- The schema of both databases. A later change is a migration of its own; this text is never edited after a release.
+
+CREATE TABLE organizations (
+  id TEXT NOT NULL PRIMARY KEY,
+  slug TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- The network of steps that do not name one: host or none.
+  default_network TEXT NOT NULL DEFAULT 'host'
+);
+
+CREATE TABLE users (
+  id TEXT NOT NULL PRIMARY KEY,
+  email TEXT NOT NULL,
+  email_key TEXT NOT NULL UNIQUE,
+  name TEXT NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('person', 'service')),
+  owner_id TEXT REFERENCES users (id),
+  password_hash TEXT,
+  password_is_generated BIGINT NOT NULL,
+  created_at BIGINT NOT NULL
+);
+
+CREATE TABLE memberships (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  user_id TEXT NOT NULL REFERENCES users (id),
+  role TEXT NOT NULL CHECK (role IN ('viewer', 'deployer', 'admin', 'owner')),
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, user_id)
+) {without_rowid};
+CREATE INDEX memberships_by_user ON memberships (user_id, org_id);
+
+CREATE TABLE api_tokens (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  user_id TEXT NOT NULL REFERENCES users (id),
+  name TEXT NOT NULL,
+  prefix TEXT NOT NULL,
+  hash BYTEA NOT NULL UNIQUE,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT,
+  last_used_at BIGINT,
+  revoked_at BIGINT,
+  -- The account that created the token, and the token it came with.
+  created_by TEXT,
+  PRIMARY KEY (org_id, id)
+);
+
+CREATE TABLE sign_ins (
+  id TEXT NOT NULL PRIMARY KEY,
+  user_id TEXT NOT NULL REFERENCES users (id),
+  hash BYTEA NOT NULL UNIQUE,
+  created_at BIGINT NOT NULL,
+  last_seen_at BIGINT NOT NULL,
+  -- When the password was last checked in this browser.
+  confirmed_at BIGINT NOT NULL DEFAULT 0
+);
+CREATE INDEX sign_ins_by_user ON sign_ins (user_id);
+
+-- Counted in the database, so that a restart does not give an attacker new tries.
+CREATE TABLE sign_in_failures (
+  subject TEXT NOT NULL PRIMARY KEY,
+  window_started_at BIGINT NOT NULL,
+  failures BIGINT NOT NULL
+);
+
+CREATE TABLE definitions (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  hash TEXT NOT NULL,
+  source TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, hash)
+);
+
+CREATE TABLE pipelines (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  slug TEXT NOT NULL,
+  name TEXT NOT NULL,
+  search_key TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('active', 'stopped')),
+  stopped_by TEXT,
+  stopped_at BIGINT,
+  stop_reason TEXT,
+  definition_hash TEXT NOT NULL,
+  outline TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  deleted_at BIGINT,
+  repository_id TEXT,
+  path TEXT,
+  -- The head of the tracked branch that was last acted upon.
+  head TEXT,
+  -- The definition is gone from its repository: nothing new starts.
+  retired_at BIGINT,
+  -- Deployments of its stages so far.
+  deployments BIGINT NOT NULL DEFAULT 0,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, definition_hash) REFERENCES definitions (org_id, hash)
+);
+CREATE UNIQUE INDEX pipelines_by_slug ON pipelines (org_id, slug) WHERE deleted_at IS NULL;
+-- Lists walk this index; filters are decided in it, without touching the rows.
+CREATE INDEX pipelines_listed ON pipelines (org_id, id, status, search_key) WHERE deleted_at IS NULL;
+-- Also deleted ones: a fence goes on where a pipeline is made anew.
+CREATE INDEX pipelines_by_any_slug ON pipelines (org_id, slug);
+CREATE INDEX pipelines_of_repository ON pipelines (org_id, repository_id) WHERE repository_id IS NOT NULL;
+
+CREATE TABLE event_heads (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
+  sequence BIGINT NOT NULL,
+  hash TEXT NOT NULL,
+  -- Where the kept part of a history begins: number and hash of the last event that was removed because it was old.
+  kept_after BIGINT NOT NULL DEFAULT 0,
+  kept_hash TEXT NOT NULL
+  DEFAULT 'sha256:0000000000000000000000000000000000000000000000000000000000000000'
+) {without_rowid};
+
+CREATE TABLE events (
+  org_id TEXT NOT NULL,
+  sequence BIGINT NOT NULL,
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  occurred_at BIGINT NOT NULL,
+  actor TEXT NOT NULL,
+  request_id TEXT,
+  subjects TEXT NOT NULL,
+  data TEXT NOT NULL,
+  previous_hash TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  PRIMARY KEY (org_id, sequence)
+) {without_rowid};
+
+-- What events are found by: their kind, their actor, and the pipelines, environments and deployments they are about.
+CREATE TABLE terms (
+  id {identity},
+  org_id TEXT NOT NULL,
+  term TEXT NOT NULL,
+  UNIQUE (org_id, term)
+);
+
+CREATE TABLE event_terms (
+  term_id BIGINT NOT NULL,
+  sequence BIGINT NOT NULL,
+  PRIMARY KEY (term_id, sequence)
+) {without_rowid};
+
+CREATE TABLE outbox (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  payload TEXT NOT NULL,
+  due_at BIGINT NOT NULL,
+  attempts BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX outbox_due ON outbox (kind, due_at);
+
+-- Keys are stored wrapped: without the root key, which is a file elsewhere, they are noise.
+CREATE TABLE instance_keys (
+  id TEXT NOT NULL PRIMARY KEY,
+  root_key_id TEXT NOT NULL,
+  wrapped BYTEA NOT NULL
+);
+
+CREATE TABLE data_keys (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  root_key_id TEXT NOT NULL,
+  wrapped BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE INDEX data_keys_by_root ON data_keys (root_key_id);
+
+CREATE TABLE secrets (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  scope TEXT NOT NULL,
+  description TEXT,
+  version BIGINT NOT NULL,
+  revision BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX secrets_by_name ON secrets (org_id, name, scope);
+
+CREATE TABLE secret_values (
+  org_id TEXT NOT NULL,
+  secret_id TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  key_id TEXT NOT NULL,
+  sealed BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, secret_id, version),
+  FOREIGN KEY (org_id, secret_id) REFERENCES secrets (org_id, id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+
+-- Which pipelines' definitions name which secrets.
+CREATE TABLE secret_uses (
+  org_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  PRIMARY KEY (org_id, name, pipeline_id)
+) {without_rowid};
+CREATE INDEX secret_uses_by_pipeline ON secret_uses (org_id, pipeline_id);
+
+-- One row. The epoch is the upper part of every fence: it rises when counters may have been lost.
+CREATE TABLE instance (
+  id TEXT NOT NULL PRIMARY KEY,
+  epoch BIGINT NOT NULL,
+  -- Which stretch of the installation's life wrote this database last: new at every start, and also in a file beside it. A
+  -- database that was copied back has another one than the file. Null: it was never opened by a program that keeps one.
+  incarnation TEXT,
+  -- Which PostgreSQL it is, and which of its histories: a failover changes one of them, and the epoch rises.
+  system_identifier TEXT,
+  timeline TEXT
+);
+INSERT INTO instance (id, epoch) VALUES ('berth', 0);
+
+-- A row is never removed: its fence outlives the environment. The columns after `deployed_commit` say again, for
+-- those who look for something to do, what the other tables say.
+CREATE TABLE environments (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  pipeline_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  id TEXT NOT NULL,
+  configuration TEXT NOT NULL,
+  definition_hash TEXT NOT NULL,
+  is_declared BIGINT NOT NULL,
+  fence BIGINT NOT NULL,
+  sessions BIGINT NOT NULL,
+  tickets BIGINT NOT NULL,
+  deployments BIGINT NOT NULL,
+  condition TEXT NOT NULL CHECK (condition IN ('clean', 'dirty', 'unknown')),
+  deployed_commit TEXT,
+  holder_id TEXT,
+  waiting BIGINT NOT NULL,
+  unfinished BIGINT NOT NULL,
+  due_at BIGINT,
+  startable_id TEXT,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, pipeline_id, name),
+  FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id)
+) {without_rowid};
+CREATE UNIQUE INDEX environments_by_id ON environments (org_id, id);
+CREATE INDEX environments_due ON environments (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX environments_startable ON environments (startable_id) WHERE startable_id IS NOT NULL;
+
+CREATE TABLE sessions (
+  org_id TEXT NOT NULL,
+  environment_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  id TEXT NOT NULL,
+  fence BIGINT NOT NULL,
+  holder TEXT NOT NULL,
+  commit_id TEXT,
+  context TEXT,
+  claimed_at BIGINT NOT NULL,
+  extended_at BIGINT,
+  extensions BIGINT NOT NULL,
+  ttl_seconds BIGINT,
+  expires_at BIGINT,
+  idle_seconds BIGINT,
+  active_at BIGINT NOT NULL,
+  warned_of BIGINT,
+  deployments BIGINT NOT NULL,
+  drain TEXT,
+  ended_at BIGINT,
+  end_reason TEXT,
+  ended_by TEXT,
+  end_why TEXT,
+  successor_id TEXT,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id),
+  CHECK ((ended_at IS NULL) = (end_reason IS NULL))
+);
+-- With these a mistake becomes an error and not a second holder.
+CREATE UNIQUE INDEX sessions_open ON sessions (environment_id) WHERE ended_at IS NULL;
+CREATE UNIQUE INDEX sessions_by_number ON sessions (environment_id, number);
+CREATE UNIQUE INDEX sessions_by_fence ON sessions (environment_id, fence);
+
+CREATE TABLE tickets (
+  org_id TEXT NOT NULL,
+  environment_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  id TEXT NOT NULL,
+  holder TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  token_id TEXT,
+  commit_id TEXT,
+  context TEXT,
+  ttl_seconds BIGINT,
+  deploy BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  takeover_target TEXT,
+  takeover_at BIGINT,
+  takeover_why TEXT,
+  status TEXT NOT NULL CHECK (status IN ('waiting', 'granted', 'cancelled', 'expired')),
+  ended_at BIGINT,
+  cause TEXT,
+  session_id TEXT,
+  deployment_id TEXT,
+  -- Tickets of one claim-any: one of them is granted, and the others leave with it.
+  group_id TEXT,
+  PRIMARY KEY (org_id, environment_id, number),
+  FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id)
+);
+CREATE UNIQUE INDEX tickets_by_id ON tickets (org_id, id);
+CREATE INDEX tickets_waiting ON tickets (org_id, environment_id, number) WHERE status = 'waiting';
+CREATE INDEX tickets_waiting_of_user ON tickets (org_id, user_id) WHERE status = 'waiting';
+CREATE INDEX tickets_of_group ON tickets (org_id, group_id) WHERE group_id IS NOT NULL;
+
+CREATE TABLE deployments (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  environment_id TEXT,
+  number BIGINT NOT NULL,
+  stage TEXT NOT NULL,
+  definition_hash TEXT NOT NULL,
+  -- Null with an environment: it is a reset.
+  session_id TEXT,
+  fence BIGINT,
+  commit_id TEXT NOT NULL,
+  requested_by TEXT NOT NULL,
+  overrides_drain TEXT,
+  status TEXT NOT NULL CHECK (status IN
+    ('queued', 'running', 'waiting', 'cancelling', 'succeeded', 'failed', 'cancelled', 'superseded')),
+  runner TEXT,
+  nonce TEXT,
+  granted_at BIGINT,
+  -- Rises with every sign of life of the attempt.
+  renewal BIGINT NOT NULL DEFAULT 0,
+  cancel TEXT,
+  failure TEXT,
+  superseded_by TEXT,
+  created_at BIGINT NOT NULL,
+  started_at BIGINT,
+  finished_at BIGINT,
+  -- Why a deployment of stages began: `push`, `api`, `retry` and the like.
+  cause_kind TEXT,
+  reason TEXT,
+  resolved_commit TEXT,
+  -- Who chose to pass every gate, and why.
+  bypass TEXT,
+  -- Accounts that have retried a stage of it: a list.
+  retried_by TEXT,
+  -- When the logs of a deployment were removed because they were old. One that was retried since has new ones.
+  logs_removed_at BIGINT,
+  -- When the artifacts of a deployment were given up because they were old. One that was retried since has new ones.
+  artifacts_removed_at BIGINT,
+  -- The failed deployment that this one retries.
+  retry_of TEXT,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id),
+  FOREIGN KEY (org_id, environment_id) REFERENCES environments (org_id, id)
+);
+CREATE UNIQUE INDEX deployments_by_number ON deployments (org_id, environment_id, number);
+CREATE INDEX deployments_unfinished ON deployments (org_id, environment_id, number) WHERE finished_at IS NULL;
+CREATE INDEX deployments_of_session ON deployments (org_id, session_id, number);
+CREATE INDEX deployments_running ON deployments (granted_at) WHERE granted_at IS NOT NULL AND finished_at IS NULL;
+-- What the last stage of a pipeline has, for resets.
+CREATE INDEX deployments_of_stages ON deployments (org_id, pipeline_id, id)
+  WHERE environment_id IS NULL AND status = 'succeeded';
+CREATE INDEX deployments_of_pipeline ON deployments (org_id, pipeline_id, id);
+CREATE UNIQUE INDEX rollouts_by_number ON deployments (org_id, pipeline_id, number) WHERE environment_id IS NULL;
+-- Deployments of stages that have not ended.
+CREATE INDEX deployments_in_line ON deployments (org_id, pipeline_id, number)
+  WHERE environment_id IS NULL AND finished_at IS NULL;
+CREATE INDEX deployments_to_plan ON deployments (created_at)
+  WHERE environment_id IS NULL AND status = 'queued';
+CREATE INDEX deployments_with_logs ON deployments (finished_at)
+  WHERE finished_at IS NOT NULL AND (logs_removed_at IS NULL OR logs_removed_at < finished_at);
+CREATE INDEX deployments_with_artifacts ON deployments (finished_at)
+  WHERE finished_at IS NOT NULL AND (artifacts_removed_at IS NULL OR artifacts_removed_at < finished_at);
+
+-- Where pipelines come from.
+CREATE TABLE repositories (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  url TEXT NOT NULL,
+  -- The name of a secret of the organization.
+  credential TEXT,
+  poll_seconds BIGINT NOT NULL,
+  -- Of the default branch, as last seen.
+  head TEXT,
+  default_branch TEXT,
+  synced_at BIGINT,
+  error TEXT,
+  -- In a row: each doubles the wait.
+  failures BIGINT NOT NULL,
+  -- What could not be read at the last sync: a list of {path, message, diagnostics}.
+  problems TEXT NOT NULL,
+  due_at BIGINT,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  deleted_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX repositories_by_url ON repositories (org_id, url) WHERE deleted_at IS NULL;
+CREATE INDEX repositories_due ON repositories (org_id, due_at, id) WHERE due_at IS NOT NULL;
+
+CREATE TABLE plans (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  plan TEXT NOT NULL,
+  PRIMARY KEY (org_id, deployment_id),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+) {without_rowid};
+
+CREATE TABLE runs (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  stages TEXT NOT NULL,
+  -- The first moment at which a step may be granted; null when none may.
+  ready_at BIGINT,
+  -- The stage it waits to be let into.
+  queued_for TEXT,
+  version BIGINT NOT NULL,
+  -- When the first of its soaks ends by itself.
+  wakes_at BIGINT,
+  PRIMARY KEY (org_id, deployment_id),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+) {without_rowid};
+CREATE INDEX runs_ready ON runs (ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX runs_queued ON runs (deployment_id) WHERE queued_for IS NOT NULL;
+CREATE INDEX runs_waking ON runs (wakes_at) WHERE wakes_at IS NOT NULL;
+
+CREATE TABLE step_runs (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  stage BIGINT NOT NULL,
+  position BIGINT NOT NULL,
+  id TEXT NOT NULL,
+  step TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN
+    ('pending', 'ready', 'running', 'waiting', 'succeeded', 'failed', 'cancelled', 'skipped')),
+  tries BIGINT NOT NULL,
+  failures BIGINT NOT NULL,
+  losses BIGINT NOT NULL,
+  false_starts BIGINT NOT NULL,
+  not_before BIGINT,
+  outputs TEXT,
+  artifacts TEXT,
+  failure TEXT,
+  started_at BIGINT,
+  finished_at BIGINT,
+  -- What it wants to remember, and what it wants people to agree to.
+  memory TEXT,
+  PRIMARY KEY (org_id, deployment_id, stage, position),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES runs (org_id, deployment_id)
+) {without_rowid};
+CREATE UNIQUE INDEX step_runs_by_id ON step_runs (org_id, id);
+
+CREATE TABLE attempts (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  step_id TEXT NOT NULL,
+  -- With this key no attempt is made twice.
+  number BIGINT NOT NULL,
+  runner TEXT NOT NULL,
+  nonce TEXT NOT NULL,
+  -- Rises with every sign of life.
+  renewal BIGINT NOT NULL DEFAULT 0,
+  granted_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  outcome TEXT,
+  isolation TEXT,
+  log_bytes BIGINT,
+  calls BIGINT NOT NULL DEFAULT 1,
+  parked_at BIGINT,
+  lost_ms BIGINT,
+  -- What an attempt ran with. Null: it has not ended, or nothing was exposed.
+  network TEXT,
+  exposed TEXT,
+  PRIMARY KEY (org_id, deployment_id, step_id, number)
+) {without_rowid};
+CREATE UNIQUE INDEX attempts_live ON attempts (nonce) WHERE ended_at IS NULL AND parked_at IS NULL;
+
+-- What a build left, for every later deployment of the same commit and definition.
+CREATE TABLE builds (
+  org_id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  definition_hash TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  -- Outputs and artifacts by step; null while it runs.
+  built TEXT,
+  built_at BIGINT,
+  PRIMARY KEY (org_id, pipeline_id, commit_id, definition_hash)
+) {without_rowid};
+
+-- Questions to people: may this go on?
+CREATE TABLE approvals (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  -- Null: what waits is the stage itself.
+  step_id TEXT,
+  rule TEXT NOT NULL,
+  message TEXT,
+  digest TEXT NOT NULL,
+  votes TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('pending', 'approved', 'rejected', 'expired', 'lapsed')),
+  lapse TEXT,
+  requested_at BIGINT NOT NULL,
+  expires_at BIGINT,
+  ended_at BIGINT,
+  version BIGINT NOT NULL,
+  -- How many people have to approve, where that is not what the rule says.
+  needed BIGINT,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+);
+CREATE INDEX approvals_by_status ON approvals (org_id, status, id);
+CREATE INDEX approvals_of_deployment ON approvals (org_id, deployment_id, id);
+CREATE INDEX approvals_due ON approvals (expires_at) WHERE status = 'pending' AND expires_at IS NOT NULL;
+-- Nothing is asked about twice at the same time.
+CREATE UNIQUE INDEX approvals_open ON approvals (org_id, deployment_id, stage, (COALESCE(step_id, '')))
+  WHERE status = 'pending';
+CREATE INDEX approvals_pending ON approvals (id) WHERE status = 'pending';
+
+-- Outgoing webhooks. Events are read from the audit trail itself: a cursor per webhook says up to where.
+CREATE TABLE webhooks (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  url TEXT NOT NULL,
+  -- A list of kinds, or "*".
+  kinds TEXT NOT NULL,
+  format TEXT NOT NULL CHECK (format IN ('standard', 'slack')),
+  inactive_since BIGINT,
+  inactive_why TEXT,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX webhooks_by_name ON webhooks (org_id, name);
+
+-- What moves without anybody changing the webhook.
+CREATE TABLE webhook_cursors (
+  org_id TEXT NOT NULL,
+  webhook_id TEXT NOT NULL,
+  -- The last event that was looked at.
+  sequence BIGINT NOT NULL,
+  -- Events it was never told of, because it was too far behind.
+  dropped BIGINT NOT NULL,
+  -- In a row.
+  failures BIGINT NOT NULL,
+  PRIMARY KEY (org_id, webhook_id),
+  FOREIGN KEY (org_id, webhook_id) REFERENCES webhooks (org_id, id) ON DELETE CASCADE
+);
+
+CREATE TABLE webhook_secrets (
+  org_id TEXT NOT NULL,
+  webhook_id TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  key_id TEXT NOT NULL,
+  sealed BYTEA NOT NULL,
+  created_at BIGINT NOT NULL,
+  -- Null for the present one.
+  valid_until BIGINT,
+  PRIMARY KEY (org_id, webhook_id, version),
+  FOREIGN KEY (org_id, webhook_id) REFERENCES webhooks (org_id, id) ON DELETE CASCADE,
+  FOREIGN KEY (org_id, key_id) REFERENCES data_keys (org_id, id)
+);
+
+CREATE TABLE webhook_deliveries (
+  org_id TEXT NOT NULL,
+  id TEXT NOT NULL,
+  webhook_id TEXT NOT NULL,
+  event_id TEXT NOT NULL,
+  sequence BIGINT NOT NULL,
+  kind TEXT NOT NULL,
+  -- As it is sent, every time.
+  payload TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('pending', 'delivered', 'failed')),
+  tries BIGINT NOT NULL,
+  attempts BIGINT NOT NULL,
+  next_try_at BIGINT,
+  created_at BIGINT NOT NULL,
+  ended_at BIGINT,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, webhook_id) REFERENCES webhooks (org_id, id) ON DELETE CASCADE,
+  CHECK ((status = 'pending') = (next_try_at IS NOT NULL))
+);
+-- With this key no event becomes two deliveries of one webhook.
+CREATE UNIQUE INDEX webhook_deliveries_by_event ON webhook_deliveries (org_id, webhook_id, sequence);
+CREATE INDEX webhook_deliveries_due ON webhook_deliveries (org_id, webhook_id, next_try_at)
+  WHERE next_try_at IS NOT NULL;
+CREATE INDEX webhook_deliveries_old ON webhook_deliveries (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE TABLE webhook_attempts (
+  org_id TEXT NOT NULL,
+  delivery_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  at BIGINT NOT NULL,
+  duration_ms BIGINT NOT NULL,
+  status BIGINT,
+  error TEXT,
+  PRIMARY KEY (org_id, delivery_id, number),
+  FOREIGN KEY (org_id, delivery_id) REFERENCES webhook_deliveries (org_id, id) ON DELETE CASCADE
+) {without_rowid};
+
+-- What is in each stage of a pipeline. A stage in which nothing has happened has no row.
+CREATE TABLE stages (
+  org_id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version BIGINT NOT NULL,
+  -- The last deployment that succeeded there.
+  deployment_id TEXT,
+  since BIGINT,
+  -- After a rollback nothing else comes in until the pipeline is resumed.
+  paused_by TEXT,
+  paused_at BIGINT,
+  pause_reason TEXT,
+  rollback_id TEXT,
+  PRIMARY KEY (org_id, pipeline_id, name),
+  FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id)
+) {without_rowid};
+
+-- Every try of a stage that succeeded or failed.
+CREATE TABLE stage_ends (
+  org_id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  tries BIGINT NOT NULL,
+  is_success BIGINT NOT NULL,
+  ended_at BIGINT NOT NULL,
+  -- Whose plan it was: its own, or that of the deployment a rollback went back to.
+  origin_id TEXT NOT NULL,
+  -- What a rollback has taken back.
+  of_id TEXT,
+  committed_at BIGINT,
+  -- No stage came after it.
+  is_last BIGINT NOT NULL,
+  PRIMARY KEY (org_id, pipeline_id, stage, deployment_id, tries),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+) {without_rowid};
+CREATE INDEX stage_ends_by_time ON stage_ends (org_id, pipeline_id, stage, ended_at);
+CREATE INDEX stage_ends_of_organization ON stage_ends (org_id, ended_at) WHERE is_last = 1;
+CREATE INDEX stage_ends_of_pipeline ON stage_ends (org_id, pipeline_id, ended_at) WHERE is_last = 1;
+CREATE INDEX stage_ends_taken_back ON stage_ends (org_id, pipeline_id, stage, of_id) WHERE of_id IS NOT NULL;
+
+-- Where custom steps come from.
+CREATE TABLE registries (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  url TEXT NOT NULL,
+  -- A branch, a tag or a commit; null for the default branch.
+  ref TEXT,
+  -- The name of a secret of the organization.
+  credential TEXT,
+  status TEXT NOT NULL CHECK (status IN ('pending', 'building', 'ready', 'failed')),
+  -- What the ref pointed at when it was last seen.
+  commit_id TEXT,
+  -- The version that is meant where none is named.
+  current_commit TEXT,
+  -- Not built again until somebody asks.
+  failed_commit TEXT,
+  synced_at BIGINT,
+  error TEXT,
+  -- In a row: each doubles the wait.
+  failures BIGINT NOT NULL,
+  due_at BIGINT,
+  -- Builds so far.
+  builds BIGINT NOT NULL DEFAULT 0,
+  version BIGINT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  deleted_at BIGINT,
+  PRIMARY KEY (org_id, id)
+);
+CREATE UNIQUE INDEX registries_by_name ON registries (org_id, name) WHERE deleted_at IS NULL;
+CREATE INDEX registries_due ON registries (due_at) WHERE due_at IS NOT NULL;
+
+-- Every try to build a commit. Of each registry the newest are kept.
+CREATE TABLE registry_builds (
+  org_id TEXT NOT NULL,
+  registry_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('building', 'succeeded', 'failed', 'interrupted')),
+  commit_id TEXT NOT NULL,
+  started_at BIGINT NOT NULL,
+  finished_at BIGINT,
+  error TEXT,
+  PRIMARY KEY (org_id, registry_id, number),
+  FOREIGN KEY (org_id, registry_id) REFERENCES registries (org_id, id),
+  CHECK ((status = 'building') = (finished_at IS NULL))
+);
+CREATE INDEX registry_builds_under_way ON registry_builds (org_id, registry_id) WHERE status = 'building';
+
+-- What was built well. Written once, never changed.
+CREATE TABLE registry_versions (
+  org_id TEXT NOT NULL,
+  registry_id TEXT NOT NULL,
+  commit_id TEXT NOT NULL,
+  -- Of the build it came from.
+  number BIGINT NOT NULL,
+  digest TEXT NOT NULL,
+  start TEXT NOT NULL,
+  input TEXT NOT NULL CHECK (input IN ('argument', 'file')),
+  -- As the registry described them.
+  steps TEXT NOT NULL,
+  built_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, registry_id, commit_id),
+  FOREIGN KEY (org_id, registry_id) REFERENCES registries (org_id, id)
+);
+
+-- Branches and tags that versions were built from. A tag stays with the version it was first seen at.
+CREATE TABLE registry_refs (
+  org_id TEXT NOT NULL,
+  registry_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  is_tag BIGINT NOT NULL,
+  commit_id TEXT NOT NULL,
+  PRIMARY KEY (org_id, registry_id, name),
+  FOREIGN KEY (org_id, registry_id, commit_id) REFERENCES registry_versions (org_id, registry_id, commit_id)
+) {without_rowid};
+
+-- Which pipelines name which custom steps.
+CREATE TABLE step_uses (
+  org_id TEXT NOT NULL,
+  -- Empty for CUSTOM:<TYPE>, which means whichever registry has the step.
+  registry TEXT NOT NULL,
+  step TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  PRIMARY KEY (org_id, registry, step, pipeline_id),
+  FOREIGN KEY (org_id, pipeline_id) REFERENCES pipelines (org_id, id)
+) {without_rowid};
+CREATE INDEX step_uses_of_pipeline ON step_uses (org_id, pipeline_id);
+
+-- Looks into why a step failed.
+CREATE TABLE analyses (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  pipeline_id TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  step_id TEXT NOT NULL,
+  -- The step's id in the definition.
+  step TEXT NOT NULL,
+  attempt BIGINT NOT NULL,
+  repository_id TEXT,
+  commit_id TEXT,
+  -- Who asked, as JSON.
+  asked_by TEXT NOT NULL,
+  status TEXT NOT NULL CHECK (status IN ('queued', 'running', 'succeeded', 'failed')),
+  -- Equal for failures that are the same.
+  fingerprint TEXT,
+  -- rules, or a provider and its model.
+  analyser TEXT,
+  -- What was found, as JSON.
+  result TEXT,
+  fix_summary TEXT,
+  fix_diff TEXT,
+  note TEXT,
+  reused_from TEXT,
+  input_tokens BIGINT,
+  output_tokens BIGINT,
+  error TEXT,
+  created_at BIGINT NOT NULL,
+  started_at BIGINT,
+  finished_at BIGINT,
+  version BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id),
+  CHECK ((finished_at IS NULL) = (status IN ('queued', 'running'))),
+  CHECK ((result IS NULL) = (status <> 'succeeded')),
+  CHECK ((error IS NULL) = (status <> 'failed'))
+);
+CREATE INDEX analyses_of_deployment ON analyses (org_id, deployment_id, id);
+-- One for each attempt, until it fails.
+CREATE UNIQUE INDEX analyses_of_attempt ON analyses (org_id, step_id, attempt) WHERE status <> 'failed';
+CREATE INDEX analyses_by_fingerprint ON analyses (org_id, fingerprint, id) WHERE fingerprint IS NOT NULL;
+CREATE INDEX analyses_open ON analyses (created_at) WHERE finished_at IS NULL;
+
+-- Exactly what was sent to a model, and what it cost.
+CREATE TABLE analysis_requests (
+  org_id TEXT NOT NULL,
+  analysis_id TEXT NOT NULL,
+  number BIGINT NOT NULL,
+  analyser TEXT NOT NULL,
+  url TEXT NOT NULL,
+  -- The body, byte for byte, and its SHA-256.
+  body TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  -- Of the answer; null if none came.
+  status BIGINT,
+  error TEXT,
+  input_tokens BIGINT NOT NULL,
+  output_tokens BIGINT NOT NULL,
+  sent_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, analysis_id, number),
+  FOREIGN KEY (org_id, analysis_id) REFERENCES analyses (org_id, id)
+);
+CREATE INDEX analysis_requests_by_time ON analysis_requests (org_id, sent_at);
+
+-- Whether a model is asked. No row: it is not.
+CREATE TABLE analysis_settings (
+  org_id TEXT NOT NULL PRIMARY KEY REFERENCES organizations (id),
+  -- Null: the rules alone.
+  model TEXT,
+  limits TEXT NOT NULL,
+  permits_definition BIGINT NOT NULL,
+  version BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL
+);
+
+-- Pull requests of fixes end: a person merges them or closes them. The words of a state are part of the table, which is
+-- why it is made anew.
+CREATE TABLE fix_pull_requests (
+  org_id TEXT NOT NULL,
+  analysis_id TEXT NOT NULL,
+  repository_id TEXT NOT NULL,
+  fingerprint TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('opening', 'open', 'pushed', 'failed', 'merged', 'closed')),
+  branch TEXT NOT NULL,
+  commit_id TEXT,
+  number BIGINT,
+  url TEXT,
+  error TEXT,
+  -- When it was merged or closed.
+  ended_at BIGINT,
+  asked_by TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  version BIGINT NOT NULL,
+  PRIMARY KEY (org_id, analysis_id),
+  FOREIGN KEY (org_id, analysis_id) REFERENCES analyses (org_id, id)
+);
+-- One for each failure of a repository, for as long as it is there.
+CREATE UNIQUE INDEX fix_pull_requests_live ON fix_pull_requests (org_id, repository_id, fingerprint)
+  WHERE state IN ('opening', 'open', 'pushed');
+CREATE INDEX fix_pull_requests_of_failure ON fix_pull_requests (org_id, repository_id, fingerprint);
+CREATE INDEX fix_pull_requests_opening ON fix_pull_requests (updated_at) WHERE state = 'opening';
+-- Those that somebody may have merged or closed.
+CREATE INDEX fix_pull_requests_open ON fix_pull_requests (analysis_id) WHERE state IN ('open', 'pushed');
+
+-- Runners on other machines.
+CREATE TABLE runners (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  -- Null while it has not come, and nobody has chosen one for it.
+  name TEXT,
+  labels TEXT NOT NULL,
+  slots BIGINT NOT NULL,
+  program TEXT,
+  created_at BIGINT NOT NULL,
+  -- SHA-256 of the token it registers with, and until when that is good.
+  token_hash BYTEA NOT NULL,
+  token_expires_at BIGINT NOT NULL,
+  -- SHA-256 of what it shows from then on.
+  credential_hash BYTEA,
+  registered_at BIGINT,
+  -- The process that speaks for it: new at each of its starts.
+  boot TEXT,
+  is_draining BIGINT NOT NULL,
+  seen_at BIGINT,
+  left_at BIGINT,
+  -- What a runner was told: silent for so many milliseconds, it has stopped its steps by itself. Servers may differ in it, so
+  -- whoever calls an attempt lost keeps to what its own runner was told. Null: told by a version that did not write it down.
+  lost_ms BIGINT,
+  -- Labels a runner may have in addition to its system and architecture; the admin who creates it sets them.
+  allowed_labels TEXT NOT NULL DEFAULT '[]',
+  -- How a runner isolates steps, as it reports itself. Null: it has not said hello since.
+  isolation TEXT,
+  exposed TEXT NOT NULL DEFAULT '[]',
+  PRIMARY KEY (org_id, id),
+  CHECK ((credential_hash IS NULL) = (registered_at IS NULL))
+);
+CREATE UNIQUE INDEX runners_by_name ON runners (org_id, name) WHERE name IS NOT NULL;
+CREATE UNIQUE INDEX runners_by_token ON runners (token_hash);
+CREATE UNIQUE INDEX runners_by_credential ON runners (credential_hash) WHERE credential_hash IS NOT NULL;
+
+-- Work that one server at a time does, where several share the database.
+CREATE TABLE leases (
+  name TEXT NOT NULL PRIMARY KEY,
+  -- The process that has it.
+  holder TEXT NOT NULL,
+  -- Rises when it goes to another one.
+  term BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL
+);
+
+-- An invitation to an organization; the row goes when it is accepted, revoked, replaced or expired.
+CREATE TABLE invitations (
+  org_id TEXT NOT NULL REFERENCES organizations (id),
+  id TEXT NOT NULL,
+  email TEXT NOT NULL,
+  email_key TEXT NOT NULL,
+  name TEXT,
+  role TEXT NOT NULL CHECK (role IN ('viewer', 'deployer', 'admin', 'owner')),
+  invited_by TEXT NOT NULL REFERENCES users (id),
+  hash BYTEA NOT NULL UNIQUE,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  PRIMARY KEY (org_id, id),
+  UNIQUE (org_id, email_key)
+);
+
+-- A link with which a person sets a new password without the old one; at most one per account.
+CREATE TABLE password_resets (
+  user_id TEXT NOT NULL PRIMARY KEY REFERENCES users (id),
+  hash BYTEA NOT NULL UNIQUE,
+  expires_at BIGINT NOT NULL
+);
+
+-- Authors of what a deployment brings into a stage, as its commits name them.
+CREATE TABLE change_authors (
+  org_id TEXT NOT NULL,
+  deployment_id TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  -- The commit that the stage had; empty where it had none.
+  base TEXT NOT NULL,
+  authors TEXT NOT NULL,
+  PRIMARY KEY (org_id, deployment_id, stage),
+  FOREIGN KEY (org_id, deployment_id) REFERENCES deployments (org_id, id)
+) {without_rowid};
+
+-- Responses kept for repeated requests, found by their key and removed by their age.
+CREATE TABLE stored_responses (
+  digest BYTEA NOT NULL PRIMARY KEY,
+  request_hash BYTEA NOT NULL,
+  status BIGINT NOT NULL,
+  headers TEXT NOT NULL,
+  body TEXT NOT NULL,
+  created_at BIGINT NOT NULL
+);
+CREATE INDEX stored_responses_by_age ON stored_responses (created_at);

@@ -1,0 +1,136 @@
+//! The access generation: what a caller was authorized by is trusted until something about access changes.
+
+use berth_core::access::Role;
+use berth_core::event::{EventKind, NewEvent, Subject};
+use berth_core::id::{TokenId, UserId};
+use berth_core::name::{DisplayName, Email};
+use berth_core::time::Timestamp;
+use berth_store::records::member::{self, Member};
+use berth_store::records::token::{self, Token};
+use berth_store::records::user;
+use berth_store::{Context, StoreError, Tx};
+use rusqlite::Connection;
+
+use super::Ground;
+
+struct Authorized {
+    ground: Ground,
+    owner: UserId,
+    token: TokenId,
+    context: Context,
+}
+
+impl Authorized {
+    /// A token of the owner, and the generation in which it was looked up.
+    fn new(expires_at: Option<Timestamp>) -> Self {
+        let ground = Ground::in_a_file();
+        let (owner, token) = ground.transact(move |tx| insert(tx, expires_at)).unwrap();
+        let access = ground.store.access().map(|(generation, _)| generation);
+        let context = Context { access, ..Context::system(Some(ground.org)) };
+        let authorized = Self { ground, owner, token, context };
+        authorized.check(true, Some(Role::Owner));
+        authorized
+    }
+
+    fn transact<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Tx<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.ground.store.transact_blocking(self.context.clone(), work)
+    }
+
+    fn check(&self, is_unchanged: bool, role: Option<Role>) {
+        let token = self.token;
+        let found = self.transact(move |tx| Ok((tx.is_access_unchanged(), token::standing(tx, token)?)));
+        let (unchanged, standing) = found.unwrap();
+        assert_eq!((unchanged, standing.map(|(role, _)| role)), (is_unchanged, role));
+    }
+}
+
+fn insert(tx: &mut Tx<'_>, expires_at: Option<Timestamp>) -> Result<(UserId, TokenId), StoreError> {
+    let owner = user::by_email(tx, &Email::parse("ada@acme.test").unwrap())?.unwrap().id;
+    let id = TokenId::from_parts(tx.now(), tx.entropy()?);
+    let name = DisplayName::parse("ci").unwrap();
+    let (prefix, created_at) = ("berth_x".to_owned(), tx.now());
+    let token =
+        Token { id, user: owner, name, prefix, created_at, expires_at, last_used_at: None, revoked_at: None };
+    token::insert(tx, &token, &[1; 32])?;
+    tell(tx)?;
+    Ok((owner, id))
+}
+
+/// Every change is told.
+fn tell(tx: &mut Tx<'_>) -> Result<(), StoreError> {
+    tx.record(NewEvent::new(EventKind::AccessDenied, Subject::new("user", "x", None)))
+}
+
+fn lower(tx: &mut Tx<'_>, user: UserId) -> Result<(), StoreError> {
+    member::put(tx, &Member { user, role: Role::Viewer, version: 2, created_at: tx.now() })?;
+    tell(tx)
+}
+
+#[test]
+fn revoked_token_is_read_again_from_the_same_transaction_on() {
+    let authorized = Authorized::new(None);
+    let token = authorized.token;
+    let seen = authorized.transact(move |tx| {
+        token::revoke(tx, token)?;
+        tell(tx)?;
+        Ok((tx.is_access_unchanged(), token::standing(tx, token)?))
+    });
+    assert_eq!(seen.unwrap(), (false, None));
+    authorized.check(false, None);
+}
+
+#[test]
+fn lowered_role_is_seen_by_later_jobs_of_the_same_commit() {
+    let authorized = Authorized::new(None);
+    let (owner, token) = (authorized.owner, authorized.token);
+    let undone = authorized.transact(move |tx| -> Result<(), _> {
+        lower(tx, owner)?;
+        assert_eq!(token::standing(tx, token)?, Some((Role::Viewer, None)));
+        Err(StoreError::Unavailable("no".into()))
+    });
+    assert!(undone.is_err());
+    authorized.check(false, Some(Role::Owner));
+    authorized.ground.at_once(9, |number| {
+        let work = move |tx: &mut Tx<'_>| match number {
+            0 => lower(tx, owner).and_then(|()| Err(StoreError::Unavailable("no".into()))),
+            _ => {
+                assert_eq!(token::standing(tx, token)?, Some((Role::Owner, None)));
+                Ok(())
+            }
+        };
+        assert_eq!(authorized.transact(work).is_err(), number == 0);
+    });
+    authorized.transact(move |tx| lower(tx, owner)).unwrap();
+    authorized.check(false, Some(Role::Viewer));
+}
+
+#[test]
+fn changes_of_anything_else_leave_the_generation() {
+    let authorized = Authorized::new(None);
+    let token = authorized.token;
+    authorized.transact(move |tx| token::used(tx, token)).unwrap();
+    authorized.transact(tell).unwrap();
+    authorized.check(true, Some(Role::Owner));
+}
+
+#[test]
+fn expired_token_has_no_standing() {
+    let authorized = Authorized::new(None);
+    let soon = authorized.transact(|tx| Ok(tx.now().plus_seconds(1))).unwrap();
+    let authorized = Authorized::new(Some(soon));
+    while authorized.transact(|tx| Ok(tx.now())).unwrap() <= soon {
+        std::thread::park_timeout(std::time::Duration::from_millis(25));
+    }
+    authorized.check(true, None);
+}
+
+#[test]
+fn a_write_of_another_process_moves_the_generation() {
+    let authorized = Authorized::new(None);
+    let db = Connection::open(authorized.ground.place.dir.path().join("berth.db")).unwrap();
+    db.execute("UPDATE api_tokens SET revoked_at = 1", []).unwrap();
+    authorized.check(false, None);
+}
