@@ -8,9 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Isolation, Link, Network};
+use berth_api::runner::{AttemptRef, Isolation, Link};
 
-use crate::attempt::place::{Place, attempts_dir};
+use crate::attempt::place::attempts_dir;
+use crate::cleanup::{self, Cleanup};
 use crate::control::{Control, Why};
 use crate::dispatch;
 use crate::left_over::kill_left_over;
@@ -18,9 +19,7 @@ use crate::log::GiveUp;
 use crate::process::tree::become_subreaper;
 use crate::pulse::{self, Pulse};
 use crate::registry::Cache;
-use crate::sandbox::Cage;
 use crate::settings::{Settings, StartError};
-use crate::tidy::Tidy;
 
 /// How long reports may be tried after the last step has ended, when the runner ends.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
@@ -31,7 +30,7 @@ pub struct Runner {
     shared: Arc<Shared>,
     dispatcher: JoinHandle<()>,
     pulse: JoinHandle<()>,
-    tidy: JoinHandle<()>,
+    cleanup: JoinHandle<()>,
     _lock: File,
 }
 
@@ -39,7 +38,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) link: Arc<dyn Link>,
     pub(crate) pulse: Pulse,
-    pub(crate) tidy: Tidy,
+    pub(crate) cleanup: Cleanup,
     pub(crate) registries: Cache,
     state: Arc<Mutex<State>>,
     changed: Condvar,
@@ -78,31 +77,30 @@ impl Runner {
             drains: false,
             ends_by: None,
         };
-        let (tidy, chores) = Tidy::new();
+        let (cleanup, waiting) = Cleanup::new();
         let shared = Arc::new(Shared {
             registries: Cache::new(&settings.work_dir, &settings.confinement),
             settings,
             link,
             pulse: Pulse::default(),
-            tidy,
+            cleanup,
             state: Arc::new(Mutex::new(state)),
             changed: Condvar::new(),
         });
-        let owner = shared.clone();
-        let tidying = thread("runner-tidy", move || owner.tidy.run(&chores, &owner.settings.work_dir))?;
+        let cleanup = thread("runner-cleanup", move || cleanup::run(&waiting))?;
         let beating = shared.clone();
         let pulse =
-            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.tidy.end())?;
+            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.cleanup.end())?;
         let working = shared.clone();
         let dispatcher = match thread("runner", move || dispatch::run(&working)) {
             Ok(dispatcher) => dispatcher,
             Err(error) => {
                 shared.end();
-                shared.tidy.end();
+                shared.cleanup.end();
                 return Err(error);
             }
         };
-        Ok(Self { shared, dispatcher, pulse, tidy: tidying, _lock: lock })
+        Ok(Self { shared, dispatcher, pulse, cleanup, _lock: lock })
     }
 
     /// How far steps are kept apart here.
@@ -131,8 +129,8 @@ impl Runner {
         };
         join(self.dispatcher);
         join(self.pulse);
-        self.shared.tidy.end();
-        join(self.tidy);
+        self.shared.cleanup.end();
+        join(self.cleanup);
     }
 }
 
@@ -171,17 +169,6 @@ impl Shared {
             let state = state.lock().unwrap_or_else(PoisonError::into_inner);
             state.ends_by.is_some_and(|by| Instant::now() >= by)
         })
-    }
-
-    pub(crate) fn cage<'a>(&'a self, place: &'a Place, network: Network) -> Cage<'a> {
-        Cage {
-            confinement: &self.settings.confinement,
-            network,
-            tmp: &place.tmp,
-            own: vec![&place.dir],
-            read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
-            id: &place.id,
-        }
     }
 
     /// False: it runs already.

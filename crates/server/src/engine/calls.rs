@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::{
-    Ahead, Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
+    Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
 };
 use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
@@ -80,7 +80,7 @@ pub(super) fn assigned(app: &App, granted: &Granted) -> Result<Option<Assignment
                 note: AttemptNote { isolation: "none", network: None, exposed: Vec::new(), log_bytes: 0 },
                 next: None,
             };
-            store_report(app, said, |_| {}).map(|_| None)
+            store_report(app, said).map(|_| None)
         }
     }
 }
@@ -133,7 +133,6 @@ pub(super) fn report(
     attempt: Named,
     report: &Report,
     next: Option<Next>,
-    ahead: Ahead<'_>,
 ) -> Result<(Reported, Option<Fence>), LinkError> {
     let log = key(&attempt);
     // What was printed is on the disk before its end is.
@@ -153,24 +152,13 @@ pub(super) fn report(
         },
         next: next.filter(|_| !app.shutdown.is_cancelled()),
     };
-    let mut granted = None;
-    let stored = store_report(app, said, |next| {
-        // Where more has to be asked, or nothing can begin, there is nothing to tell yet.
-        let assignment = assign(&next).ok().filter(|it| it.custom.is_none());
-        assignment.iter().for_each(ahead);
-        granted = Some((next, assignment));
-    });
-    let Stored { order, goes_on, lost_fence } = stored.map_err(unavailable)?;
+    let Stored { order, goes_on, lost_fence, next } = store_report(app, said).map_err(unavailable)?;
     // The next call goes on with it. A step that printed nothing has none, unless somebody follows it.
     if !goes_on && (report.log_bytes > 0 || app.logs.is_open(&log)) {
         app.logs.seal_later(&log);
     }
     app.engine.late.forget(app, &log);
-    let next = match granted {
-        Some((_, Some(assignment))) => Some(assignment),
-        Some((granted, None)) => assigned(app, &granted).map_err(unavailable)?,
-        None => None,
-    };
+    let next = next.map(|granted| assigned(app, &granted)).transpose().map_err(unavailable)?.flatten();
     Ok((Reported { order: ordered(order), next }, lost_fence))
 }
 
