@@ -22,7 +22,7 @@ const CONNECTIONS_MAX: usize = 16;
 /// For all requests of one connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers until the server stops.
 pub async fn serve(app: Arc<App>, listener: TcpListener) {
@@ -52,7 +52,10 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
 
 async fn answer(app: Arc<App>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (status, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => (StatusCode::OK, scrape(&app).await),
+        (&Method::GET, "/metrics") => match scrape(&app).await {
+            Ok(body) => (StatusCode::OK, body),
+            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}\n")),
+        },
         _ => (StatusCode::NOT_FOUND, "only GET /metrics is answered here\n".to_owned()),
     };
     let mut response = Response::new(Body::from(body));

@@ -6,7 +6,6 @@
 mod listen;
 mod requests;
 mod scrape;
-mod text;
 
 pub use listen::serve;
 pub(crate) use requests::Requests;
