@@ -1,7 +1,7 @@
 //! What is where: what stages and environments have, and how far that is behind the tracked branch.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::deployed::{Deployed, DeployedEnvironment};
@@ -15,6 +15,7 @@ use berth_store::query::{From, pipelines};
 use berth_store::records::{environment, plan, stage as stages};
 use berth_store::{Context, Read};
 use futures_util::{StreamExt as _, stream};
+use quick_cache::sync::Cache;
 
 use super::environments::shown::holder;
 use super::pipelines::PipelineFilter;
@@ -27,7 +28,7 @@ use crate::limits::GIT_AT_ONCE;
 
 /// A request waits no longer for git to count; what is not known by then is null, and known the next time.
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
-/// Counts kept at hand; beyond it all are forgotten and counted again.
+/// Counts in the cache.
 const BEHIND_KNOWN_MAX: usize = 4_096;
 /// Pipelines looked at in one go.
 const ADOPTED_PAGE: i64 = 100;
@@ -35,9 +36,13 @@ const ADOPTED_PAGE: i64 = 100;
 const ADOPTED_RUNS_MAX: i64 = 2_000;
 
 /// How many commits lie between two: it never changes, so that it is counted once.
-#[derive(Clone, Default)]
-pub(crate) struct Behind {
-    known: Arc<Mutex<HashMap<Pair, Option<u64>>>>,
+#[derive(Clone)]
+pub(crate) struct Behind(Arc<Cache<Pair, Option<u64>>>);
+
+impl Default for Behind {
+    fn default() -> Self {
+        Self(Arc::new(Cache::new(BEHIND_KNOWN_MAX)))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -50,18 +55,7 @@ struct Pair {
 impl Behind {
     /// The outer `None`: nobody has counted yet.
     fn get(&self, pair: &Pair) -> Option<Option<u64>> {
-        if pair.commit == pair.head {
-            return Some(Some(0));
-        }
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(pair).copied()
-    }
-
-    fn note(&self, pair: Pair, count: Option<u64>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= BEHIND_KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(pair, count);
+        if pair.commit == pair.head { Some(Some(0)) } else { self.0.get(pair) }
     }
 }
 
@@ -139,10 +133,10 @@ impl App {
     async fn count(&self, org: OrgId, pair: Pair) {
         let (behind, mirror) = (self.behind.clone(), self.git.mirror(org, pair.repository));
         let counted = self.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
-            Ok(count) => behind.note(pair, Some(count)),
+            Ok(count) => behind.0.insert(pair, Some(count)),
             // Not the fault of the commits: it is tried again.
             Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
-            Err(_) => behind.note(pair, None),
+            Err(_) => behind.0.insert(pair, None),
         });
         if let Err(error) = counted.await {
             tracing::debug!(?error, "commits could not be counted");

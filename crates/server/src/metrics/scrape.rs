@@ -80,7 +80,7 @@ fn register_measured(registry: &mut Registry, found: &Measured) {
         registry.register(name, help, ConstGauge::new(value));
     }
     let help = "Events in the audit logs of all organizations";
-    registry.register("berth_events", help, ConstCounter::new(found.events));
+    registry.register("berth_events", help, ConstCounter::new(found.events.unsigned_abs()));
 }
 
 #[derive(Debug)]

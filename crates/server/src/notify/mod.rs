@@ -14,11 +14,12 @@ pub(crate) use message::ping;
 pub(crate) use send::Letter;
 pub(crate) use sign::new_secret;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_core::id::{OrgId, WebhookId};
+use quick_cache::sync::Cache;
 use tokio::sync::Notify as Bell;
 
 use crate::app::App;
@@ -27,29 +28,25 @@ use crate::limits::{PINGS_AT_ONCE, SENDS_AT_ONCE};
 
 /// Between two looks, unless something was just done.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Positions remembered; with more of them they are forgotten, and read again from the rows.
+/// Positions in the cache; others are read from the rows.
 const POSITIONS_MAX: usize = 100_000;
 
 #[derive(Clone)]
 pub(crate) struct Notify {
     bell: Arc<Bell>,
-    state: Arc<Mutex<State>>,
+    /// Up to where there is nothing for a webhook: it saves writing a cursor for every event that no webhook wants.
+    positions: Arc<Cache<WebhookId, i64>>,
+    /// Webhooks with a delivery under way.
+    sending: Arc<Mutex<HashSet<WebhookId>>>,
     sends: Arc<Gate>,
     pings: Arc<Gate>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Up to where there is nothing for a webhook: it saves writing a cursor for every event nobody wants.
-    positions: HashMap<WebhookId, i64>,
-    /// Webhooks that are being told something.
-    sending: HashSet<WebhookId>,
 }
 
 impl Default for Notify {
     fn default() -> Self {
         let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(Gate::without_queue(it)));
-        Self { bell: Arc::default(), state: Arc::default(), sends, pings }
+        let positions = Arc::new(Cache::new(POSITIONS_MAX));
+        Self { bell: Arc::default(), positions, sending: Arc::default(), sends, pings }
     }
 }
 
@@ -61,32 +58,24 @@ impl Notify {
 
     /// Up to where this webhook has looked, as far as is known here.
     pub(crate) fn position(&self, webhook: WebhookId) -> i64 {
-        self.state().positions.get(&webhook).copied().unwrap_or(0)
+        self.positions.get(&webhook).unwrap_or(0)
     }
 
     fn remember(&self, webhook: WebhookId, sequence: i64) {
-        let mut state = self.state();
-        if state.positions.len() >= POSITIONS_MAX && !state.positions.contains_key(&webhook) {
-            state.positions.clear();
-        }
-        state.positions.insert(webhook, sequence);
+        self.positions.insert(webhook, sequence);
     }
 
     /// A place to send from. `None`: this webhook is being told something, or too many are.
     fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
         let pass = self.sends.try_enter(org)?;
-        let is_new = self.state().sending.insert(webhook);
-        let (bell, state) = (self.bell.clone(), self.state.clone());
-        is_new.then(|| Place { webhook, bell, state, pass: Some(pass) })
+        let is_new = self.sending.lock().unwrap_or_else(PoisonError::into_inner).insert(webhook);
+        let (bell, sending) = (self.bell.clone(), self.sending.clone());
+        is_new.then(|| Place { webhook, bell, sending, pass: Some(pass) })
     }
 
     /// A turn to try a webhook out. `None`: too many are under way, in all or of this organization.
     pub(crate) fn take_ping(&self, org: OrgId) -> Option<Pass> {
         self.pings.try_enter(org)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -94,13 +83,13 @@ impl Notify {
 struct Place {
     webhook: WebhookId,
     bell: Arc<Bell>,
-    state: Arc<Mutex<State>>,
+    sending: Arc<Mutex<HashSet<WebhookId>>>,
     pass: Option<Pass>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).sending.remove(&self.webhook);
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.webhook);
         drop(self.pass.take());
         self.bell.notify_one();
     }

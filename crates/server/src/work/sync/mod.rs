@@ -6,8 +6,8 @@
 mod apply;
 mod find;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use berth_core::event::EventKind;
 use berth_core::id::{OrgId, SecretId};
@@ -18,6 +18,7 @@ use berth_core::time::Timestamp;
 use berth_store::Context;
 use berth_store::query::repositories;
 use berth_store::records::{repository, secret};
+use quick_cache::sync::Cache;
 use tokio::sync::Notify;
 
 use super::LOOK_EVERY;
@@ -32,20 +33,22 @@ use crate::limits::SYNCS_AT_ONCE;
 const DUE_MAX: i64 = 64;
 /// Syncs in one turn of the crank.
 const TURN_MAX: usize = 1_000;
+/// Credentials in the cache.
+const CREDENTIALS_KNOWN_MAX: usize = 4_096;
 
 /// What is known about syncs in this process.
 pub(crate) struct Syncs {
     /// One at a time for each organization: its repositories that hang hold up those of no other one.
     under_way: Gate,
     /// Values of credentials by secret and version: every reading is an event, and a poll a minute would bury the others.
-    credentials: Mutex<HashMap<SecretId, (i64, Redacted)>>,
+    credentials: Cache<SecretId, (i64, Redacted)>,
     asked: Notify,
 }
 
 impl Default for Syncs {
     fn default() -> Self {
         let under_way = Gate::without_queue(SYNCS_AT_ONCE);
-        Self { under_way, credentials: Mutex::default(), asked: Notify::new() }
+        Self { under_way, credentials: Cache::new(CREDENTIALS_KNOWN_MAX), asked: Notify::new() }
     }
 }
 
@@ -163,17 +166,15 @@ pub(crate) async fn credential(
         .await?;
     let Some(found) = found else { return Ok(Err(format!("there is no secret {name} any more"))) };
     let (id, version) = (found.id, found.version);
-    let known = || app.syncs.credentials.lock().unwrap_or_else(PoisonError::into_inner);
-    let kept = known().get(&id).filter(|(kept, _)| *kept == version).map(|(_, value)| value.clone());
-    let value = match kept {
-        Some(value) => value,
+    let value = match app.syncs.credentials.get(&id).filter(|(kept, _)| *kept == version) {
+        Some((_, value)) => value,
         None => {
             let vault = app.vault.clone();
             let read = app.store.transact(Context::system(Some(org)), move |tx| {
                 Ok::<_, AppError>(vault.reveal(tx, &found, found.version)?)
             });
             let value = read.await?;
-            known().insert(id, (version, value.clone()));
+            app.syncs.credentials.insert(id, (version, value.clone()));
             value
         }
     };
