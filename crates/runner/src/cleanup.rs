@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::attempt::place::{Place, remove_attempt};
 
@@ -23,15 +24,15 @@ impl Cleanup {
     /// Secrets are gone when this returns, everything else soon after.
     pub(crate) fn remove(&self, place: &Place) {
         place.remove_secrets();
-        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !queue.is_some_and(|queue| queue.try_send(place.dir.clone()).is_ok()) {
+        let queue = self.queue.lock().clone();
+        if queue.is_none_or(|queue| queue.try_send(place.dir.clone()).is_err()) {
             remove_attempt(&place.dir);
         }
     }
 
     /// Ends [`run`] after it has removed what waits.
     pub(crate) fn end(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.queue.lock().take();
     }
 }
 

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{AttemptRef, Isolation, Link};
+use parking_lot::{Condvar, Mutex};
 
 use crate::attempt::place::attempts_dir;
 use crate::cleanup::{self, Cleanup};
@@ -110,7 +111,7 @@ impl Runner {
 
     /// Takes nothing more; what runs goes on to its end.
     pub fn drain(&self) {
-        self.shared.lock().drains = true;
+        self.shared.state.lock().drains = true;
         self.shared.changed.notify_all();
     }
 
@@ -135,13 +136,9 @@ impl Runner {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn end(&self) {
         let kill_by = Instant::now() + self.settings.shutdown_grace;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.ends_by = Some(kill_by + LAST_REPORTS);
         for running in state.running.values() {
             running.control.stop(Why::Shutdown, Some(kill_by));
@@ -151,29 +148,29 @@ impl Shared {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.lock().drains
+        self.state.lock().drains
     }
 
     pub(crate) fn is_ending(&self) -> bool {
-        self.lock().ends_by.is_some()
+        self.state.lock().ends_by.is_some()
     }
 
     /// Nothing is worth another try.
     pub(crate) fn has_to_end(&self) -> bool {
-        self.lock().ends_by.is_some_and(|by| Instant::now() >= by)
+        self.state.lock().ends_by.is_some_and(|by| Instant::now() >= by)
     }
 
     pub(crate) fn give_up(&self) -> GiveUp {
         let state = self.state.clone();
         Arc::new(move || {
-            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = state.lock();
             state.ends_by.is_some_and(|by| Instant::now() >= by)
         })
     }
 
     /// False: it runs already.
     pub(crate) fn begin(&self, attempt: &AttemptRef, control: &Arc<Control>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.running.contains_key(&attempt.nonce) {
             return false;
         }
@@ -189,7 +186,7 @@ impl Shared {
     }
 
     pub(crate) fn finish(&self, attempt: &AttemptRef) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.running.remove(&attempt.nonce);
         state.changed_at = Instant::now();
         drop(state);
@@ -197,53 +194,51 @@ impl Shared {
     }
 
     pub(crate) fn stop_attempt(&self, nonce: &str, why: Why) {
-        if let Some(running) = self.lock().running.get(nonce) {
+        if let Some(running) = self.state.lock().running.get(nonce) {
             running.control.stop(why, None);
         }
     }
 
     /// What runs, and for how long that has not changed. Nothing when the runner has ended.
     pub(crate) fn wait_for_attempts(&self) -> Option<(Vec<AttemptRef>, Duration)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.running.is_empty() {
             if state.ends_by.is_some() {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         let attempts = state.running.values().map(|running| running.attempt.clone()).collect();
         Some((attempts, state.changed_at.elapsed()))
     }
 
     pub(crate) fn wait_for_change(&self, limit: Duration) {
-        let state = self.lock();
-        self.changed.wait_timeout(state, limit).map(drop).unwrap_or_default();
+        self.changed.wait_for(&mut self.state.lock(), limit);
     }
 
     /// Waits until a place is free, and answers how many are; nothing when the runner ends.
     pub(crate) fn wait_for_place(&self) -> Option<usize> {
         let goes_on = |state: &State| state.ends_by.is_none() && !state.drains;
         let is_full = |state: &mut State| state.taken >= self.settings.places && goes_on(state);
-        let state = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, is_full);
         goes_on(&state).then(|| self.settings.places - state.taken)
     }
 
     pub(crate) fn take_place(&self) {
-        self.lock().taken += 1;
+        self.state.lock().taken += 1;
     }
 
     pub(crate) fn free_place(&self) {
-        self.lock().taken -= 1;
+        self.state.lock().taken -= 1;
         self.changed.notify_all();
     }
 
     /// Before another try: the whole of `limit`, but not much longer than the runner has.
     pub(crate) fn pause(&self, limit: Duration) {
         let goes_on = |state: &mut State| state.ends_by.is_none();
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(self.lock(), limit, goes_on)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, goes_on, limit);
         let is_ending = state.ends_by.is_some();
         drop(state);
         if is_ending {

@@ -5,7 +5,7 @@ mod page;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -16,6 +16,7 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -165,12 +166,8 @@ impl Sites {
     }
 
     pub fn tell(&self, change: impl FnOnce(&mut Story)) {
-        change(&mut locked(&self.harbour.story));
+        change(&mut self.harbour.story.lock());
     }
-}
-
-fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn site(place: &'static str, harbour: Arc<Harbour>) -> Router {
@@ -194,7 +191,7 @@ fn about(harbour: Arc<Harbour>) -> Router {
 type AtSite = State<(&'static str, Arc<Harbour>)>;
 
 async fn show(State((place, harbour)): AtSite) -> Response {
-    let sites = locked(&harbour.sites);
+    let sites = harbour.sites.lock();
     let Some(site) = sites.get(place) else { return StatusCode::NOT_FOUND.into_response() };
     let status = if site.shown.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     html(status, page::of(place, site))
@@ -214,7 +211,7 @@ fn html(status: StatusCode, text: String) -> Response {
 }
 
 async fn revision(State((place, harbour)): AtSite) -> String {
-    locked(&harbour.sites).get(place).map_or(0, |site| site.revision).to_string()
+    harbour.sites.lock().get(place).map_or(0, |site| site.revision).to_string()
 }
 
 async fn live() -> Response {
@@ -228,7 +225,7 @@ async fn write(State((place, harbour)): AtSite, headers: HeaderMap, body: String
     };
     let fence = headers.get("demo-fence").and_then(|it| it.to_str().ok()).and_then(|it| it.parse().ok());
     let shown = Shown { page: body, commit: word("demo-commit"), who: word("demo-who"), fence };
-    let mut sites = locked(&harbour.sites);
+    let mut sites = harbour.sites.lock();
     let Some(site) = sites.get_mut(place) else { return StatusCode::NOT_FOUND.into_response() };
     match site.write(shown) {
         Ok(text) => (StatusCode::OK, text).into_response(),
@@ -259,7 +256,7 @@ impl Site {
 }
 
 async fn story(State(harbour): State<Arc<Harbour>>) -> axum::Json<Story> {
-    axum::Json(locked(&harbour.story).clone())
+    axum::Json(harbour.story.lock().clone())
 }
 
 /// A webhook: somebody holds an environment, and nothing with a lower number may be written from now on.
@@ -272,7 +269,7 @@ async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, bod
     let is_environment = |it: &&Value| it["type"] == "environment";
     let name = subjects.and_then(|all| all.iter().find(is_environment)).and_then(|it| it["name"].as_str());
     let fence = event.pointer("/data/data/fence").and_then(Value::as_u64);
-    let mut sites = locked(&harbour.sites);
+    let mut sites = harbour.sites.lock();
     if let (Some(site), Some(fence)) = (name.and_then(|name| sites.get_mut(name)), fence) {
         site.fence = site.fence.max(fence);
     }
@@ -284,7 +281,7 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
     if code != harbour.link_code {
         return html(StatusCode::NOT_FOUND, page::plain("There is no such link."));
     }
-    let Some(sign_in) = locked(&harbour.sign_in).take() else {
+    let Some(sign_in) = harbour.sign_in.lock().take() else {
         let text =
             format!("This link has been used. Sign in at {} with the login that was printed.", harbour.base);
         return html(StatusCode::GONE, page::plain(&text));
@@ -295,7 +292,7 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
     });
     let (unused, signed_in) = signed_in.await.unwrap_or_else(|_| (None, Err("it broke.".to_owned())));
     if unused.is_some() {
-        *locked(&harbour.sign_in) = unused;
+        *harbour.sign_in.lock() = unused;
     }
     match signed_in {
         Ok(cookie) => {

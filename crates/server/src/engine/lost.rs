@@ -86,7 +86,7 @@ impl Watches {
 pub(crate) async fn reap(app: &App) -> Result<(), AppError> {
     let live = app.store.read(None, |db| Ok::<_, AppError>(runs::live(db, LIVE_MAX)?)).await?;
     let rule = Rule { after: app.config.runner_times.lost, is_alone: !app.store.is_shared() };
-    let lost = app.engine.watches().lost(live, app.engine.boot(), rule, Instant::now());
+    let lost = app.engine.watches.lock().lost(live, app.engine.boot(), rule, Instant::now());
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
         match report_ended(app, attempt, Outcome::Lost).await {

@@ -40,8 +40,7 @@ pub(crate) use rollback::{Asked as RollbackAsked, WayBack};
 pub(crate) use stages::{cancel_told, enter_stages};
 pub(crate) use whole::{Head, Whole};
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use beginnings::Beginnings;
@@ -116,9 +115,5 @@ impl Engine {
 
     pub(crate) fn plans(&self) -> &Plans {
         &self.plans
-    }
-
-    fn watches(&self) -> MutexGuard<'_, Watches> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,11 @@
 //! A net below the masking that runners do: what they send is looked through again. A log keeps its length here, so
 //! that its offsets stay those of the runner.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use berth_api::runner::{Assignment, Outcome, SecretText};
 use berth_core::mask::Masker;
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 
 /// Attempts in the cache.
@@ -47,7 +48,7 @@ impl Nets {
     /// Covers what a runner let through; whether there was anything.
     pub(super) fn cover(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
         let Some(net) = self.0.get(nonce) else { return false };
-        let mut net = net.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut net = net.lock();
         if net.offset != offset {
             net.tail.clear();
         }
@@ -66,7 +67,7 @@ impl Nets {
     /// What is said about an end goes to people, too.
     pub(super) fn masked(&self, nonce: &str, outcome: Outcome) -> Outcome {
         let Some(net) = self.0.get(nonce) else { return outcome };
-        let net = net.lock().unwrap_or_else(PoisonError::into_inner);
+        let net = net.lock();
         let masker = &net.masker;
         match outcome {
             Outcome::Succeeded { mut outputs, artifacts } => {

@@ -54,7 +54,9 @@ async fn answer(app: Arc<App>, request: Request<Incoming>) -> Result<Response<Bo
     let (status, body) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => match scrape(&app).await {
             Ok(body) => (StatusCode::OK, body),
-            Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}\n")),
+            Err(error) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}\n"))
+            }
         },
         _ => (StatusCode::NOT_FOUND, "only GET /metrics is answered here\n".to_owned()),
     };

@@ -31,7 +31,8 @@ pub(super) async fn scrape(app: &App) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("berth_build", "The version that runs", build);
-    let mut gauge = |name: &str, help: &str, value: u64| registry.register(name, help, ConstGauge::new(value));
+    let mut gauge =
+        |name: &str, help: &str, value: u64| registry.register(name, help, ConstGauge::new(value));
     gauge("berth_leader", "Whether this server does the background work", app.lead.leads().into());
     if let Ok(info) = rustix::fs::statvfs(&app.config.data_dir) {
         let free = info.f_bavail * info.f_frsize;
@@ -51,7 +52,8 @@ pub(super) async fn scrape(app: &App) -> Result<String, fmt::Error> {
             register_measured(&mut registry, &found);
             let runners = Family::<[(&str, &str); 1], Gauge>::default();
             for (state, word) in RUNNER_STATES {
-                let is_in = found.runners.iter().filter(|it| it.state(now, &app.config.runner_times) == state);
+                let is_in =
+                    found.runners.iter().filter(|it| it.state(now, &app.config.runner_times) == state);
                 runners.get_or_create(&[("state", word)]).inc_by(is_in.map(|_| 1).sum());
             }
             registry.register("berth_runners", "Runners on other machines, by state", runners);

@@ -15,10 +15,11 @@ pub(crate) use send::Letter;
 pub(crate) use sign::new_secret;
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::{OrgId, WebhookId};
+use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tokio::sync::Notify as Bell;
 
@@ -68,7 +69,7 @@ impl Notify {
     /// A place to send from. `None`: this webhook is being told something, or too many are.
     fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
         let pass = self.sends.try_enter(org)?;
-        let is_new = self.sending.lock().unwrap_or_else(PoisonError::into_inner).insert(webhook);
+        let is_new = self.sending.lock().insert(webhook);
         let (bell, sending) = (self.bell.clone(), self.sending.clone());
         is_new.then(|| Place { webhook, bell, sending, pass: Some(pass) })
     }
@@ -89,7 +90,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.sending.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.webhook);
+        self.sending.lock().remove(&self.webhook);
         drop(self.pass.take());
         self.bell.notify_one();
     }
