@@ -7,7 +7,6 @@ pub mod app;
 pub mod artifacts;
 pub mod config;
 pub mod credential;
-pub mod demo;
 pub mod egress;
 pub mod engine;
 pub mod error;

@@ -22,7 +22,7 @@ use crate::error::AppError;
 const ADOPTED_PAGE: i64 = 100;
 
 /// What the new definition names is there; what it no longer names lets nobody in.
-pub(crate) fn declare(
+pub fn declare(
     tx: &mut Tx<'_>,
     pipeline: &Pipeline,
     mut named: BTreeMap<EnvName, Configuration>,

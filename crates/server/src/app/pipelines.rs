@@ -235,7 +235,7 @@ pub(crate) fn check_slug(slug: &Slug) -> Result<(), AppError> {
 }
 
 /// Only a definition without errors becomes part of a pipeline.
-pub(crate) fn checked(source: &str) -> Result<Defined, AppError> {
+pub fn checked(source: &str) -> Result<Defined, AppError> {
     let definition = definition_of(source)?;
     let hash = format!("sha256:{}", hex(digest::digest(&digest::SHA256, source.as_bytes()).as_ref()));
     let outline = Outline::of(&definition);

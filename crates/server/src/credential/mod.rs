@@ -28,7 +28,7 @@ impl std::fmt::Debug for Redacted {
 pub(crate) const BASE62: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// So many random characters of base 62, each equally likely.
-pub(crate) fn random_base62(chars: usize) -> String {
+pub fn random_base62(chars: usize) -> String {
     let mut out = String::with_capacity(chars);
     let mut buffer = [0u8; 64];
     while out.len() < chars {

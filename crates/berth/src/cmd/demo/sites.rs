@@ -16,15 +16,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use berth_server::config::local_dashboard;
+use berth_server::credential::random_base62;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::local_dashboard;
-use crate::credential::random_base62;
-
 /// Where there is a site, in the order of their ports.
-pub const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
+pub(super) const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// Late writes that a site still shows.
 const REFUSED_MAX: usize = 5;
@@ -33,17 +32,17 @@ const WORD_CHARS_MAX: usize = 100;
 const CODE_CHARS: usize = 24;
 
 /// Signs in with the API and answers the cookie, or why there is none.
-pub type SignIn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
+pub(super) type SignIn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// How far what the demo does by itself has come.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Story {
+pub(super) struct Story {
     /// Everything is as the README tells it.
-    pub done: bool,
+    pub(super) done: bool,
     /// Why it will not be.
-    pub failed: Option<String>,
+    pub(super) failed: Option<String>,
     /// What has happened so far.
-    pub steps: Vec<String>,
+    pub(super) steps: Vec<String>,
 }
 
 /// What was sent last.
@@ -81,20 +80,20 @@ struct Harbour {
 
 /// The sites, and one address more for what the demo says about itself.
 #[derive(Clone)]
-pub struct Sites {
+pub(super) struct Sites {
     harbour: Arc<Harbour>,
     /// In the order of [`PLACES`].
-    pub addresses: Vec<String>,
+    pub(super) addresses: Vec<String>,
     own: String,
 }
 
 /// The listeners are on the ports after the server's, or any others that are free.
-pub struct Bound(Vec<TcpListener>);
+pub(super) struct Bound(Vec<TcpListener>);
 
 impl Bound {
     /// Anybody who reaches a site may write to it, so only this machine does. What signs in has to be where the server
     /// is reached: a cookie is for one host.
-    pub fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
+    pub(super) fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
         let own = reached.ip();
         let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
         let ips = PLACES.iter().map(|_| site).chain([own]);
@@ -106,7 +105,7 @@ impl Bound {
     }
 
     /// Of the sites, in the order of [`PLACES`].
-    pub fn addresses(&self) -> std::io::Result<Vec<String>> {
+    pub(super) fn addresses(&self) -> std::io::Result<Vec<String>> {
         (0..PLACES.len()).map(|index| self.address(index)).collect()
     }
 
@@ -128,7 +127,7 @@ fn bind(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener> {
 
 impl Sites {
     /// Serves until the runtime ends.
-    pub fn start(bound: Bound, base: String, sign_in: SignIn) -> std::io::Result<Self> {
+    pub(super) fn start(bound: Bound, base: String, sign_in: SignIn) -> std::io::Result<Self> {
         let addresses = bound.addresses()?;
         let own = bound.address(PLACES.len())?;
         let harbour = Arc::new(Harbour {
@@ -150,22 +149,22 @@ impl Sites {
     }
 
     /// Logs in, once. At the host of the dashboard, which the cookie is for.
-    pub fn link(&self) -> String {
+    pub(super) fn link(&self) -> String {
         let own = self.own.strip_prefix("http://").and_then(local_dashboard);
         format!("{}/open/{}", own.as_ref().unwrap_or(&self.own), self.harbour.link_code)
     }
 
     /// What Berth tells of claims.
-    pub fn webhook(&self) -> String {
+    pub(super) fn webhook(&self) -> String {
         format!("{}/told/{}", self.own, self.harbour.webhook_code)
     }
 
     /// Shows [`Story`] as JSON.
-    pub fn story_address(&self) -> String {
+    pub(super) fn story_address(&self) -> String {
         format!("{}/story", self.own)
     }
 
-    pub fn tell(&self, change: impl FnOnce(&mut Story)) {
+    pub(super) fn tell(&self, change: impl FnOnce(&mut Story)) {
         change(&mut self.harbour.story.lock());
     }
 }
