@@ -118,7 +118,7 @@ fn build_python(venv: &Path, dir: &Path) -> Result<Command, String> {
 /// Returns the id of a pipeline whose deployments do nothing.
 fn create_pipeline(served: &Served) -> Result<String, String> {
     let path = format!("/organizations/{}/pipelines", served.text("/organizations/0/slug")?);
-    let made = served.ask("POST", &path, &json!({"slug": "generated-clients", "definition": DEFINITION}))?;
+    let made = served.ask(&path, Some(&json!({"slug": "generated-clients", "definition": DEFINITION})))?;
     let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
     id.ok_or_else(|| "a new pipeline has no id".into())
 }

@@ -115,7 +115,7 @@ fn fuzz(served: &Served, program: &Path, dir: &Path, examples: u32) -> Result<St
         Some(_) => {}
     }
     // Whoever takes away the caller's own rights makes every later answer a dull 401.
-    let me = served.ask("GET", "/me", &Value::Null).map_err(|why| format!("the run ended itself: {why}"))?;
+    let me = served.ask("/me", None).map_err(|why| format!("the run ended itself: {why}"))?;
     if me.pointer("/data/organizations/0/role").and_then(Value::as_str) != Some("owner") {
         return Err(format!("the run took its own rights away: {me}"));
     }
@@ -140,7 +140,7 @@ impl Doomed {
     fn make(served: &Served) -> Result<Self, String> {
         let org = format!("/organizations/{}", served.text("/organizations/0/slug")?);
         let id = |path: &str, body: Value| {
-            let made = served.ask("POST", &format!("{org}{path}"), &body)?;
+            let made = served.ask(&format!("{org}{path}"), Some(&body))?;
             let id = made.pointer("/data/id").and_then(Value::as_str).map(str::to_owned);
             id.ok_or_else(|| format!("POST {path} answered without an id"))
         };
@@ -178,8 +178,8 @@ impl Held {
         let path = format!(
             "/organizations/{org}/pipelines/{pipeline}/ephemeral-environments/{ENVIRONMENT}/sessions"
         );
-        let claimed = served.ask("POST", &path, &json!({"commitId": "9fceb02"}))?;
-        let waits = served.ask("POST", &path, &json!({"queue": true}))?;
+        let claimed = served.ask(&path, Some(&json!({"commitId": "9fceb02"})))?;
+        let waits = served.ask(&path, Some(&json!({"queue": true})))?;
         let id = |answer: &Value, pointer: &str| {
             let found = answer.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
             found.ok_or_else(|| format!("a claim answered without {pointer}"))

@@ -1,8 +1,7 @@
 //! A demo server for a task: started, asked, ended in every case.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -63,24 +62,25 @@ impl Served {
         found.ok_or_else(|| format!("the demo did not tell {pointer}"))
     }
 
-    /// One request below the base; the body of a good answer.
-    pub(crate) fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
+    /// A `GET` below the base, or a `POST` of a body; the body of a good answer.
+    pub(crate) fn ask(&self, path: &str, body: Option<&Value>) -> Result<Value, String> {
         let (base, token) = (self.text("/baseUrl")?, self.text("/organizations/0/apiToken")?);
-        let bare = base.strip_prefix("http://").unwrap_or(base);
-        let (address, prefix) = bare.split_once('/').ok_or("a base address without a path")?;
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let request = format!(
-            "{method} /{prefix}{path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
-             Authorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        let answer = exchange(address, &request).map_err(|error| format!("{method} {path}: {error}"))?;
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-        let status = head.split(' ').nth(1).unwrap_or_default();
-        if !status.starts_with('2') {
-            return Err(format!("{method} {path} was answered with {status}: {body}"));
+        let (url, bearer) = (format!("{base}{path}"), format!("Bearer {token}"));
+        let config = ureq::Agent::config_builder().proxy(None).http_status_as_error(false);
+        let agent = config.timeout_global(Some(ANSWER_MAX)).build().new_agent();
+        let answer = match body {
+            None => agent.get(url).header("Authorization", bearer).call(),
+            Some(body) => {
+                let post = agent.post(url).header("Authorization", bearer);
+                post.content_type("application/json").send(body.to_string())
+            }
+        };
+        let mut answer = answer.map_err(|error| format!("{path}: {error}"))?;
+        let text = answer.body_mut().read_to_string().map_err(|error| format!("{path}: {error}"))?;
+        if !answer.status().is_success() {
+            return Err(format!("{path} was answered with {}: {text}", answer.status()));
         }
-        serde_json::from_str(body).map_err(|error| format!("{method} {path}: {error}"))
+        serde_json::from_str(&text).map_err(|error| format!("{path}: {error}"))
     }
 
     /// Asks it to end, and wants it to do so in time, with code 0 and without a bad word in its log.
@@ -115,13 +115,4 @@ pub(crate) fn wait(child: &mut Child, within: Duration) -> Result<Option<ExitSta
             Err(error) => return Err(format!("cannot wait for a program: {error}")),
         }
     }
-}
-
-fn exchange(address: &str, request: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
-    stream.set_read_timeout(Some(ANSWER_MAX))?;
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
 }

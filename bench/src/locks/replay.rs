@@ -4,10 +4,11 @@
 use std::io::{self, Read, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
+use parking_lot::Mutex;
 
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -35,11 +36,11 @@ impl Recording {
 
     fn pass(&self, client: UnixStream, database: UnixStream) {
         let said = Said::default();
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(said.clone());
+        self.0.lock().push(said.clone());
         let (Ok(from), Ok(to)) = (client.try_clone(), database.try_clone()) else { return };
         std::thread::spawn(move || {
             copy(from, to, |bytes| {
-                said.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+                said.lock().extend_from_slice(bytes);
             });
         });
         std::thread::spawn(move || copy(database, client, |_| ()));
@@ -47,8 +48,8 @@ impl Recording {
 
     /// Everything so far, by connection.
     pub(super) fn streams(&self) -> Vec<Vec<u8>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().map(|said| said.lock().unwrap_or_else(PoisonError::into_inner).clone()).collect()
+        let all = self.0.lock();
+        all.iter().map(|said| said.lock().clone()).collect()
     }
 }
 

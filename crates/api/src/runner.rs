@@ -24,9 +24,8 @@ pub trait Link: Send + Sync {
     fn append_log(&self, attempt: &AttemptRef, offset: u64, bytes: &[u8]) -> Result<Order, LinkError>;
 
     /// How the attempt ended; the log is complete before. What comes next of the same deployment, if anything does, is
-    /// granted to `report.next_nonce` in the same commit. Who knows of it before that commit is on disk may tell it
-    /// `ahead`: it counts only when it is in the answer.
-    fn report(&self, report: &Report, ahead: Ahead<'_>) -> Result<Reported, LinkError>;
+    /// granted to `report.next_nonce` in the same commit.
+    fn report(&self, report: &Report) -> Result<Reported, LinkError>;
 
     /// The pinned commit, unpacked into an empty directory. This and what follows may take long: it ends soon after it is no
     /// longer wanted.
@@ -62,9 +61,6 @@ pub trait Link: Send + Sync {
 
 /// Whether something that takes long is still wanted. Asked on the thread of whoever waits for it.
 pub type Wanted<'a> = &'a dyn Fn() -> bool;
-
-/// Hears what will be next, unless the commit fails. Told on the thread of whoever waits for the answer.
-pub type Ahead<'a> = &'a mut dyn FnMut(&Assignment);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkError {

@@ -1,9 +1,10 @@
 //! Deployments that are being begun: so many at once, each by one task, and a share for each organization.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use berth_core::id::{DeploymentId, OrgId};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::error::EngineError;
@@ -32,22 +33,18 @@ struct Beginning {
 impl Beginning {
     /// `None`: another task is at it.
     fn new(services: &Arc<Services>, id: DeploymentId) -> Option<Self> {
-        let is_new = services.engine.beginnings.under_way().insert(id);
+        let is_new = services.engine.beginnings.under_way.lock().insert(id);
         is_new.then(|| Self { services: services.clone(), id })
     }
 }
 
 impl Drop for Beginning {
     fn drop(&mut self) {
-        self.services.engine.beginnings.under_way().remove(&self.id);
+        self.services.engine.beginnings.under_way.lock().remove(&self.id);
     }
 }
 
-impl Beginnings {
-    fn under_way(&self) -> MutexGuard<'_, HashSet<DeploymentId>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Beginnings {}
 
 /// Begins a deployment in a task of its own, unless one is at it.
 pub(super) fn spawn_beginning<F>(
@@ -120,6 +117,6 @@ mod tests {
 
         services.shutdown.cancel();
         futures_util::future::join_all(stuck).await;
-        assert!(services.engine.beginnings.under_way().is_empty());
+        assert!(services.engine.beginnings.under_way.lock().is_empty());
     }
 }

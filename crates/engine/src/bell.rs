@@ -1,8 +1,8 @@
 //! A bell for threads that wait for work: whoever heard it rings looks again.
 
-use std::sync::{Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::watch;
 
 pub(super) struct Bell {
@@ -20,7 +20,7 @@ impl Default for Bell {
 
 impl Bell {
     pub(super) fn ring(&self) {
-        let mut rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = self.rings.lock();
         *rings += 1;
         self.told.send_replace(*rings);
         drop(rings);
@@ -29,7 +29,7 @@ impl Bell {
 
     /// How often it has rung: taken before a look, so that what happens during it is not missed.
     pub(super) fn rings(&self) -> u64 {
-        *self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.rings.lock()
     }
 
     /// When it has rung more often than `heard`.
@@ -40,9 +40,8 @@ impl Bell {
 
     /// Waits until it has rung more often than `heard`, or until `deadline`. False: time is over.
     pub(super) fn wait(&self, heard: u64, deadline: Instant) -> bool {
-        let rings = self.rings.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.rung.wait_timeout_while(rings, left.max(Duration::ZERO), |rings| *rings <= heard);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 > heard
+        let mut rings = self.rings.lock();
+        self.rung.wait_while_until(&mut rings, |rings| *rings <= heard, deadline);
+        *rings > heard
     }
 }

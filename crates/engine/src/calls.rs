@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::{
-    Ahead, Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
+    Assignment, AttemptRef, FailureCause, LinkError, Order, Outcome, Report, Reported, Told,
 };
 use berth_core::deployment::report::Order as Ordered;
 use berth_core::deployment::{Cause, Failure};
@@ -80,7 +80,7 @@ pub(super) fn assigned(services: &Services, granted: &Granted) -> Result<Option<
                 note: AttemptNote { isolation: "none", network: None, exposed: Vec::new(), log_bytes: 0 },
                 next: None,
             };
-            store_report(services, said, |_| {}).map(|_| None)
+            store_report(services, said).map(|_| None)
         }
     }
 }
@@ -139,7 +139,6 @@ pub(super) fn report(
     attempt: Named,
     report: &Report,
     next: Option<Next>,
-    ahead: Ahead<'_>,
 ) -> Result<(Reported, Option<Fence>), LinkError> {
     let log = key(&attempt);
     // What was printed is on the disk before its end is.
@@ -159,24 +158,13 @@ pub(super) fn report(
         },
         next: next.filter(|_| !services.shutdown.is_cancelled()),
     };
-    let mut granted = None;
-    let stored = store_report(services, said, |next| {
-        // Where more has to be asked, or nothing can begin, there is nothing to tell yet.
-        let assignment = assign(&next).ok().filter(|it| it.custom.is_none());
-        assignment.iter().for_each(ahead);
-        granted = Some((next, assignment));
-    });
-    let Stored { order, goes_on, lost_fence } = stored.map_err(unavailable)?;
+    let Stored { order, goes_on, lost_fence, next } = store_report(services, said).map_err(unavailable)?;
     // The next call goes on with it. A step that printed nothing has none, unless somebody follows it.
     if !goes_on && (report.log_bytes > 0 || services.logs.is_open(&log)) {
         services.logs.seal_later(&log);
     }
     services.engine.late.forget(services, &log);
-    let next = match granted {
-        Some((_, Some(assignment))) => Some(assignment),
-        Some((granted, None)) => assigned(services, &granted).map_err(unavailable)?,
-        None => None,
-    };
+    let next = next.map(|granted| assigned(services, &granted)).transpose().map_err(unavailable)?.flatten();
     Ok((Reported { order: ordered(order), next }, lost_fence))
 }
 

@@ -1,10 +1,10 @@
 //! State of the engine in this process.
 
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_core::id::RunnerId;
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::beginnings::Beginnings;
@@ -83,9 +83,5 @@ impl Engine {
 
     pub fn plans(&self) -> &Plans {
         &self.plans
-    }
-
-    pub(crate) fn watches(&self) -> MutexGuard<'_, Watches> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use berth_core::id::OrgId;
+use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 use crate::error::EngineError;
@@ -106,7 +107,7 @@ impl<K: Hash + Eq> Gate<K> {
 
     /// Whether anything of `key` runs or waits.
     pub fn has(&self, key: &K) -> bool {
-        self.shares().get(key).is_some_and(|share| share.strong_count() > 0)
+        self.shares.lock().get(key).is_some_and(|share| share.strong_count() > 0)
     }
 
     fn admit(&self, key: K) -> Option<Admitted> {
@@ -117,7 +118,7 @@ impl<K: Hash + Eq> Gate<K> {
     }
 
     fn share(&self, key: K) -> Arc<Permits> {
-        let mut shares = self.shares();
+        let mut shares = self.shares.lock();
         if let Some(share) = shares.get(&key).and_then(Weak::upgrade) {
             return share;
         }
@@ -126,10 +127,6 @@ impl<K: Hash + Eq> Gate<K> {
         let share = Arc::new(Permits::new(self.at_once.share, self.waiting.share));
         shares.insert(key, Arc::downgrade(&share));
         share
-    }
-
-    fn shares(&self) -> std::sync::MutexGuard<'_, HashMap<K, Weak<Permits>>> {
-        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -156,9 +153,8 @@ mod tests {
             let mut running = Vec::new();
             for _ in 0..3 {
                 let (gate, held) = (gate.clone(), held.clone());
-                running.push(tokio::spawn(async move {
-                    gate.run(1, move || held.lock().unwrap().recv().is_ok()).await
-                }));
+                running
+                    .push(tokio::spawn(async move { gate.run(1, move || held.lock().recv().is_ok()).await }));
             }
             while gate.all.admitted.available_permits() > 0 {
                 tokio::task::yield_now().await;
@@ -315,7 +311,7 @@ mod tests {
             prop_assert_eq!(gate.all.admitted.available_permits(), at_once.total + waiting.total);
             prop_assert_eq!(gate.all.running.available_permits(), at_once.total);
             drop(gate.try_enter(9));
-            prop_assert!(gate.shares().len() <= 1, "organizations without work are forgotten");
+            prop_assert!(gate.shares.lock().len() <= 1, "organizations without work are forgotten");
         }
     }
 }

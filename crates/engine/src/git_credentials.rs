@@ -1,22 +1,28 @@
 //! Credentials that repositories are read with: values of secrets, cached by version.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-
 use berth_core::id::{OrgId, SecretId};
 use berth_core::pipeline::grammar::SecretName;
 use berth_core::secret::{Scope, Secret};
 use berth_store::Context;
 use berth_store::records::secret;
+use quick_cache::sync::Cache;
 
 use crate::credential::Redacted;
 use crate::error::EngineError;
 use crate::git::Credential;
 use crate::services::Services;
 
+/// Entries of the cache.
+const KNOWN_MAX: usize = 4_096;
+
 /// Values by secret, with their version. Every reading is an event, and a poll a minute would bury the others.
-#[derive(Default)]
-pub(crate) struct GitCredentials(Mutex<HashMap<SecretId, (i64, Redacted)>>);
+pub(crate) struct GitCredentials(Cache<SecretId, (i64, Redacted)>);
+
+impl Default for GitCredentials {
+    fn default() -> Self {
+        Self(Cache::new(KNOWN_MAX))
+    }
+}
 
 impl Services {
     /// The value of a secret that a repository is read with. `Ok(Err)` is for people.
@@ -35,8 +41,7 @@ impl Services {
             .await?;
         let Some(found) = found else { return Ok(Err(format!("there is no secret {name} any more"))) };
         let (id, version) = (found.id, found.version);
-        let known = || self.git_credentials.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = known().get(&id).filter(|(kept, _)| *kept == version).map(|(_, value)| value.clone());
+        let kept = self.git_credentials.0.get(&id).filter(|(kept, _)| *kept == version).map(|(_, value)| value);
         let value = match kept {
             Some(value) => value,
             None => {
@@ -45,7 +50,7 @@ impl Services {
                     Ok::<_, EngineError>(vault.reveal(tx, &found, found.version)?)
                 });
                 let value = read.await?;
-                known().insert(id, (version, value.clone()));
+                self.git_credentials.0.insert(id, (version, value.clone()));
                 value
             }
         };

@@ -2,7 +2,8 @@
 //! a line that says so, and the rest is kept apart, for whoever wants to know what happened.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::Mutex;
 
 use super::calls::key;
 use super::report::{Named, taken_over};
@@ -29,21 +30,16 @@ struct Seen {
 
 impl Late {
     /// Where bytes belong that a runner has for `offset`.
-    pub(super) fn place(
-        &self,
-        services: &Services,
-        it: &Named,
-        offset: u64,
-    ) -> Result<(LogKey, u64), EngineError> {
+    pub(super) fn place(&self, services: &Services, it: &Named, offset: u64) -> Result<(LogKey, u64), EngineError> {
         let (key, rings) = (key(it), services.engine.bell.rings());
-        let known = self.seen().get(&key).copied();
+        let known = self.seen.lock().get(&key).copied();
         let end = match known {
             Some(Seen { end: Some(end), .. }) => Some(end),
             // Where others answer takeovers too, the bell rings here only after they have been answered.
             Some(seen) if seen.rings == rings && !services.store.is_shared() => None,
             _ => self.look(services, it, &key, offset)?,
         };
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         if seen.len() >= SEEN_MAX {
             seen.retain(|_, it| it.end.is_some());
         }
@@ -57,7 +53,7 @@ impl Late {
 
     /// The attempt has ended.
     pub(super) fn forget(&self, services: &Services, key: &LogKey) {
-        let seen = self.seen().remove(key);
+        let seen = self.seen.lock().remove(key);
         if seen.is_some_and(|seen| seen.end.is_some()) {
             services.logs.seal_later(&LogKey { stream: LogStream::AfterFence, ..*key });
         }
@@ -80,9 +76,5 @@ impl Late {
             tracing::warn!(%error, deployment = %key.deployment, "a log does not say that it ends here");
         }
         Ok(Some(offset))
-    }
-
-    fn seen(&self) -> MutexGuard<'_, HashMap<LogKey, Seen>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

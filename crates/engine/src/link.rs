@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Acquire, Ahead, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
 use super::calls::{self, ORDERS_PAUSE, named, unavailable, unknown};
@@ -86,7 +86,7 @@ impl Link for Embedded {
         calls::append(&self.services, &named(attempt).ok_or_else(unknown)?, offset, bytes)
     }
 
-    fn report(&self, report: &Report, ahead: Ahead<'_>) -> Result<Reported, LinkError> {
+    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
         let attempt = named(&report.attempt).ok_or_else(unknown)?;
         let next = report.next_nonce.clone().map(|nonce| Next {
             nonce,
@@ -94,7 +94,7 @@ impl Link for Embedded {
             lost_ms: Some(self.services.config.runner_times.lost_ms()),
             labels: report.labels.clone(),
         });
-        calls::report(&self.services, attempt, report, next, ahead).map(|(told, _)| told)
+        calls::report(&self.services, attempt, report, next).map(|(told, _)| told)
     }
 
     fn checkout(&self, attempt: &AttemptRef, into: &Path, _: Wanted<'_>) -> Result<(), LinkError> {

@@ -86,7 +86,7 @@ impl Watches {
 pub async fn reap(services: &Services) -> Result<(), EngineError> {
     let live = services.store.read(None, |db| Ok::<_, EngineError>(runs::live(db, LIVE_MAX)?)).await?;
     let rule = Rule { after: services.config.runner_times.lost, is_alone: !services.store.is_shared() };
-    let lost = services.engine.watches().lost(live, services.engine.boot(), rule, Instant::now());
+    let lost = services.engine.watches.lock().lost(live, services.engine.boot(), rule, Instant::now());
     for attempt in lost {
         let (deployment, runner) = (attempt.deployment, attempt.runner.clone());
         match report_ended(services, attempt, Outcome::Lost).await {

@@ -1,21 +1,25 @@
 //! A net below the masking that runners do: what they send is looked through again. A log keeps its length here, so
 //! that its offsets stay those of the runner.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use berth_api::runner::{Assignment, Outcome, SecretText};
 use berth_core::mask::Masker;
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 
-/// Attempts whose values are known; beyond it all are forgotten and looked up again.
+/// Attempts in the cache.
 const KNOWN_MAX: usize = 4_096;
 /// So much of what came before is remembered, for values that are cut in two.
 const TAIL_BYTES_MAX: usize = 1_024;
 
 /// By nonce.
-#[derive(Default)]
-pub(super) struct Nets {
-    known: Mutex<HashMap<String, Arc<Mutex<Net>>>>,
+pub(super) struct Nets(Cache<String, Arc<Mutex<Net>>>);
+
+impl Default for Nets {
+    fn default() -> Self {
+        Self(Cache::new(KNOWN_MAX))
+    }
 }
 
 struct Net {
@@ -29,28 +33,22 @@ impl Nets {
     pub(super) fn know(&self, it: &Assignment) {
         let values = it.masked.iter().chain(it.secret_files.values());
         let values: Vec<&str> = values.map(SecretText::reveal).collect();
-        // Made before the lock is taken: many values take their time, and others send their logs meanwhile.
         let net = Net { masker: Masker::new(&values), tail: Vec::new(), offset: 0 };
-        let net = Arc::new(Mutex::new(net));
-        let mut known = self.known();
-        if known.len() >= KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(it.attempt.nonce.clone(), net);
+        self.0.insert(it.attempt.nonce.clone(), Arc::new(Mutex::new(net)));
     }
 
     pub(super) fn knows(&self, nonce: &str) -> bool {
-        self.known().contains_key(nonce)
+        self.0.contains_key(nonce)
     }
 
     pub(super) fn forget(&self, nonce: &str) {
-        self.known().remove(nonce);
+        self.0.remove(nonce);
     }
 
     /// Covers what a runner let through; whether there was anything.
     pub(super) fn cover(&self, nonce: &str, offset: u64, bytes: &mut [u8]) -> bool {
-        let Some(net) = self.net(nonce) else { return false };
-        let mut net = net.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(net) = self.0.get(nonce) else { return false };
+        let mut net = net.lock();
         if net.offset != offset {
             net.tail.clear();
         }
@@ -68,8 +66,8 @@ impl Nets {
 
     /// What is said about an end goes to people, too.
     pub(super) fn masked(&self, nonce: &str, outcome: Outcome) -> Outcome {
-        let Some(net) = self.net(nonce) else { return outcome };
-        let net = net.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(net) = self.0.get(nonce) else { return outcome };
+        let net = net.lock();
         let masker = &net.masker;
         match outcome {
             Outcome::Succeeded { mut outputs, artifacts } => {
@@ -88,14 +86,6 @@ impl Nets {
             }
             other @ (Outcome::Stopped | Outcome::Interrupted | Outcome::Waiting { .. }) => other,
         }
-    }
-
-    fn net(&self, nonce: &str) -> Option<Arc<Mutex<Net>>> {
-        self.known().get(nonce).cloned()
-    }
-
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Arc<Mutex<Net>>>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

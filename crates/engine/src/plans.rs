@@ -1,41 +1,50 @@
-//! Plans and runs at hand. A plan never changes once made, nor does a deployment leave its environment, so a copy in memory
-//! is as good as the row. A run is as good as long as it has the version of its row, which is looked up every time.
+//! Caches of plans and runs. A plan never changes once made, nor does a deployment leave its environment, so these are never
+//! invalidated. A cached run is valid while it has the version of its row, which is read every time.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use berth_core::id::{DeploymentId, EnvironmentId};
 use berth_core::run::{Plan, Run};
 use berth_store::Read;
 use berth_store::records::{plan, run};
+use quick_cache::sync::Cache;
 
 use crate::error::EngineError;
 
-/// Beyond it all are forgotten and read again.
+/// Entries of each cache.
 const KNOWN_MAX: usize = 128;
 
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Plans {
-    plans: Arc<Mutex<HashMap<DeploymentId, Arc<Plan>>>>,
-    runs: Arc<Mutex<HashMap<DeploymentId, Run>>>,
-    environments: Arc<Mutex<HashMap<DeploymentId, EnvironmentId>>>,
+    plans: Arc<Cache<DeploymentId, Arc<Plan>>>,
+    runs: Arc<Cache<DeploymentId, Run>>,
+    environments: Arc<Cache<DeploymentId, EnvironmentId>>,
+}
+
+impl Default for Plans {
+    fn default() -> Self {
+        Self {
+            plans: Arc::new(Cache::new(KNOWN_MAX)),
+            runs: Arc::new(Cache::new(KNOWN_MAX)),
+            environments: Arc::new(Cache::new(KNOWN_MAX)),
+        }
+    }
 }
 
 impl Plans {
     pub fn get(&self, db: &mut impl Read, id: DeploymentId) -> Result<Arc<Plan>, EngineError> {
-        if let Some(known) = held(&self.plans).get(&id) {
-            return Ok(known.clone());
+        if let Some(known) = self.plans.get(&id) {
+            return Ok(known);
         }
         let found =
             plan::by_id(db, id)?.ok_or_else(|| EngineError::bug(format!("{id} has a run but no plan")))?;
         let found = Arc::new(found);
-        keep(&mut held(&self.plans), id, found.clone());
+        self.plans.insert(id, found.clone());
         Ok(found)
     }
 
     pub(super) fn run(&self, db: &mut impl Read, id: DeploymentId) -> Result<Option<Run>, EngineError> {
-        let known = held(&self.runs).get(&id).cloned();
-        match known {
+        match self.runs.get(&id) {
             Some(known) if run::version(db, id)? == Some(known.version) => Ok(Some(known)),
             _ => Ok(run::by_id(db, id)?),
         }
@@ -43,31 +52,19 @@ impl Plans {
 
     /// Where a deployment was seen before.
     pub(super) fn environment_of(&self, id: DeploymentId) -> Option<EnvironmentId> {
-        held(&self.environments).get(&id).copied()
+        self.environments.get(&id)
     }
 
     pub(super) fn seen_in(&self, environment: EnvironmentId, id: DeploymentId) {
-        keep(&mut held(&self.environments), id, environment);
+        self.environments.insert(id, environment);
     }
 
     /// Only what was committed: what is undone has a version that somebody else will have too.
     pub(super) fn committed(&self, run: Run) {
-        let mut runs = held(&self.runs);
         if run.status().is_final() {
-            runs.remove(&run.deployment);
-        } else if runs.get(&run.deployment).is_none_or(|known| known.version < run.version) {
-            keep(&mut runs, run.deployment, run);
+            self.runs.remove(&run.deployment);
+        } else {
+            self.runs.insert(run.deployment, run);
         }
     }
-}
-
-fn held<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
-    known.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn keep<T>(known: &mut HashMap<DeploymentId, T>, id: DeploymentId, found: T) {
-    if known.len() >= KNOWN_MAX {
-        known.clear();
-    }
-    known.insert(id, found);
 }

@@ -118,7 +118,7 @@ impl Far {
         let next = next.map(|nonce| Next { nonce, runner, lost_ms: self.who.runner.lost_ms, labels });
         let done = self.blocking(move |services| {
             check_artifacts(services, &it, &report.outcome)?;
-            calls::report(services, it, &report, next, &mut |_| {})
+            calls::report(services, it, &report, next)
         });
         let done = done.await?;
         let (done, lost_fence) = done.map_err(answered)?;

@@ -11,7 +11,6 @@ use berth_core::run::{Outcome, Parking, Run, park, report};
 use berth_store::query::runs::Live;
 use berth_store::records::run::{self, AttemptNote};
 use berth_store::{Context, Read, Tx};
-use tokio::sync::oneshot;
 
 use super::grant::{Asking, Granted, grant_in};
 use super::plans::Plans;
@@ -58,6 +57,8 @@ pub(super) struct Stored {
     pub(super) goes_on: bool,
     /// Its runner knows this fence of the environment, and nobody here does.
     pub(super) lost_fence: Option<Fence>,
+    /// Granted in the same commit.
+    pub(super) next: Option<Granted>,
 }
 
 pub(super) struct Next {
@@ -67,22 +68,15 @@ pub(super) struct Next {
     pub(super) labels: Vec<String>,
 }
 
-/// What is granted next is handed to `meanwhile` while it is being written, and counts only when this answers.
-pub(super) fn store_report(
-    services: &Services,
-    said: Said,
-    meanwhile: impl FnOnce(Granted),
-) -> Result<Stored, EngineError> {
+pub(super) fn store_report(services: &Services, said: Said) -> Result<Stored, EngineError> {
     let (plans, vault) = (services.engine.plans().clone(), services.vault.clone());
     let context = Context::system(Some(said.attempt.org));
-    let (tell, told_early) = oneshot::channel();
     let work = move |tx: &mut Tx<'_>| {
         let it = &said.attempt;
         let Some(mut whole) = Whole::load(tx, &plans, it.deployment)? else {
             return Ok(None);
         };
         whole.hold();
-        tx.record_at_the_end();
         let is_its = whole.order(it.step, &it.nonce) != Order::Stale;
         let known_fence = match &said.ending {
             Ending::Over(Outcome::NeverStarted { known_fence, .. }) if is_its => *known_fence,
@@ -97,6 +91,7 @@ pub(super) fn store_report(
             None => None,
         };
         let goes_on = whole.run.goes_on_with(it.step, it.number);
+        let mut granted = None;
         if let Some(next) = said.next {
             let nonces = [next.nonce];
             let asking = Asking {
@@ -107,21 +102,18 @@ pub(super) fn store_report(
                 labels: &next.labels,
                 only_again: false,
             };
-            // Whoever waits for it may have gone.
-            grant_in(tx, &mut whole, &vault, &asking)?.granted.pop().map(|granted| tell.send(granted).ok());
+            granted = grant_in(tx, &mut whole, &vault, &asking)?.granted.pop();
         }
         // A late word about an earlier call says nothing about the next.
         if is_its {
             run::note(tx, it.deployment, it.step, it.number, &said.note)?;
         }
         whole.write(tx)?;
-        Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence }, whole.run)))
+        Ok::<_, EngineError>(Some((Stored { order, goes_on, lost_fence, next: granted }, whole.run)))
     };
-    let told = services.store.transact_beside(context, work, || {
-        told_early.blocking_recv().map(meanwhile).unwrap_or_default();
-    })?;
+    let told = services.store.transact_blocking(context, work)?;
     let Some((stored, run)) = told else {
-        return Ok(Stored { order: Order::Stale, goes_on: false, lost_fence: None });
+        return Ok(Stored { order: Order::Stale, goes_on: false, lost_fence: None, next: None });
     };
     let look = Look::after(&run);
     services.engine.plans().committed(run);

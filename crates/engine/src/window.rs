@@ -5,13 +5,14 @@
 //! be had may be by then.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::runner::Assignment;
 use berth_core::id::OrgId;
 use berth_store::StoreError;
 use berth_store::query::runs::{self, Ready};
+use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
@@ -53,7 +54,7 @@ pub(super) struct Shown {
 
 impl Shown {
     fn next(&self, org: OrgId, labels: &[String], unfit: &Unfit) -> Option<Ready> {
-        let mut untried = self.untried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untried = self.untried.lock();
         let of_kind = untried.entry((org, kind(labels))).or_insert_with(|| {
             let fits = |it: &&Ready| it.org == org && !unfit.is_known(it, labels);
             self.ready.iter().filter(fits).copied().collect()
@@ -63,7 +64,7 @@ impl Shown {
 
     /// For the next one with the same labels.
     fn put_back(&self, it: Ready, labels: &[String]) {
-        let mut untried = self.untried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut untried = self.untried.lock();
         untried.entry((it.org, kind(labels))).or_default().push_front(it);
     }
 }

@@ -4,9 +4,9 @@
 //! runs the attempt sees it at once, because it waits on the same descriptor as on everything else.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Control {
 
     /// The first reason stays; a later one can only add to it.
     pub(crate) fn stop(&self, why: Why, kill_by: Option<Instant>) {
-        let mut told = self.lock();
+        let mut told = self.told.lock();
         told.is_stale |= why == Why::Stale;
         told.kill_by = match (told.kill_by, kill_by) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -60,15 +60,15 @@ impl Control {
     }
 
     pub(crate) fn asked(&self) -> Option<Why> {
-        self.lock().why.clone()
+        self.told.lock().why.clone()
     }
 
     pub(crate) fn is_stale(&self) -> bool {
-        self.lock().is_stale
+        self.told.lock().is_stale
     }
 
     pub(crate) fn kill_by(&self) -> Option<Instant> {
-        self.lock().kill_by
+        self.told.lock().kill_by
     }
 
     pub(crate) fn wake(&self) -> BorrowedFd<'_> {
@@ -81,10 +81,6 @@ impl Control {
         // An interrupted wait is a shorter one, which every caller is prepared for.
         rustix::event::poll(&mut fds, Some(&timespec(limit))).ok();
         self.asked()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

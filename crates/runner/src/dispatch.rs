@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use berth_api::runner::{Acquire, Assignment, FailureCause, Isolation, LinkError, Order, Outcome, Report};
 
-use crate::attempt::ahead::Ahead;
 use crate::attempt::{self, Finished, failed};
 use crate::backoff::Backoff;
 use crate::chance;
@@ -118,12 +117,11 @@ impl Leased {
 
 /// One step, and then whatever the answer to its report brings.
 fn work(shared: &Arc<Shared>, first: Leased) {
-    let mut next = Some((first, None));
-    while let Some((Leased { assignment, since }, ahead)) = next {
+    let mut next = Some(first);
+    while let Some(Leased { assignment, since }) = next {
         let control = match Control::new() {
             Ok(control) => Arc::new(control),
             Err(error) => {
-                drop(ahead);
                 let outcome = Outcome::never_started(format!("cannot prepare the step: {error}"));
                 report(shared, &assignment, None, outcome, Isolation::None, 0);
                 return;
@@ -134,7 +132,7 @@ fn work(shared: &Arc<Shared>, first: Leased) {
         }
         tracing::debug!(step = %assignment.attempt.step_id, number = assignment.attempt.number, "step begins");
         let finished =
-            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since, ahead)));
+            catch_unwind(AssertUnwindSafe(|| attempt::execute(shared, &assignment, &control, since)));
         let Finished { outcome, isolation, log_bytes, place } = finished.unwrap_or_else(|_| Finished {
             outcome: failed(FailureCause::Invalid, "the runner has a fault, see its log".into()),
             isolation: Isolation::None,
@@ -147,13 +145,12 @@ fn work(shared: &Arc<Shared>, first: Leased) {
             spool.over(&assignment.attempt.nonce);
         }
         if let Some(place) = place {
-            shared.tidy.remove(&place);
+            shared.cleanup.remove(&place);
         }
     }
 }
 
-/// Tells how it ended until the server has heard it, and answers what comes next, with what could be prepared of it;
-/// nothing does without a `control`.
+/// Reports how it ended until the server has heard it, and returns what comes next; nothing does without a `control`.
 fn report(
     shared: &Arc<Shared>,
     assignment: &Assignment,
@@ -161,7 +158,7 @@ fn report(
     outcome: Outcome,
     isolation: Isolation,
     log_bytes: u64,
-) -> Option<(Leased, Option<Ahead>)> {
+) -> Option<Leased> {
     let is_stale = || control.is_some_and(Control::is_stale);
     // Whoever drops the next step must not ask for one. What was asked for once is asked for again: the answer that
     // grants it may have got lost, and nobody else would execute it.
@@ -186,17 +183,12 @@ fn report(
     // perhaps what comes next. Only the answer itself tells.
     let mut may_be_heard = false;
     while !is_stale() || (may_be_heard && report.next_nonce.is_some()) {
-        let (sent, mut ahead) = (boot_time(), None);
-        let mut prepare = |next: &Assignment| {
-            ahead = catch_unwind(AssertUnwindSafe(|| Ahead::of_grant(shared, next))).ok().flatten();
-        };
-        match shared.link.report(&report, &mut prepare) {
+        let sent = boot_time();
+        match shared.link.report(&report) {
             Ok(answer) => {
                 let is_kept = answer.order != Order::Stale;
                 tracing::debug!(step = %assignment.attempt.step_id, is_kept, "step reported");
-                let next = answer.next?;
-                let ahead = ahead.filter(|it| it.is_for(&next.attempt));
-                return Some((Leased::new(next, sent), ahead));
+                return answer.next.map(|next| Leased::new(next, sent));
             }
             Err(LinkError::Refused(text)) => {
                 tracing::error!(step = %assignment.attempt.step_id, "the report is refused: {text}");
@@ -204,7 +196,6 @@ fn report(
             }
             Err(LinkError::Unavailable(text)) => {
                 may_be_heard = true;
-                drop(ahead);
                 if shared.has_to_end() {
                     tracing::error!(step = %assignment.attempt.step_id, "the report did not arrive: {text}");
                     return None;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use crate::attempt::place::{attempt_of, attempts_dir, remove_attempt, remove_ready};
+use crate::attempt::place::{attempt_of, attempts_dir, remove_attempt};
 use crate::process::tree::kill_marked;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,5 @@ pub fn kill_left_over(work_dir: &Path) -> io::Result<LeftOver> {
     let found = entries.into_iter().flatten().map(|entry| entry.map(|entry| attempt_of(entry.path())));
     let attempts = found.collect::<io::Result<BTreeSet<_>>>()?;
     attempts.iter().for_each(|attempt| remove_attempt(attempt));
-    remove_ready(&work_dir);
     Ok(LeftOver { processes, attempts: attempts.len() })
 }

@@ -17,6 +17,7 @@ mod attempt;
 mod backoff;
 mod builtin;
 mod chance;
+mod cleanup;
 mod control;
 mod dispatch;
 mod http;
@@ -29,7 +30,6 @@ pub mod remote;
 mod runner;
 mod sandbox;
 mod settings;
-mod tidy;
 
 pub use attempt::removal::remove;
 pub use left_over::{LeftOver, kill_left_over};

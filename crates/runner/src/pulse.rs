@@ -3,10 +3,10 @@
 //! One heartbeat is always outstanding while anything runs; its answer names the attempts that have to stop. When no
 //! answer comes for too long, each attempt sees that by itself, on the clock that goes on while the machine sleeps.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{AttemptRef, Heartbeat, Order, Told};
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::backoff::Backoff;
@@ -33,7 +33,7 @@ struct Answered {
 
 impl Pulse {
     pub(crate) fn is_silent_since(&self, nonce: &str, began: Duration, limit: Duration) -> bool {
-        let answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = self.answered.lock();
         let is_named = answered.named.iter().any(|named| named == nonce);
         let renewed = if is_named { answered.sent.max(began) } else { began };
         boot_time().saturating_sub(renewed) > limit
@@ -41,7 +41,7 @@ impl Pulse {
 
     fn note(&self, sent: Duration, attempts: Vec<AttemptRef>) {
         let named = attempts.into_iter().map(|it| it.nonce).collect();
-        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = Answered { sent, named };
+        *self.answered.lock() = Answered { sent, named };
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use berth_api::runner::{AttemptRef, Isolation, Link, Network};
+use berth_api::runner::{AttemptRef, Isolation, Link};
+use parking_lot::{Condvar, Mutex};
 
-use crate::attempt::place::{Place, attempts_dir};
+use crate::attempt::place::attempts_dir;
+use crate::cleanup::{self, Cleanup};
 use crate::control::{Control, Why};
 use crate::dispatch;
 use crate::left_over::kill_left_over;
@@ -18,9 +20,7 @@ use crate::log::GiveUp;
 use crate::process::tree::become_subreaper;
 use crate::pulse::{self, Pulse};
 use crate::registry::Cache;
-use crate::sandbox::Cage;
 use crate::settings::{Settings, StartError};
-use crate::tidy::Tidy;
 
 /// How long reports may be tried after the last step has ended, when the runner ends.
 const LAST_REPORTS: Duration = Duration::from_secs(2);
@@ -31,7 +31,7 @@ pub struct Runner {
     shared: Arc<Shared>,
     dispatcher: JoinHandle<()>,
     pulse: JoinHandle<()>,
-    tidy: JoinHandle<()>,
+    cleanup: JoinHandle<()>,
     _lock: File,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) link: Arc<dyn Link>,
     pub(crate) pulse: Pulse,
-    pub(crate) tidy: Tidy,
+    pub(crate) cleanup: Cleanup,
     pub(crate) registries: Cache,
     state: Arc<Mutex<State>>,
     changed: Condvar,
@@ -78,31 +78,30 @@ impl Runner {
             drains: false,
             ends_by: None,
         };
-        let (tidy, chores) = Tidy::new();
+        let (cleanup, waiting) = Cleanup::new();
         let shared = Arc::new(Shared {
             registries: Cache::new(&settings.work_dir, &settings.confinement),
             settings,
             link,
             pulse: Pulse::default(),
-            tidy,
+            cleanup,
             state: Arc::new(Mutex::new(state)),
             changed: Condvar::new(),
         });
-        let owner = shared.clone();
-        let tidying = thread("runner-tidy", move || owner.tidy.run(&chores, &owner.settings.work_dir))?;
+        let cleanup = thread("runner-cleanup", move || cleanup::run(&waiting))?;
         let beating = shared.clone();
         let pulse =
-            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.tidy.end())?;
+            thread("runner-pulse", move || pulse::run(&beating)).inspect_err(|_| shared.cleanup.end())?;
         let working = shared.clone();
         let dispatcher = match thread("runner", move || dispatch::run(&working)) {
             Ok(dispatcher) => dispatcher,
             Err(error) => {
                 shared.end();
-                shared.tidy.end();
+                shared.cleanup.end();
                 return Err(error);
             }
         };
-        Ok(Self { shared, dispatcher, pulse, tidy: tidying, _lock: lock })
+        Ok(Self { shared, dispatcher, pulse, cleanup, _lock: lock })
     }
 
     /// How far steps are kept apart here.
@@ -112,7 +111,7 @@ impl Runner {
 
     /// Takes nothing more; what runs goes on to its end.
     pub fn drain(&self) {
-        self.shared.lock().drains = true;
+        self.shared.state.lock().drains = true;
         self.shared.changed.notify_all();
     }
 
@@ -131,19 +130,15 @@ impl Runner {
         };
         join(self.dispatcher);
         join(self.pulse);
-        self.shared.tidy.end();
-        join(self.tidy);
+        self.shared.cleanup.end();
+        join(self.cleanup);
     }
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn end(&self) {
         let kill_by = Instant::now() + self.settings.shutdown_grace;
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.ends_by = Some(kill_by + LAST_REPORTS);
         for running in state.running.values() {
             running.control.stop(Why::Shutdown, Some(kill_by));
@@ -153,40 +148,29 @@ impl Shared {
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.lock().drains
+        self.state.lock().drains
     }
 
     pub(crate) fn is_ending(&self) -> bool {
-        self.lock().ends_by.is_some()
+        self.state.lock().ends_by.is_some()
     }
 
     /// Nothing is worth another try.
     pub(crate) fn has_to_end(&self) -> bool {
-        self.lock().ends_by.is_some_and(|by| Instant::now() >= by)
+        self.state.lock().ends_by.is_some_and(|by| Instant::now() >= by)
     }
 
     pub(crate) fn give_up(&self) -> GiveUp {
         let state = self.state.clone();
         Arc::new(move || {
-            let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = state.lock();
             state.ends_by.is_some_and(|by| Instant::now() >= by)
         })
     }
 
-    pub(crate) fn cage<'a>(&'a self, place: &'a Place, network: Network) -> Cage<'a> {
-        Cage {
-            confinement: &self.settings.confinement,
-            network,
-            tmp: &place.tmp,
-            own: vec![&place.dir],
-            read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
-            id: &place.id,
-        }
-    }
-
     /// False: it runs already.
     pub(crate) fn begin(&self, attempt: &AttemptRef, control: &Arc<Control>) -> bool {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.running.contains_key(&attempt.nonce) {
             return false;
         }
@@ -202,7 +186,7 @@ impl Shared {
     }
 
     pub(crate) fn finish(&self, attempt: &AttemptRef) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.running.remove(&attempt.nonce);
         state.changed_at = Instant::now();
         drop(state);
@@ -210,53 +194,51 @@ impl Shared {
     }
 
     pub(crate) fn stop_attempt(&self, nonce: &str, why: Why) {
-        if let Some(running) = self.lock().running.get(nonce) {
+        if let Some(running) = self.state.lock().running.get(nonce) {
             running.control.stop(why, None);
         }
     }
 
     /// What runs, and for how long that has not changed. Nothing when the runner has ended.
     pub(crate) fn wait_for_attempts(&self) -> Option<(Vec<AttemptRef>, Duration)> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.running.is_empty() {
             if state.ends_by.is_some() {
                 return None;
             }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         let attempts = state.running.values().map(|running| running.attempt.clone()).collect();
         Some((attempts, state.changed_at.elapsed()))
     }
 
     pub(crate) fn wait_for_change(&self, limit: Duration) {
-        let state = self.lock();
-        self.changed.wait_timeout(state, limit).map(drop).unwrap_or_default();
+        self.changed.wait_for(&mut self.state.lock(), limit);
     }
 
     /// Waits until a place is free, and answers how many are; nothing when the runner ends.
     pub(crate) fn wait_for_place(&self) -> Option<usize> {
         let goes_on = |state: &State| state.ends_by.is_none() && !state.drains;
         let is_full = |state: &mut State| state.taken >= self.settings.places && goes_on(state);
-        let state = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, is_full);
         goes_on(&state).then(|| self.settings.places - state.taken)
     }
 
     pub(crate) fn take_place(&self) {
-        self.lock().taken += 1;
+        self.state.lock().taken += 1;
     }
 
     pub(crate) fn free_place(&self) {
-        self.lock().taken -= 1;
+        self.state.lock().taken -= 1;
         self.changed.notify_all();
     }
 
     /// Before another try: the whole of `limit`, but not much longer than the runner has.
     pub(crate) fn pause(&self, limit: Duration) {
         let goes_on = |state: &mut State| state.ends_by.is_none();
-        let (state, _) = self
-            .changed
-            .wait_timeout_while(self.lock(), limit, goes_on)
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while_for(&mut state, goes_on, limit);
         let is_ending = state.ends_by.is_some();
         drop(state);
         if is_ending {

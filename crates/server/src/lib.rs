@@ -4,7 +4,6 @@ pub mod admin;
 pub mod app;
 pub mod auth;
 pub mod config;
-pub mod demo;
 pub mod error;
 pub mod http;
 pub mod integrations;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -140,7 +141,7 @@ impl Connections {
     /// `None`: there are too many, and this one is closed at once.
     fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let permit = self.all.clone().try_acquire_owned().ok()?;
-        let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address = self.by_address.lock();
         let open = by_address.entry(address).or_default();
         let exempt = address.is_loopback() || self.proxies.contains(&address.to_canonical());
         if *open >= CONNECTIONS_PER_IP_MAX && !exempt {
@@ -161,7 +162,7 @@ struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut by_address = self.connections.by_address.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_address = self.connections.by_address.lock();
         if let Some(open) = by_address.get_mut(&self.address) {
             *open -= 1;
             if *open == 0 {
@@ -186,7 +187,7 @@ mod tests {
         places.pop();
         assert!(connections.take(far).is_some());
         drop(places);
-        assert!(connections.by_address.lock().unwrap().is_empty());
+        assert!(connections.by_address.lock().is_empty());
 
         let proxy: IpAddr = "::ffff:192.0.2.9".parse().unwrap();
         let near: IpAddr = "127.0.0.1".parse().unwrap();

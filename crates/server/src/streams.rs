@@ -1,7 +1,9 @@
 //! Streams: how many answers without an end a caller may hold open.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use berth_engine::gate::Gate;
 use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
@@ -21,7 +23,7 @@ impl Streams {
 
     /// `None`: this caller has as many as allowed.
     pub(crate) fn take(&self, caller: String) -> Option<Place> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let count = open.entry(caller.clone()).or_default();
         if *count >= self.max {
             return None;
@@ -39,7 +41,7 @@ pub(crate) struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         if let Some(count) = open.get_mut(&self.caller) {
             *count -= 1;
             if *count == 0 {
@@ -63,6 +65,6 @@ mod tests {
         drop(one);
         assert!(take("a").is_some());
         drop(two);
-        assert!(streams.open.lock().unwrap().is_empty());
+        assert!(streams.open.lock().is_empty());
     }
 }

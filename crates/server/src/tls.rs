@@ -5,9 +5,10 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
@@ -64,12 +65,12 @@ impl Tls {
     /// Takes new files, if they are good. Connections that are open keep what they have.
     pub fn reload(&self, when: Reload) {
         let seen = seen(&self.certificate, &self.key);
-        let before = self.current.lock().unwrap_or_else(PoisonError::into_inner).seen;
+        let before = self.current.lock().seen;
         if when == Reload::IfChanged && seen == before {
             return;
         }
         let read = read(&self.certificate, &self.key);
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         current.seen = seen;
         match read {
             Ok(config) => {
@@ -81,7 +82,7 @@ impl Tls {
     }
 
     pub(crate) async fn accept(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
-        let config = self.current.lock().unwrap_or_else(PoisonError::into_inner).config.clone();
+        let config = self.current.lock().config.clone();
         let handshake = tokio::time::timeout(HANDSHAKE_MAX, TlsAcceptor::from(config).accept(stream)).await;
         handshake.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }

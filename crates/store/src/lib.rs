@@ -178,27 +178,12 @@ impl Store {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        self.transact_beside(context, work, || {})
-    }
-
-    /// As [`Store::transact_blocking`], for a thread that has something to do meanwhile.
-    pub fn transact_beside<T, E>(
-        &self,
-        context: Context,
-        work: impl FnOnce(&mut Tx<'_>) -> Result<T, E> + Send + 'static,
-        meanwhile: impl FnOnce(),
-    ) -> Result<T, E>
-    where
-        T: Send + 'static,
-        E: From<StoreError> + Send + 'static,
-    {
         let org = context.org;
         let (job, answer) = job::change(context, self.ground(), work);
         match &self.driver {
             Driver::Sqlite { writer, .. } => writer.send_blocking(job)?,
             Driver::Postgres(database) => database.send_blocking(org, job)?,
         }
-        meanwhile();
         answer.blocking_recv().unwrap_or_else(|_| Err(lost().into()))
     }
 

@@ -97,8 +97,6 @@ pub struct Tx<'c> {
     epoch: i64,
     changes: u32,
     recorded: Vec<Event>,
-    /// What was recorded and is not written yet, if events are written at the end.
-    later: Option<Vec<Event>>,
 }
 
 impl<'c> Tx<'c> {
@@ -106,7 +104,7 @@ impl<'c> Tx<'c> {
         let Begun { conn, state, now } = begun;
         let epoch = state.epoch.unwrap_or_else(|| ground.epoch.load(Ordering::SeqCst));
         let org = context.org.map(text);
-        Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded: Vec::new(), later: None }
+        Self { conn, state, context, org, now, ground, epoch, changes: 0, recorded: Vec::new() }
     }
 
     pub fn now(&self) -> Timestamp {
@@ -182,23 +180,9 @@ impl<'c> Tx<'c> {
     /// Records an event of the transaction's organization.
     pub fn record(&mut self, event: NewEvent) -> Result<(), StoreError> {
         let event = trail::draft(self, event)?;
-        match &mut self.later {
-            Some(later) => later.push(event),
-            None => self.append(event)?,
-        }
-        Ok(())
-    }
-
-    fn append(&mut self, event: Event) -> Result<(), StoreError> {
-        let sealed = self.within(event.org, |tx| trail::append(tx, event))?;
+        let sealed = trail::append(self, event)?;
         self.recorded.push(sealed);
         Ok(())
-    }
-
-    /// Events are written at the end, in the order they were recorded: somebody waits for what is decided before. Who
-    /// looks for them in the same transaction does not find them.
-    pub fn record_at_the_end(&mut self) {
-        self.later.get_or_insert_default();
     }
 
     pub(crate) fn heads(&mut self) -> &mut Heads {
@@ -261,10 +245,7 @@ impl<'c> Tx<'c> {
     }
 
     /// Called when the closure is done, before its savepoint is kept. Hands out what there will be to tell.
-    pub(crate) fn finish(mut self) -> Result<Vec<Event>, StoreError> {
-        for event in self.later.take().unwrap_or_default() {
-            self.append(event)?;
-        }
+    pub(crate) fn finish(self) -> Result<Vec<Event>, StoreError> {
         if self.changes > 0 && self.recorded.is_empty() {
             return Err(StoreError::Bug("a change without an event".into()));
         }

@@ -1,134 +1,48 @@
-//! The package for Debian and those like it.
+//! The Debian package, made by cargo-deb. What is in it is written in `[package.metadata.deb]` of crates/berth/Cargo.toml.
 
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use super::{Staged, changelog, copy, copy_all, make, write};
-use crate::tool::{Done, output, root, run};
+use super::{Staged, copy, copy_all, make, write};
+use crate::tool::{cargo, cargo_has, output, root, run};
 
-const SETTINGS: &str = "etc/berth/berth.toml";
+pub(super) const INSTALL: &str = "cargo install --locked cargo-deb";
 
-/// Where each file goes.
-const FILES: [(&str, &str); 6] = [
-    ("packaging/berth.service", "usr/lib/systemd/system/berth.service"),
-    ("packaging/berth.sysusers", "usr/lib/sysusers.d/berth.conf"),
-    ("packaging/berth.toml", SETTINGS),
-    ("packaging/alerts.yaml", "usr/share/doc/berth/alerts.yaml"),
-    ("docs/operations.md", "usr/share/doc/berth/operations.md"),
-    ("packaging/copyright", "usr/share/doc/berth/copyright"),
-];
-
-/// Whoever hands out a package says who they are, by Debian's variables DEBFULLNAME and DEBEMAIL. The project has no
-/// address of its own; this one is of a kind that never reaches anybody (RFC 2606), and shows it.
+/// A packager names itself by Debian's variables DEBFULLNAME and DEBEMAIL. The project has no address of its own; this one
+/// is of a kind that never reaches anybody (RFC 2606).
 const MAINTAINER: (&str, &str) = ("Berth maintainers", "maintainers@berth.invalid");
-/// That of bookworm, which the package was tried on; a program that was built on a newer system wants more.
-const GLIBC_MIN: (u32, u32) = (2, 36);
-
-/// Makes the users, and nothing else: the first start comes after `berth init`.
-const POSTINST: &str = "#!/bin/sh
-set -e
-if [ \"$1\" = configure ]; then
-  if command -v systemd-sysusers >/dev/null 2>&1; then
-    systemd-sysusers berth.conf
-  else
-    for name in berth berth-step; do
-      if ! getent passwd $name >/dev/null; then
-        useradd --system --user-group --home-dir /var/lib/berth --shell /usr/sbin/nologin $name
-      fi
-    done
-  fi
-  install -d -m 0700 /var/lib/berth
-  if [ -d /run/systemd/system ]; then
-    systemctl daemon-reload || true
-    if systemctl --quiet is-active berth.service; then
-      deb-systemd-invoke restart berth.service || true
-    fi
-  fi
-fi
-";
-
-const PRERM: &str = "#!/bin/sh
-set -e
-if [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then
-  deb-systemd-invoke stop berth.service || true
-fi
-";
-
-/// What `systemctl enable` left goes with the settings, and so does the file for secrets, which no package owns; the data stays.
-const POSTRM: &str = "#!/bin/sh
-set -e
-if [ \"$1\" = purge ]; then
-  rm -f /etc/systemd/system/multi-user.target.wants/berth.service /etc/berth/environment
-  rmdir /etc/berth 2>/dev/null || true
-fi
-if [ -d /run/systemd/system ]; then
-  systemctl daemon-reload || true
-fi
-";
 
 pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => return Err(format!("Debian's name of {other} is not known here")),
-    };
-    let (version, dir) = (&staged.version, to.join("deb"));
+    if !cargo_has("deb") {
+        return Err(format!("cargo-deb is not installed: `{INSTALL}`"));
+    }
+    // The assets of the manifest have fixed paths.
+    let (version, dir) = (&staged.version, root().join("target/deb"));
     let _ = std::fs::remove_dir_all(&dir);
-    for (from, name) in FILES {
-        put(&root().join(from), &dir.join(name))?;
-    }
-    let program = dir.join("usr/bin/berth");
-    put(&staged.binary, &program)?;
+    make(&dir)?;
+    let program = dir.join("berth");
+    copy(&staged.binary, &program)?;
     run(Command::new("strip").args(["--remove-section=.comment", "--remove-section=.note"]).arg(&program))?;
-    for (name, place) in [
-        ("berth.bash", "usr/share/bash-completion/completions/berth"),
-        ("_berth", "usr/share/zsh/vendor-completions/_berth"),
-        ("berth.fish", "usr/share/fish/vendor_completions.d/berth.fish"),
-    ] {
-        put(&staged.completions.join(name), &dir.join(place))?;
-    }
-    let man = dir.join("usr/share/man/man1");
-    copy_all(&staged.man, &man)?;
-    run(Command::new("gzip").args(["-9nr"]).arg(&man))?;
+    copy_all(&staged.completions, &dir.join("completions"))?;
+    copy_all(&staged.man, &dir.join("man"))?;
+    copy(&staged.notices, &dir.join("THIRD-PARTY.txt"))?;
+    copy(&root().join("CHANGELOG.md"), &dir.join("CHANGELOG.md"))?;
+    run(Command::new("gzip").arg("-9n").args(["THIRD-PARTY.txt", "CHANGELOG.md"]).current_dir(&dir))?;
     let maintainer = maintainer();
-    let told = std::fs::read_to_string(root().join("CHANGELOG.md")).map_err(|error| error.to_string())?;
-    let told = changelog::debian(&told, version, &staged.made_at, &maintainer)?;
-    let place = dir.join("usr/share/doc/berth/changelog");
-    write(&place, &told)?;
-    run(Command::new("gzip").arg("-9n").arg(&place))?;
-    let place = dir.join("usr/share/doc/berth/THIRD-PARTY.txt");
-    put(&staged.notices, &place)?;
-    run(Command::new("gzip").arg("-9n").arg(&place))?;
-    let (mut files, kib) = plain(&dir)?;
-    // People change these, and are asked about them at an upgrade: no sum holds.
-    files.retain(|file| file != Path::new(SETTINGS));
-    let (major, minor) = glibc(&program)?;
-    let control = dir.join("DEBIAN");
-    make(&control)?;
-    let text = format!(
-        "Package: berth\nVersion: {version}\nArchitecture: {architecture}\nSection: devel\nPriority: optional\n\
-         Maintainer: {maintainer}\nInstalled-Size: {kib}\n\
-         Depends: libc6 (>= {major}.{minor}), libgcc-s1, ca-certificates, passwd\n\
-         Recommends: git (>= 1:2.39), bubblewrap\n\
-         Description: Continuous delivery in one binary\n \
-         Pipelines, shared environments with a lock, approvals, logs and a dashboard,\n in one program that keeps its \
-         data in SQLite or PostgreSQL.\n"
-    );
-    write(&control.join("control"), &text)?;
-    let sums =
-        output(Command::new("md5sum").args(&files).current_dir(&dir)).ok_or("md5sum does not answer")?;
-    write(&control.join("md5sums"), &(sums + "\n"))?;
-    write(&control.join("conffiles"), &format!("/{SETTINGS}\n"))?;
-    plain(&control)?;
-    for (name, text) in [("postinst", POSTINST), ("prerm", PRERM), ("postrm", POSTRM)] {
-        write(&control.join(name), text)?;
-        mode(&control.join(name), 0o755)?;
-    }
-    let file = format!("berth_{version}_{architecture}.deb");
-    let mut pack = Command::new("dpkg-deb");
-    pack.args(["--root-owner-group", "-Zxz", "--build"]).arg(&dir).arg(to.join(&file));
+    write(&dir.join("changelog"), &changelog(version, &staged.made_at, &maintainer)?)?;
+    let mut pack =
+        cargo(["deb", "--quiet", "--package", "berth", "--no-build", "--no-strip", "--deb-version", version]);
+    pack.args(["--maintainer", &maintainer]).arg("--output").arg(to).current_dir(root());
     run(pack.env("SOURCE_DATE_EPOCH", &staged.made_at))?;
+    let architecture =
+        output(Command::new("dpkg").arg("--print-architecture")).ok_or("dpkg does not answer")?;
+    let file = format!("berth_{version}_{architecture}.deb");
+    let mut field = Command::new("dpkg-deb");
+    let depends = output(field.arg("--field").arg(to.join(&file)).arg("Depends")).unwrap_or_default();
+    // Without dpkg-shlibdeps cargo-deb only warns.
+    if !depends.contains("libc6 (>= ") {
+        return Err(format!("the package does not ask for its glibc ({depends}): install dpkg-dev"));
+    }
     Ok(file)
 }
 
@@ -138,55 +52,27 @@ fn maintainer() -> String {
     format!("{name} <{}>", told("DEBEMAIL").unwrap_or_else(|| MAINTAINER.1.to_owned()))
 }
 
-/// The glibc that a program asks for: the newest version it names, and never less than what was tried.
-fn glibc(program: &Path) -> Result<(u32, u32), String> {
-    let told = output(Command::new("objdump").arg("-p").arg(program)).ok_or("objdump does not answer")?;
-    let versions = told.split_whitespace().filter_map(|word| {
-        let (major, minor) = word.strip_prefix("GLIBC_")?.split_once('.')?;
-        Some((major.parse().ok()?, minor.split('.').next()?.parse().ok()?))
-    });
-    Ok(versions.fold(GLIBC_MIN, Ord::max))
-}
-
-/// Gives everything below a directory the modes that Debian wants, whatever the umask here is, and answers the files,
-/// in order, with the size of all in KiB as Debian counts it.
-fn plain(dir: &Path) -> Result<(Vec<PathBuf>, u64), String> {
-    let (mut files, mut kib, mut dirs) = (Vec::new(), 0, vec![dir.to_owned()]);
-    while let Some(here) = dirs.pop() {
-        mode(&here, 0o755)?;
-        kib += 1;
-        let entries = std::fs::read_dir(&here).map_err(|error| format!("{}: {error}", here.display()))?;
-        for path in entries.flatten().map(|entry| entry.path()) {
-            let info = std::fs::metadata(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-            if info.is_dir() {
-                dirs.push(path);
-                continue;
-            }
-            let is_program = path.parent().is_some_and(|parent| parent.ends_with("bin"));
-            mode(&path, if is_program { 0o755 } else { 0o644 })?;
-            kib += info.len().div_ceil(1024);
-            files.extend(path.strip_prefix(dir).map(Path::to_owned));
-        }
-    }
-    files.sort();
-    Ok((files, kib))
-}
-
-fn put(from: &Path, to: &Path) -> Done {
-    make(to.parent().unwrap_or(to))?;
-    copy(from, to)
-}
-
-fn mode(path: &Path, bits: u32) -> Done {
-    let set = std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits));
-    set.map_err(|error| format!("{}: {error}", path.display()))
+/// In the form that Debian's tools read. The changes themselves are in our own file.
+fn changelog(version: &str, made_at: &str, maintainer: &str) -> Result<String, String> {
+    let date =
+        output(Command::new("date").args(["-u", "-R", "-d", &format!("@{made_at}")]).env("LC_ALL", "C"));
+    let date = date.ok_or("date does not answer")?;
+    Ok(format!(
+        "berth ({version}) unstable; urgency=medium\n\n  * The changes are in CHANGELOG.md.gz.\n\n -- {maintainer}  {date}\n"
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use std::ffi::OsStr;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::PathBuf;
+
+    use berth_testkit::outcome;
 
     use super::*;
+
+    const SETTINGS: &str = "etc/berth/berth.toml";
 
     /// Removed with everything in it.
     struct Scratch(PathBuf);
@@ -209,6 +95,9 @@ mod tests {
     /// What Debian's own `lintian` calls an error, looked for without it. The program in it is this test: it has symbols.
     #[test]
     fn the_package_is_as_debian_wants_it() {
+        if !cargo_has("deb") {
+            return outcome::skip("cargo-deb", INSTALL);
+        }
         let scratch = Scratch(std::env::temp_dir().join(format!("berth-deb-{}", std::process::id())));
         let to = &scratch.0;
         let (completions, man, notices) = (to.join("completions"), to.join("man"), to.join("notices"));
@@ -218,7 +107,8 @@ mod tests {
             make(dir).unwrap();
             names.iter().for_each(|name| write(&dir.join(name), "something\n").unwrap());
             // As a umask may have it.
-            names.iter().for_each(|name| mode(&dir.join(name), 0o600).unwrap());
+            let closed = || std::fs::Permissions::from_mode(0o600);
+            names.iter().for_each(|name| std::fs::set_permissions(dir.join(name), closed()).unwrap());
         }
         write(&notices, "of others\n").unwrap();
         let binary = std::env::current_exe().unwrap();
@@ -246,10 +136,8 @@ mod tests {
             "{changes}"
         );
         assert!(changes.ends_with("Sun, 09 Sep 2001 01:46:40 +0000"), "{changes}");
-        assert!(
-            changes.lines().all(|line| line.starts_with(" -- ") || line.chars().count() <= 80),
-            "{changes}"
-        );
+        let changes = told("zcat", &[doc.join("CHANGELOG.md.gz").as_ref()]);
+        assert!(changes.starts_with("# Changelog"), "{changes}");
         let copyright = std::fs::read_to_string(doc.join("copyright")).unwrap();
         for wanted in ["copyright-format/1.0/\n", "\nCopyright: ", "/usr/share/common-licenses/Apache-2.0"] {
             assert!(copyright.contains(wanted), "{copyright}");
@@ -266,15 +154,34 @@ mod tests {
         );
         for line in told("dpkg-deb", &["--contents".as_ref(), file.as_ref()]).lines() {
             let wanted = match line.ends_with('/') {
-                true => "drwxr-xr-x root/root ",
-                false if line.ends_with("/usr/bin/berth") => "-rwxr-xr-x root/root ",
-                false => "-rw-r--r-- root/root ",
+                true => "drwxr-xr-x 0/0 ",
+                false if line.ends_with("/usr/bin/berth") => "-rwxr-xr-x 0/0 ",
+                false => "-rw-r--r-- 0/0 ",
             };
             assert!(line.starts_with(wanted), "{line}");
         }
-        let sums = ["-c", "md5sum --check --strict --quiet DEBIAN/md5sums"];
-        assert!(Command::new("sh").args(sums).current_dir(&out).status().unwrap().success());
-        let summed = std::fs::read_to_string(out.join("DEBIAN/md5sums")).unwrap();
-        assert!(summed.contains("  usr/bin/berth\n") && !summed.contains(SETTINGS), "{summed}");
+        let control = |name: &str| std::fs::read_to_string(out.join("DEBIAN").join(name)).unwrap();
+        assert_eq!(control("conffiles").trim(), format!("/{SETTINGS}"));
+        for script in ["postinst", "prerm", "postrm"] {
+            let own = std::fs::read_to_string(root().join("packaging/debian").join(script)).unwrap();
+            assert_eq!(control(script), own);
+        }
+        for part in ["ca-certificates", "passwd", "libgcc-s1", "libc6 (>= "] {
+            assert!(field("Depends").contains(part), "{}", field("Depends"));
+        }
+        assert!(field("Description").starts_with("Continuous delivery in one binary"));
+        assert_eq!(field("Recommends"), "git (>= 1:2.39), bubblewrap");
+        for path in [
+            "usr/lib/systemd/system/berth.service",
+            "usr/lib/sysusers.d/berth.conf",
+            SETTINGS,
+            "usr/share/doc/berth/alerts.yaml",
+            "usr/share/doc/berth/operations.md",
+            "usr/share/bash-completion/completions/berth",
+            "usr/share/zsh/vendor-completions/_berth",
+            "usr/share/fish/vendor_completions.d/berth.fish",
+        ] {
+            assert!(out.join(path).is_file(), "{path}");
+        }
     }
 }

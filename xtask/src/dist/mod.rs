@@ -1,7 +1,6 @@
 //! `cargo xtask dist`: what is handed out. A release build with the dashboard in it, as a .tar.gz and a .deb, with
 //! completions, manual pages and checksums.
 
-mod changelog;
 mod deb;
 #[cfg(test)]
 mod image;

@@ -332,7 +332,7 @@ async fn measure(app: Arc<App>, listener: Option<TcpListener>) {
         if let Ok(address) = listener.local_addr() {
             tracing::info!(%address, "metrics are served");
         }
-        metrics::serve(app, listener).await;
+        metrics::serve(app.metrics(), listener).await;
     }
 }
 

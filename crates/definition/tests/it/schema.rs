@@ -17,8 +17,8 @@ fn errors(source: &str) -> Vec<String> {
 fn every_example_in_the_repository_is_valid() {
     for source in [
         include_str!("pipelines/full.yaml"),
-        include_str!("../../../server/src/demo/shop.yaml"),
-        include_str!("../../../server/src/demo/playground.yaml"),
+        include_str!("../../../berth/src/cmd/demo/shop.yaml"),
+        include_str!("../../../berth/src/cmd/demo/playground.yaml"),
         include_str!("../../../../bench/src/pipeline.yaml"),
     ] {
         assert!(parse(source).definition.is_some(), "{source}");

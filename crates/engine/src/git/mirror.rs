@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use berth_core::pipeline::grammar::is_branch;
 use berth_core::repository::RemoteUrl;
+use parking_lot::{Mutex, MutexGuard};
 use tempfile::TempDir;
 
 use super::process::{Git, Growth, Live, size};
@@ -86,7 +87,7 @@ impl Mirror {
 
     /// Until it is dropped nobody else changes the mirror, also no other server with the same directory.
     pub(super) fn hold(&self) -> Result<Held<'_>, GitError> {
-        let process = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let process = self.lock.lock();
         if let Some(parent) = self.path.parent() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(parent);
             made.map_err(GitError::io("there is no place for a mirror"))?;

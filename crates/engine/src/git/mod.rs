@@ -17,10 +17,11 @@ mod tree;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::{OrgId, RegistryId, RepositoryId};
+use parking_lot::Mutex;
 
 use crate::error::EngineError;
 use crate::gate::Gate;
@@ -145,7 +146,7 @@ impl Mirrors {
 
     fn named(&self, org: OrgId, name: String) -> Mirror {
         let path = self.root.join(org.to_string()).join(format!("{name}.git"));
-        let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut locks = self.locks.lock();
         let lock = locks.entry(name).or_default().clone();
         Mirror::new(path, self.scratch.clone(), lock, self.live.clone(), self.time_max)
     }
@@ -173,7 +174,7 @@ impl Mirrors {
         let mirror = self.named(org, name.clone());
         // Waits until nobody uses it any more, and takes nobody's turn meanwhile.
         let removed = tokio::task::spawn_blocking(move || mirror.remove()).await;
-        self.locks.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
+        self.locks.lock().remove(&name);
         if !matches!(removed, Ok(Ok(()))) {
             tracing::warn!(?removed, name, "a mirror could not be removed");
         }

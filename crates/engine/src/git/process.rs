@@ -5,10 +5,11 @@ use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::GitError;
@@ -95,7 +96,7 @@ struct Runs {
 
 impl Live {
     pub(super) fn stop(&self) {
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.0.lock();
         runs.is_stopping = true;
         for (_, end) in runs.ends.drain(..) {
             // A missing receiver is a run that has just ended.
@@ -104,11 +105,11 @@ impl Live {
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_stopping
+        self.0.lock().is_stopping
     }
 
     fn begin(&self, end: Sender<End>) -> Result<u64, GitError> {
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.0.lock();
         if runs.is_stopping {
             return Err(GitError::Stopping);
         }
@@ -119,7 +120,7 @@ impl Live {
     }
 
     fn ended(&self, number: u64) {
-        let mut runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.0.lock();
         runs.ends.retain(|(other, _)| *other != number);
     }
 }

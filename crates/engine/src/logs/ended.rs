@@ -1,8 +1,8 @@
 //! Logs whose attempt has ended, until they are sealed. A step does not wait for that: its log is durable already.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::open::found;
@@ -26,7 +26,7 @@ pub(super) struct Ended {
 impl LogStore {
     /// The attempt has ended: its log is sealed as soon as there is time for it.
     pub fn seal_later(&self, key: &LogKey) {
-        let mut keys = self.ended().keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.ended().keys.lock();
         if keys.len() < ENDED_MAX {
             keys.push(*key);
         }
@@ -41,7 +41,7 @@ impl LogStore {
 
     /// Seals what waits for it. One that cannot be sealed stays a plain file, which is read like the others.
     pub fn seal_ended(&self) {
-        let keys = std::mem::take(&mut *self.ended().keys.lock().unwrap_or_else(PoisonError::into_inner));
+        let keys = std::mem::take(&mut *self.ended().keys.lock());
         for key in keys {
             if let Err(error) = self.seal(&key) {
                 tracing::error!(%error, deployment = %key.deployment, "a log could not be sealed");

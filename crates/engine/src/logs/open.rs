@@ -4,9 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 
 use super::index::{BLOCK_BYTES, LineIndex, block_start};
@@ -133,7 +134,7 @@ impl OpenLog {
         drop(state);
         let flushed = self.faultless().and_then(|()| file.sync_data());
         let flushed = flushed.and_then(|()| sync_dirs(&self.files.plain, new_dirs));
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         match flushed {
             Ok(()) => {
                 state.flushed = state.flushed.max(length);
@@ -145,7 +146,7 @@ impl OpenLog {
 
     /// Ends the log. Readers and followers are not held up meanwhile.
     pub(super) fn seal(&self) -> Result<Sealed, LogError> {
-        let _turn = self.sealing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.sealing.lock();
         let mut state = self.loaded()?;
         if self.is_shared {
             self.look_again(&mut state)?;
@@ -165,7 +166,7 @@ impl OpenLog {
             // A step that said nothing leaves nothing.
             None => Ok(Sealed { damaged, ..Sealed::empty() }),
         };
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         match sealed {
             Ok(sealed) => {
                 *state = State { phase: Phase::Sealed(sealed), ..State::default() };
@@ -180,7 +181,7 @@ impl OpenLog {
 
     /// Its deployment is removed, with all files.
     pub(super) fn forget(&self) {
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         *state = State { phase: Phase::Sealed(Sealed::empty()), ..State::default() };
         self.tell(&state);
     }
@@ -230,13 +231,9 @@ impl OpenLog {
         Ok(())
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The state, read from the disk at the first time.
     fn loaded(&self) -> Result<MutexGuard<'_, State>, LogError> {
-        let mut state = self.locked();
+        let mut state = self.state.lock();
         if matches!(state.phase, Phase::Unknown) {
             *state = load(&self.files)?;
             self.tell(&state);
@@ -288,7 +285,7 @@ impl OpenLog {
 
     #[cfg(test)]
     fn faultless(&self) -> io::Result<()> {
-        let fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let fault = self.fault.lock().take();
         fault.map_or(Ok(()), |kind| Err(kind.into()))
     }
 

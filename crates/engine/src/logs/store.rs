@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_core::id::{DeploymentId, OrgId};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::ended::Ended;
@@ -84,10 +85,10 @@ impl LogStore {
 
     /// Flushes every log that needs it; errors are told in the logs concerned.
     pub fn flush_all(&self) {
-        let keys: Vec<LogKey> = self.table().logs.keys().copied().collect();
+        let keys: Vec<LogKey> = self.0.table.lock().logs.keys().copied().collect();
         for key in keys {
             // One after the other: the rest may lose their places meanwhile.
-            let log = self.table().logs.get(&key).map(|entry| entry.log.clone());
+            let log = self.0.table.lock().logs.get(&key).map(|entry| entry.log.clone());
             if let Some(Err(error)) = log.map(|log| log.flush()) {
                 tracing::warn!(%error, "a log cannot be flushed");
             }
@@ -98,7 +99,7 @@ impl LogStore {
     pub fn catch_up_all(&self) {
         let watched = |entry: &&TableEntry| entry.log.news.receiver_count() > 0;
         let logs: Vec<_> =
-            self.table().logs.values().filter(watched).map(|entry| entry.log.clone()).collect();
+            self.0.table.lock().logs.values().filter(watched).map(|entry| entry.log.clone()).collect();
         for log in logs {
             if let Err(error) = log.catch_up() {
                 tracing::debug!(%error, "a log of another server cannot be looked at");
@@ -113,7 +114,7 @@ impl LogStore {
 
     /// Whether somebody has written to it or looks at it.
     pub fn is_open(&self, key: &LogKey) -> bool {
-        self.table().logs.contains_key(key)
+        self.0.table.lock().logs.contains_key(key)
     }
 
     /// Logs that wait to be sealed.
@@ -127,7 +128,7 @@ impl LogStore {
 
     /// The log as it is now; `None` if nothing was ever appended.
     pub fn open(&self, key: &LogKey) -> Result<Option<Log>, LogError> {
-        let known = self.table().logs.get(key).map(|entry| entry.log.clone());
+        let known = self.0.table.lock().logs.get(key).map(|entry| entry.log.clone());
         let log = match known {
             Some(log) => log,
             None => {
@@ -162,7 +163,7 @@ impl LogStore {
     pub fn remove(&self, org: OrgId, deployment: DeploymentId) -> Result<(), LogError> {
         let dir = self.0.dir.join(org.to_string()).join(deployment.to_string());
         let is_of = |key: &LogKey| key.org == org && key.deployment == deployment;
-        let mut table = self.table();
+        let mut table = self.0.table.lock();
         table.logs.extract_if(|key, _| is_of(key)).for_each(|(_, entry)| entry.log.forget());
         drop(table);
         found(std::fs::remove_dir_all(dir))?;
@@ -171,18 +172,14 @@ impl LogStore {
 
     /// What this one remembers of a log is not so any more; who follows it sees its end.
     pub(super) fn let_go(&self, key: &LogKey) {
-        let known = self.table().logs.remove(key);
+        let known = self.0.table.lock().logs.remove(key);
         if let Some(entry) = known {
             entry.log.forget();
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn log(&self, key: &LogKey, need: Need) -> Result<Arc<OpenLog>, LogError> {
-        let mut table = self.table();
+        let mut table = self.0.table.lock();
         table.count += 1;
         let count = table.count;
         if let Some(TableEntry { log, .. }) = table.logs.get(key) {

@@ -272,8 +272,7 @@ fn the_table_makes_room_for_the_newest_and_always_for_writers() {
 fn a_full_disk_may_have_room_again_and_a_failing_one_ends_the_log() {
     let dir = tempfile::tempdir().unwrap();
     let (store, key) = (store_in(dir.path()), key(1));
-    let fail =
-        |kind: ErrorKind| *store.log(&key, store::Need::Write).unwrap().fault.lock().unwrap() = Some(kind);
+    let fail = |kind: ErrorKind| *store.log(&key, store::Need::Write).unwrap().fault.lock() = Some(kind);
     store.append(&key, 0, b"one\n").unwrap();
     fail(ErrorKind::StorageFull);
     assert!(matches!(store.append(&key, 4, b"two\n"), Err(LogError::Full)));

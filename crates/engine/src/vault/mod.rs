@@ -8,7 +8,6 @@ mod rotate;
 mod search;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError, RwLock};
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{DataKeyId, OrgId, WebhookId};
@@ -18,6 +17,7 @@ use berth_store::records::key::{self, DataKey, Wrapped};
 use berth_store::records::secret::{self, Sealed};
 use berth_store::records::webhook::SigningSecret;
 use berth_store::{Context, Read, Store, StoreError, Tx};
+use parking_lot::{Mutex, RwLock};
 
 pub use marks::Marks;
 pub use marks::hex;
@@ -235,14 +235,14 @@ impl Vault {
     }
 
     fn data_key(&self, org: OrgId, key: &DataKey) -> Result<KeyBytes, KeyError> {
-        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots.read();
         roots.unwrap(&key.wrapped, &[&org.to_string(), &key.id.to_string()])
     }
 
     fn new_data_key(&self, tx: &mut Tx<'_>, org: OrgId) -> Result<(DataKeyId, KeyBytes), KeyError> {
         let id = DataKeyId::from_parts(tx.now(), tx.entropy()?);
         let bytes = root::random()?;
-        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots.read();
         let wrapped = wrapped(roots.wrapping(), &bytes, &[&org.to_string(), &id.to_string()])?;
         key::insert(tx, &DataKey { id, wrapped })?;
         Ok((id, bytes))

@@ -4,7 +4,6 @@
 //! files, and the next start goes on.
 
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_store::records::key::{self, DataKey};
@@ -39,15 +38,15 @@ fn beside(path: &Path) -> PathBuf {
 
 impl Vault {
     pub(super) fn is_rotating(&self) -> bool {
-        self.roots.read().unwrap_or_else(PoisonError::into_inner).next.is_some()
+        self.roots.read().next.is_some()
     }
 
     /// Wraps every key by a new root key. Blocks; call it outside the runtime's workers.
     pub fn rotate(&self, store: &Store) -> Result<Rotated, KeyError> {
-        let _alone = self.rotation.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.rotation.lock();
         let next = RootKey::load_or_create(&beside(&self.path))?;
         let id = next.id.clone();
-        self.roots.write().unwrap_or_else(PoisonError::into_inner).next = Some(next);
+        self.roots.write().next = Some(next);
         let mut data_keys = 0;
         loop {
             let done = self.rewrap_some(store, &id)?;
@@ -59,7 +58,7 @@ impl Vault {
         self.rewrap_instance_key(store)?;
         let io = |source| KeyError::Io { path: self.path.clone(), source };
         std::fs::rename(beside(&self.path), &self.path).map_err(io)?;
-        let mut roots = self.roots.write().unwrap_or_else(PoisonError::into_inner);
+        let mut roots = self.roots.write();
         if let Some(next) = roots.next.take() {
             roots.current = next;
         }
@@ -89,7 +88,7 @@ impl Vault {
     }
 
     fn rewrapped(&self, found: &DataKey, org: &str) -> Result<DataKey, KeyError> {
-        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots.read();
         let id = found.id.to_string();
         let bound_to = [org, id.as_str()];
         let plain = roots.unwrap(&found.wrapped, &bound_to)?;
@@ -98,7 +97,7 @@ impl Vault {
 
     fn rewrap_instance_key(&self, store: &Store) -> Result<(), KeyError> {
         let found = stored_instance_key(store)?;
-        let roots = self.roots.read().unwrap_or_else(PoisonError::into_inner);
+        let roots = self.roots.read();
         let plain = roots.unwrap(&found.ok_or(KeyError::Damaged)?, INSTANCE_KEY)?;
         let fresh = wrapped(roots.wrapping(), &plain, INSTANCE_KEY)?;
         drop(roots);

@@ -1,6 +1,5 @@
 //! One attempt from its assignment to its outcome.
 
-pub(crate) mod ahead;
 pub(crate) mod artifacts;
 pub(crate) mod environment;
 pub(crate) mod exit;
@@ -26,13 +25,11 @@ use crate::backoff::Backoff;
 use crate::builtin;
 use crate::control::{Control, Why};
 use crate::log::Log;
-use crate::process::Held;
 use crate::registry;
 use crate::remote::{Begins, Holder};
 use crate::runner::Shared;
 use crate::sandbox::Cage;
 use crate::settings::Settings;
-use ahead::Ahead;
 use place::Place;
 
 /// Outputs by name; or how it ended instead.
@@ -53,8 +50,6 @@ pub(crate) struct Attempt<'a> {
     refused: Cell<Option<Fence>>,
     leased: Duration,
     place: OnceCell<Place>,
-    /// Its shell, when it was started ahead.
-    pub(crate) held: Cell<Option<Held>>,
 }
 
 /// What there is to report.
@@ -68,14 +63,11 @@ pub(crate) struct Finished {
 
 /// `leased` is since when the server counts on it, on the clock that goes on while the machine sleeps.
 pub(crate) fn execute(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     assignment: &Assignment,
     control: &Arc<Control>,
     leased: Duration,
-    ahead: Option<Ahead>,
 ) -> Finished {
-    // Its shell starts while the rest is made ready.
-    let ahead = ahead.or_else(|| Ahead::prepare(shared, assignment));
     let secrets = assignment.masked.iter().chain(assignment.secret_files.values());
     let values: Vec<&str> = secrets.map(SecretText::reveal).collect();
     let masker = Masker::new(&values);
@@ -88,7 +80,6 @@ pub(crate) fn execute(
         shared.give_up(),
         assignment.custom.as_ref().map_or(0, |call| call.log_bytes),
     );
-    let (place, held) = ahead.and_then(Ahead::take).unzip();
     let attempt = Attempt {
         assignment,
         shared,
@@ -100,8 +91,7 @@ pub(crate) fn execute(
         isolation: Cell::new(Isolation::None),
         refused: Cell::default(),
         leased,
-        place: place.map_or_else(OnceCell::new, OnceCell::from),
-        held: Cell::new(held),
+        place: OnceCell::new(),
     };
     let outcome = match attempt.run() {
         Ok((outputs, artifacts)) => Outcome::Succeeded { outputs, artifacts },
@@ -234,7 +224,14 @@ impl Attempt<'_> {
 
     /// What a process of it is started in, from now on part of what is reported.
     pub(crate) fn cage<'a>(&'a self, place: &'a Place) -> Cage<'a> {
-        let cage = self.shared.cage(place, self.assignment.network);
+        let cage = Cage {
+            confinement: &self.settings().confinement,
+            network: self.assignment.network,
+            tmp: &place.tmp,
+            own: vec![&place.dir],
+            read: if place.has_secrets() { vec![&place.secrets] } else { Vec::new() },
+            id: &place.id,
+        };
         self.isolation.set(cage.isolation());
         cage
     }
@@ -242,10 +239,8 @@ impl Attempt<'_> {
     /// Workspace and environment of its processes, made at the first call.
     pub(crate) fn place(&self) -> Result<&Place, Outcome> {
         if self.place.get().is_none() {
-            let place =
-                self.shared.tidy.place(self.settings()).map_err(|error| {
-                    Outcome::never_started(format!("cannot prepare the workspace: {error}"))
-                })?;
+            let place = Place::create(self.settings())
+                .map_err(|error| Outcome::never_started(format!("cannot prepare the workspace: {error}")))?;
             let place = self.place.get_or_init(|| place);
             place
                 .put_secrets(self.settings(), &self.assignment.secret_files)

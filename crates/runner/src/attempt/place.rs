@@ -1,4 +1,4 @@
-//! The directories of one attempt: made fresh, removed with it. They may be made ahead, in `WORK_DIR/ready`.
+//! The directories of one attempt: made fresh, removed with it.
 //!
 //! ```text
 //! WORK_DIR/attempts/<random>/workspace   the checkout; where its processes begin
@@ -30,7 +30,6 @@ const ATTEMPTS: &str = "attempts";
 const NOTE: &str = "secrets";
 /// The kernel takes no longer path.
 const NOTE_BYTES_MAX: u64 = 4 * 1024;
-const READY: &str = "ready";
 /// What `statfs` says of a tmpfs.
 const TMPFS_MAGIC: u64 = 0x0102_1994;
 
@@ -53,59 +52,22 @@ pub(crate) fn attempts_dir(work_dir: &Path) -> PathBuf {
     work_dir.join(ATTEMPTS)
 }
 
-fn ready_dir(work_dir: &Path) -> PathBuf {
-    work_dir.join(READY)
-}
-
-/// Nobody will ask for them any more.
-pub(crate) fn remove_ready(work_dir: &Path) {
-    remove(&ready_dir(work_dir));
-}
-
-/// The name of an attempt's directory, and of the file in it that `BERTH_OUTPUT` names.
-pub(crate) struct Made {
-    id: String,
-    output: String,
-}
-
-/// Empty directories for an attempt that nobody has asked for yet.
-pub(crate) fn make_ready(work_dir: &Path) -> io::Result<Made> {
-    let ready = ready_dir(work_dir);
-    DirBuilder::new().recursive(true).mode(0o700).create(&ready)?;
-    make_in(&ready)
-}
-
-fn make_in(parent: &Path) -> io::Result<Made> {
-    let made = Made { id: chance::name()?, output: format!("output-{}", &chance::name()?[..8]) };
-    let dir = parent.join(&made.id);
-    for dir in [&dir, &dir.join("workspace"), &dir.join("home"), &dir.join("tmp")] {
-        private_dir(dir)?;
-    }
-    private_file(&dir.join(&made.output), b"")?;
-    Ok(made)
-}
-
 impl Place {
     pub(crate) fn create(settings: &Settings) -> io::Result<Self> {
-        let made = make_in(&attempts_dir(&settings.work_dir))?;
-        Ok(Self::of(settings, made))
-    }
-
-    /// From directories that were made ahead.
-    pub(crate) fn take(settings: &Settings, made: Made) -> io::Result<Self> {
-        let from = ready_dir(&settings.work_dir).join(&made.id);
-        fs::rename(from, attempts_dir(&settings.work_dir).join(&made.id))?;
-        Ok(Self::of(settings, made))
-    }
-
-    fn of(settings: &Settings, Made { id, output }: Made) -> Self {
+        let id = chance::name()?;
         let dir = attempts_dir(&settings.work_dir).join(&id);
+        let [workspace, home, tmp] = ["workspace", "home", "tmp"].map(|name| dir.join(name));
+        for dir in [&dir, &workspace, &home, &tmp] {
+            private_dir(dir)?;
+        }
+        let output = dir.join(format!("output-{}", &chance::name()?[..8]));
+        private_file(&output, b"")?;
         let secrets = secret_place(&settings.secret_places);
-        Self {
-            workspace: dir.join("workspace"),
-            home: dir.join("home"),
-            tmp: dir.join("tmp"),
-            output: dir.join(output),
+        Ok(Self {
+            workspace,
+            home,
+            tmp,
+            output,
             secrets: secrets
                 .map(|dir| dir.join(private_name(settings)).join(format!("berth-{id}")))
                 .unwrap_or_default(),
@@ -114,7 +76,7 @@ impl Place {
             is_given: std::cell::Cell::new(false),
             dir,
             id,
-        }
+        })
     }
 
     pub(crate) fn put_secrets(
@@ -196,8 +158,10 @@ impl Place {
         if self.has_secrets() { settings.confinement.give(&self.secrets) } else { Ok(()) }
     }
 
-    pub(crate) fn remove(&self) {
-        remove_attempt(&self.dir);
+    pub(crate) fn remove_secrets(&self) {
+        if self.has_secrets() {
+            remove_secrets_of(&self.dir);
+        }
     }
 }
 
@@ -212,8 +176,13 @@ pub(crate) fn attempt_of(entry: PathBuf) -> PathBuf {
 
 /// Removes an attempt's directory and, before, its secrets. The note goes last: it is needed as long as they are there.
 pub(crate) fn remove_attempt(dir: &Path) {
-    let note = note_of(dir);
-    if let Some(path) = read_note(&note) {
+    remove_secrets_of(dir);
+    remove(dir);
+    remove(&note_of(dir));
+}
+
+fn remove_secrets_of(dir: &Path) {
+    if let Some(path) = read_note(&note_of(dir)) {
         // A step without a sandbox could have written the note: only what we would have made is removed.
         let id = dir.file_name().unwrap_or_default().to_string_lossy();
         let is_ours = path.file_name().is_some_and(|name| name.to_string_lossy() == format!("berth-{id}"));
@@ -221,8 +190,6 @@ pub(crate) fn remove_attempt(dir: &Path) {
             remove(&path);
         }
     }
-    remove(dir);
-    remove(&note);
 }
 
 /// Whatever stands there is neither waited for nor followed nor read without end.

@@ -2,7 +2,7 @@
 
 mod dummy;
 mod http_check;
-pub(crate) mod script;
+mod script;
 mod wait_for;
 
 use crate::attempt::{Attempt, Done};

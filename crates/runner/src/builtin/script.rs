@@ -6,13 +6,11 @@
 use std::io::ErrorKind;
 use std::time::Instant;
 
-use berth_api::runner::{Assignment, Outcome};
+use berth_api::runner::Outcome;
 
 use super::StepKind;
-use crate::attempt::place::Place;
 use crate::attempt::{Attempt, Done, environment, exit, invalid, outputs};
-use crate::process::{Ended, Halt, Held, SCRIPT_BYTES_MAX};
-use crate::runner::Shared;
+use crate::process::{self, Ended, Halt, SCRIPT_BYTES_MAX};
 
 pub(super) struct Script;
 
@@ -37,26 +35,21 @@ impl StepKind for Script {
     }
 }
 
-/// What a `script` would run.
-pub(crate) fn text_of(assignment: &Assignment) -> Option<&str> {
-    assignment.params.get("run").filter(|_| assignment.kind == Script.name())?.as_str()
-}
-
 /// Runs shell text to its end, `by` at the latest.
 pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<Ended, Outcome> {
     check(text)?;
     let place = attempt.place()?;
-    let held = match attempt.held.take() {
-        Some(held) => Ok(held),
-        None => hold(attempt.shared, attempt.assignment, place, text),
-    };
     // Preparing may have taken long.
     if let Some(why) = attempt.asked() {
         return Err(attempt.halted(&why));
     }
     let cage = attempt.cage(place);
-    let ended = held.and_then(|held| held.run(attempt, &cage, by).map_err(|error| unstarted(&error)));
-    ended.map_err(|outcome| match outcome {
+    let mut command = cage.command("/bin/sh");
+    command.current_dir(&place.workspace);
+    environment::apply(&mut command, attempt.assignment, place)?;
+    let given = place.give(attempt.settings());
+    let ended = given.and_then(|()| process::run_text(attempt, &cage, command, text, by));
+    ended.map_err(|error| match unstarted(&error) {
         // Something of it ran, this time or at an earlier try: it must not be repeated as if nothing had.
         Outcome::NeverStarted { detail, .. } if attempt.has_run.get() => {
             attempt.log.line(&format!("[berth] stopped: the runner cannot go on with it: {detail}"));
@@ -64,23 +57,6 @@ pub(super) fn shell(attempt: &Attempt<'_>, text: &str, by: Instant) -> Result<En
         }
         other => other,
     })
-}
-
-/// The shell with its text, of which nothing runs yet.
-pub(crate) fn hold(
-    shared: &Shared,
-    assignment: &Assignment,
-    place: &Place,
-    text: &str,
-) -> Result<Held, Outcome> {
-    check(text)?;
-    place.give(&shared.settings).map_err(|error| unstarted(&error))?;
-    let cage = shared.cage(place, assignment.network);
-    let mut command = cage.command("/bin/sh");
-    command.current_dir(&place.workspace);
-    environment::apply(&mut command, assignment, place)?;
-    let held = Held::start(&cage, command, text, shared.settings.step_memory_bytes_max);
-    held.map_err(|error| unstarted(&error))
 }
 
 fn check(text: &str) -> Result<(), Outcome> {

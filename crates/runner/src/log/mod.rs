@@ -10,12 +10,13 @@
 mod pending;
 mod state;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{AttemptRef, Link, LinkError, Order};
 use berth_core::mask::Masker;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use pending::Pending;
 use state::{Sender, State, gap};
@@ -93,7 +94,7 @@ impl Log {
 
     /// Bytes of the step, as they came.
     pub(crate) fn write(&self, bytes: &[u8]) {
-        let mut state = self.sent.lock();
+        let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
             return;
         }
@@ -109,7 +110,7 @@ impl Log {
 
     /// A line from elsewhere, which stands between the lines of the output.
     pub(crate) fn write_aside(&self, line: &[u8]) {
-        let mut state = self.sent.lock();
+        let mut state = self.sent.state.lock();
         if state.is_truncated || state.is_over {
             return;
         }
@@ -125,7 +126,7 @@ impl Log {
 
     /// What comes after it, in another call of the step, begins on a line of its own.
     pub(crate) fn end_line(&self) {
-        let mut state = self.sent.lock();
+        let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         if !state.ends_line && state.refused.is_none() && !state.is_over {
             state.put(b"\n");
@@ -134,7 +135,7 @@ impl Log {
 
     /// A line of our own. It goes the same way as the step's bytes: it may quote what holds a secret.
     pub(crate) fn line(&self, text: &str) {
-        let mut state = self.sent.lock();
+        let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         let mut masked = Vec::new();
         let begin = if state.ends_line { "" } else { "\n" };
@@ -153,21 +154,21 @@ impl Log {
 
     /// False: the writer should wait, the server takes the bytes too slowly.
     pub(crate) fn has_room(&self) -> bool {
-        let state = self.sent.lock();
+        let state = self.sent.state.lock();
         state.is_away || state.refused.is_some() || state.is_over || state.pending.has_room()
     }
 
     /// When the next chunk is due and nobody is there yet to send it.
     pub(crate) fn due_in(&self) -> Option<Duration> {
-        let is_attended = self.sender.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        let oldest = if is_attended { None } else { self.sent.lock().oldest };
+        let is_attended = self.sender.lock().is_some();
+        let oldest = if is_attended { None } else { self.sent.state.lock().oldest };
         oldest.map(|oldest| HOLD.saturating_sub(oldest.elapsed()))
     }
 
     /// Sees to it that what is due is sent.
     pub(crate) fn tick(&self) {
-        let mut sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = self.sent.lock();
+        let mut sender = self.sender.lock();
+        let state = self.sent.state.lock();
         let (is_due, is_awaited) = (state.is_due(), state.is_awaited());
         drop(state);
         if sender.is_some() {
@@ -185,7 +186,7 @@ impl Log {
 
     /// The step is over: sends what is left and answers the length of the whole log.
     pub(crate) fn finish(&self) -> u64 {
-        let mut state = self.sent.lock();
+        let mut state = self.sent.state.lock();
         state.flush(self.sent.bytes_max);
         if state.refused.is_none() {
             state.tell_lost();
@@ -193,11 +194,11 @@ impl Log {
         state.closed = Some(Instant::now());
         drop(state);
         self.sent.changed.notify_all();
-        let sender = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sender = self.sender.lock().take();
         if let Some(sender) = sender {
             sender.join().ok();
         }
-        let mut state = self.sent.lock();
+        let mut state = self.sent.state.lock();
         while !state.pending.is_empty() {
             state = self.sent.send_one(state);
         }
@@ -212,13 +213,9 @@ impl Log {
 }
 
 impl Sent {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The second thread: sends what is due until the log is closed. What is left then is sent by who closed it.
     fn run(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         while state.closed.is_none() && !state.is_over {
             if state.refused.is_some_and(|since| since.elapsed() >= OFFER_EVERY) && state.lost > 0 {
                 state = self.offer(state);
@@ -231,15 +228,14 @@ impl Sent {
             let wait =
                 state.oldest.map_or(Duration::from_secs(1), |oldest| HOLD.saturating_sub(oldest.elapsed()));
             state.sender = if state.oldest.is_some() { Sender::UntilDue } else { Sender::UntilBytes };
-            let (woken, _) = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
-            state = woken;
+            self.changed.wait_for(&mut state, wait);
             state.sender = Sender::Busy;
         }
     }
 
     /// The step is over, and nothing of its log was taken for long enough.
     fn is_tried_enough(&self) -> bool {
-        let state = self.lock();
+        let state = self.state.lock();
         let since = state.closed.map(|closed| state.taken.map_or(closed, |taken| taken.max(closed)));
         since.is_some_and(|since| since.elapsed() >= self.patience)
     }
@@ -263,7 +259,7 @@ impl Sent {
         if let Ok(order) = answer {
             self.obey(order);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match answer {
             Ok(Order::Stale) => state.is_over = true,
             Ok(Order::Continue | Order::Cancel) => {
@@ -309,7 +305,7 @@ impl Sent {
                     break End::Refused;
                 }
                 Err(LinkError::Unavailable(text)) => {
-                    self.lock().is_away = true;
+                    self.state.lock().is_away = true;
                     if self.control.is_stale() || (self.give_up)() {
                         break End::Unwanted;
                     }
@@ -321,7 +317,7 @@ impl Sent {
                 }
             }
         };
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         match end {
             End::There => {
                 state.is_away = false;

@@ -4,12 +4,11 @@
 //! what is looked at beside. It is over when its main process is; what that left in the background is ended then.
 
 mod cgroup;
-mod held;
 mod host;
 pub(crate) mod proc;
 pub(crate) mod tree;
 
-use std::io::{PipeReader, Read};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -20,8 +19,6 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal, kill_process_gr
 
 use crate::control::{Why, timespec};
 use crate::sandbox::Cage;
-pub(crate) use held::Held;
-pub use held::SCRIPT_BYTES_MAX;
 pub(crate) use host::{Beside, Host, Nothing};
 use proc::Seen;
 use tree::Tree;
@@ -43,6 +40,13 @@ const DRAIN_BYTES_MAX: usize = 4 * 1024 * 1024;
 const REAP_EVERY: Duration = Duration::from_secs(10);
 /// A process that has done its work has this long to end by itself.
 const ENOUGH_GRACE: Duration = Duration::from_secs(2);
+
+/// The shell waits for a line on its standard input: nothing of the text runs before the process is in its cgroup and its
+/// memory is limited. On one line with the beginning of the text, so that the shell counts the lines of the text alone.
+const GATE: &str = "read -r _ && exec </dev/null || exit 125; ";
+/// The kernel takes no longer argument, the byte at its end included.
+const ARGUMENT_BYTES_MAX: usize = 128 * 1024;
+pub const SCRIPT_BYTES_MAX: usize = ARGUMENT_BYTES_MAX - GATE.len() - 1;
 
 /// How a process ended.
 #[derive(Debug)]
@@ -70,56 +74,57 @@ pub(crate) fn run(
     beside: &mut dyn Beside,
 ) -> std::io::Result<Ended> {
     command.stdin(Stdio::null());
+    start(host, cage, command, by, beside, None)
+}
+
+/// Runs shell text as [`run`] does, behind [`GATE`].
+pub(crate) fn run_text(
+    host: &dyn Host,
+    cage: &Cage<'_>,
+    mut command: Command,
+    text: &str,
+    by: Instant,
+) -> std::io::Result<Ended> {
+    let (reader, gate) = std::io::pipe()?;
+    command.args(["-e", "-c", &format!("{GATE}{text}")]).stdin(reader);
+    start(host, cage, command, by, &mut Nothing, Some(gate))
+}
+
+fn start(
+    host: &dyn Host,
+    cage: &Cage<'_>,
+    mut command: Command,
+    by: Instant,
+    beside: &mut dyn Beside,
+    gate: Option<PipeWriter>,
+) -> std::io::Result<Ended> {
     host.begins()?;
-    let started = Started::new(cage, command, host.memory_bytes_max())?;
+    let (reader, writer) = std::io::pipe()?;
+    rustix::io::ioctl_fionbio(&reader, true)?;
+    command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
+    let (tree, child) = Tree::start(cage.mark(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
     host.begun();
-    started.watch(host, cage, by, beside)
-}
-
-/// A process, with what it prints. Without an owner it is ended.
-struct Started {
-    tree: Tree,
-    child: Child,
-    handle: OwnedFd,
-    reader: PipeReader,
-}
-
-impl Started {
-    fn new(cage: &Cage<'_>, mut command: Command, memory_bytes_max: Option<u64>) -> std::io::Result<Self> {
-        let (reader, writer) = std::io::pipe()?;
-        command.stdout(writer.try_clone()?).stderr(writer).process_group(0);
-        let (tree, child) = Tree::start(cage.mark(), cage.main_is_wrapper(), || cage.spawn(&mut command))?;
-        // The command keeps our ends of the pipe open; without them its end can be seen.
-        drop(command);
-        if let Some(bytes) = memory_bytes_max {
-            limit_memory(tree.pid(), bytes);
-        }
-        let handle = pidfd_open(tree.pid(), PidfdFlags::empty())?;
-        rustix::io::ioctl_fionbio(&reader, true)?;
-        Ok(Self { tree, child, handle, reader })
+    // The command keeps our ends of the pipe open; without them its end can be seen.
+    drop(command);
+    if let Some(bytes) = host.memory_bytes_max() {
+        limit_memory(tree.pid(), bytes);
     }
-
-    fn watch(
-        self,
-        host: &dyn Host,
-        cage: &Cage<'_>,
-        by: Instant,
-        beside: &mut dyn Beside,
-    ) -> std::io::Result<Ended> {
-        let Self { tree, child, handle, reader } = self;
-        let watch = Watch {
-            host,
-            cage,
-            tree,
-            child,
-            handle,
-            reader: Some(reader),
-            buffer: vec![0; READ_BYTES],
-            beside,
-            enough_by: None,
-        };
-        watch.run(by)
+    let handle = pidfd_open(tree.pid(), PidfdFlags::empty())?;
+    if let Some(mut gate) = gate {
+        gate.write_all(b"\n").ok();
     }
+    let watch = Watch {
+        host,
+        cage,
+        handle,
+        tree,
+        child,
+        reader: Some(reader),
+        buffer: vec![0; READ_BYTES],
+        beside,
+        enough_by: None,
+    };
+    watch.run(by)
 }
 
 fn limit_memory(pid: Pid, bytes: u64) {

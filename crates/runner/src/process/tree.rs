@@ -7,9 +7,9 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, getpgrp, getpid, kill_process_group,
@@ -67,7 +67,7 @@ impl Tree {
         keeps_together: bool,
         spawn: impl FnOnce() -> std::io::Result<std::process::Child>,
     ) -> std::io::Result<(Self, std::process::Child)> {
-        let mut mains = mains();
+        let mut mains = MAINS.lock();
         let child = spawn()?;
         let pid = Pid::from_child(&child);
         let start = Seen::look(pid).map_or(0, |seen| seen.start);
@@ -83,7 +83,7 @@ impl Tree {
 
     /// Living processes of the attempt. The main process is among them until it ends.
     pub(crate) fn members(&self) -> Vec<Seen> {
-        let mains = mains();
+        let mains = MAINS.lock();
         let own = getpid().as_raw_nonzero().get();
         let own_group = getpgrp().as_raw_nonzero().get();
         let group = self.main.pid.as_raw_nonzero().get();
@@ -141,7 +141,7 @@ impl Tree {
         if matches!(waitid(WaitId::All, options), Err(Errno::CHILD)) {
             return true;
         }
-        let mains = mains();
+        let mains = MAINS.lock();
         let Some(children) = own_children() else { return false };
         let is_known = |number: &i32| mains.iter().any(|main| main.pid.as_raw_nonzero().get() == *number);
         children.iter().all(is_known)
@@ -188,7 +188,7 @@ impl Drop for Tree {
             self.kill();
             waitpid(Some(self.main.pid), WaitOptions::empty()).ok();
         }
-        mains().retain(|main| *main != self.main);
+        MAINS.lock().retain(|main| *main != self.main);
     }
 }
 
@@ -221,10 +221,6 @@ pub(crate) fn kill_marked(entry: &[u8]) -> usize {
         }
         std::thread::sleep(LOOK_AGAIN);
     }
-}
-
-fn mains() -> MutexGuard<'static, Vec<Main>> {
-    MAINS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -12,10 +12,10 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::Outcome;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::{REGISTRIES_KEPT_BYTES_MAX, REGISTRIES_KEPT_MAX, size};
 use crate::attempt::removal::remove;
@@ -97,7 +97,8 @@ impl Cache {
                     break;
                 }
             }
-            drop(self.changed.wait_timeout(state, LOOK));
+            self.changed.wait_for(&mut state, LOOK);
+            drop(state);
             if let Some(why) = attempt.asked() {
                 return Err(attempt.halted(&why));
             }
@@ -154,7 +155,7 @@ impl Cache {
     }
 
     fn lock(&self) -> io::Result<MutexGuard<'_, Option<HashMap<String, Entry>>>> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if state.is_none() {
             *state = Some(self.load()?);
         }

@@ -8,7 +8,7 @@ use berth_api::remote::{
     AcquireAsked, Acquired, Farewell, Goodbye, HeartbeatHeard, HeartbeatSent, LogTaken, Welcome,
 };
 use berth_api::runner::{
-    Acquire, Ahead, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
 use super::client::Client;
@@ -59,7 +59,7 @@ impl Link for Remote {
         Ok(heard.order)
     }
 
-    fn report(&self, report: &Report, _: Ahead<'_>) -> Result<Reported, LinkError> {
+    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
         Ok(self.client.say("report", report, REPORT_MAX)?)
     }
 

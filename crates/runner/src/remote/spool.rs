@@ -10,10 +10,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use berth_api::remote::Before;
 use berth_core::environment::fence::Fence;
+use parking_lot::Mutex;
 
 use super::seen::{Holder, Seen};
 
@@ -90,7 +90,7 @@ impl Spool {
 
     /// On the disk when this returns, together with the fence it is executed under. It is not, if it is refused.
     pub(crate) fn begins(&self, nonce: &str, under: Option<Holder>) -> io::Result<Begins> {
-        let mut pages = self.lock();
+        let mut pages = self.pages.lock();
         let mut text = String::new();
         if let Some(holder) = under {
             if let Some(known) = pages.seen.instead_of(&holder) {
@@ -105,17 +105,13 @@ impl Spool {
 
     /// Nobody asks about it any more. Should this get lost, the server knows better.
     pub(crate) fn over(&self, nonce: &str) {
-        let mut pages = self.lock();
+        let mut pages = self.pages.lock();
         // What was never begun is not in it.
         if pages.begun.remove(nonce)
             && let Err(error) = pages.append(&format!("-{nonce}\n"), Until::Written)
         {
             tracing::warn!("the spool cannot be written: {error}");
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Pages> {
-        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -249,11 +245,11 @@ mod tests {
             let dir = tempfile::tempdir().unwrap();
             let spool = Spool::create(dir.path(), "one", Seen::default()).unwrap();
             let broken = OpenOptions::new().write(true).open(broken).unwrap();
-            let mut whole = std::mem::replace(&mut spool.lock().file, broken);
+            let mut whole = std::mem::replace(&mut spool.pages.lock().file, broken);
             let under = Some(holder(1, 5));
             spool.begins("a", under).unwrap_err();
             whole.write_all(b"=env_").unwrap();
-            spool.lock().file = whole;
+            spool.pages.lock().file = whole;
             assert_eq!(spool.begins("b", under).unwrap(), Begins::Yes);
             spool.over("a");
             drop(spool);

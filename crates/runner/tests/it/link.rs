@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{
-    Acquire, Ahead, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
+    Acquire, Assignment, AttemptRef, Heartbeat, Link, LinkError, Order, Report, Reported, Told, Wanted,
 };
 
 /// How long a test waits for anything.
@@ -59,12 +59,7 @@ struct State {
     is_log_held: bool,
     /// Once a log is this long, the server goes away by itself.
     away_at_log_bytes: Option<usize>,
-    /// What comes next is told before the report is answered.
-    tells_ahead: bool,
-    /// Told instead of what comes next.
-    ghost: Option<Assignment>,
-    told_ahead: usize,
-    /// No report is answered after something was told ahead.
+    /// No report is answered.
     is_answer_held: bool,
 }
 
@@ -122,17 +117,8 @@ impl TestLink {
         self.change(|state| state.is_log_held = is_held);
     }
 
-    /// What comes next is told ahead; `ghost` is told and never comes.
-    pub(crate) fn tell_ahead(&self, ghost: Option<Assignment>) {
-        self.change(|state| (state.tells_ahead, state.ghost) = (true, ghost));
-    }
-
     pub(crate) fn hold_answers(&self, is_held: bool) {
         self.change(|state| state.is_answer_held = is_held);
-    }
-
-    pub(crate) fn wait_for_told_ahead(&self, count: usize) {
-        self.wait(&format!("{count} times told ahead"), |state| (state.told_ahead >= count).then_some(()));
     }
 
     pub(crate) fn is_away(&self) -> bool {
@@ -339,7 +325,7 @@ impl Link for TestLink {
         if is_lost { Err(LinkError::Unavailable("the answer got lost".into())) } else { Ok(order) }
     }
 
-    fn report(&self, report: &Report, ahead: Ahead<'_>) -> Result<Reported, LinkError> {
+    fn report(&self, report: &Report) -> Result<Reported, LinkError> {
         self.change(|state| state.said.push(report.clone()));
         let mut state = self.answer()?;
         let order = state.order_for(&report.attempt);
@@ -364,13 +350,10 @@ impl Link for TestLink {
                 Some(state.grant(nonce, next))
             }
         });
-        if let Some(told) = state.ghost.take().or_else(|| next.clone()).filter(|_| state.tells_ahead) {
-            drop(state);
-            ahead(&told);
-            self.change(|state| state.told_ahead += 1);
-            self.wait("a held answer", |state| (!state.is_answer_held).then_some(()));
-            state = self.lock();
-        }
+        drop(state);
+        self.changed.notify_all();
+        self.wait("a held answer", |state| (!state.is_answer_held).then_some(()));
+        let mut state = self.lock();
         if state.lost_reports > 0 {
             state.lost_reports -= 1;
             drop(state);

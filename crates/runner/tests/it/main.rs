@@ -1,6 +1,5 @@
 //! The runner through its public face, against an in-memory server.
 
-mod ahead;
 mod builtin;
 mod fixture;
 mod left_over;

@@ -1,5 +1,6 @@
 //! How the runner speaks with the server, also when that is away.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use berth_api::runner::{Order, Outcome};
@@ -59,8 +60,8 @@ fn a_report_is_tried_until_it_is_heard() {
     fixture.link.wait_for_log("a", "begun");
     fixture.link.be_away(true);
     let go = fixture.dir.path().join("work/attempts");
-    for entry in std::fs::read_dir(&go).expect("attempts").flatten() {
-        std::fs::write(entry.path().join("go"), "").expect("file");
+    for entry in fs::read_dir(&go).expect("attempts").flatten() {
+        fs::write(entry.path().join("go"), "").expect("file");
     }
     fixture.link.wait_for_tries("a", 3);
     assert!(!fixture.link.has_report("a"));
@@ -151,4 +152,25 @@ fn a_report_that_is_repeated_asks_for_the_same_next_step_also_when_the_runner_en
     // The server has granted the next one, so something is said about it too.
     let next = fixture.link.report_of("b");
     assert!(matches!(next.outcome, Outcome::NeverStarted { .. } | Outcome::Succeeded { .. }), "{next:?}");
+}
+
+#[test]
+fn step_starts_only_after_its_grant_was_answered_and_only_once() {
+    let fixture = Fixture::new();
+    let effect = fixture.dir.path().join("effect");
+    fixture.link.hold_answers(true);
+    fixture.link.lose_reports(2);
+    fixture.link.give_chain("a", vec![script("b", &format!("echo done >> {}", effect.display()))]);
+    succeeded(&fixture.run(script("a", "true")));
+    let attempts = fixture.dir.path().join("work/attempts");
+    assert_eq!(
+        fs::read_dir(&attempts).expect("attempts").count(),
+        1,
+        "no workspace for a step without a grant"
+    );
+    assert!(!effect.exists());
+    fixture.link.hold_answers(false);
+    succeeded(&fixture.link.report_of("b").outcome);
+    assert_eq!(fixture.link.wait_for_tries("a", 3).len(), 3);
+    assert_eq!(fs::read_to_string(&effect).expect("it ran"), "done\n");
 }

@@ -74,6 +74,10 @@ fn a_script_is_run_as_it_was_written() {
     for empty in ["", "\n", "# nothing"] {
         succeeded(&fixture.run(script(&format!("empty {empty}"), empty)));
     }
+    for odd in ["-x", "--", "+e"] {
+        let outcome = fixture.run(script(odd, odd));
+        assert!(failed(&outcome).1.contains("127"), "{odd}: {outcome:?}");
+    }
     let longest = format!("true #{}", "x".repeat(SCRIPT_BYTES_MAX - 6));
     succeeded(&fixture.run(script("longest", &longest)));
     let outcome = fixture.run(script("longer", &format!("{longest}x")));

@@ -1,7 +1,7 @@
 //! What is where: what stages and environments have, and how far that is behind the tracked branch.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::deployed::{Deployed, DeployedEnvironment};
@@ -17,6 +17,7 @@ use berth_store::query::deployed::{self, Current};
 use berth_store::query::{From, pipelines};
 use berth_store::records::{environment, plan};
 use futures_util::{StreamExt as _, stream};
+use quick_cache::sync::Cache;
 
 use super::environments::shown::holder;
 use super::pipelines::PipelineFilter;
@@ -27,13 +28,17 @@ use crate::error::AppError;
 
 /// A request waits no longer for git to count; what is not known by then is null, and known the next time.
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
-/// Counts kept at hand; beyond it all are forgotten and counted again.
+/// Counts in the cache.
 const BEHIND_KNOWN_MAX: usize = 4_096;
 
 /// How many commits lie between two: it never changes, so that it is counted once.
-#[derive(Clone, Default)]
-pub(crate) struct Behind {
-    known: Arc<Mutex<HashMap<Pair, Option<u64>>>>,
+#[derive(Clone)]
+pub(crate) struct Behind(Arc<Cache<Pair, Option<u64>>>);
+
+impl Default for Behind {
+    fn default() -> Self {
+        Self(Arc::new(Cache::new(BEHIND_KNOWN_MAX)))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -46,18 +51,7 @@ struct Pair {
 impl Behind {
     /// The outer `None`: nobody has counted yet.
     fn get(&self, pair: &Pair) -> Option<Option<u64>> {
-        if pair.commit == pair.head {
-            return Some(Some(0));
-        }
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).get(pair).copied()
-    }
-
-    fn note(&self, pair: Pair, count: Option<u64>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= BEHIND_KNOWN_MAX {
-            known.clear();
-        }
-        known.insert(pair, count);
+        if pair.commit == pair.head { Some(Some(0)) } else { self.0.get(pair) }
     }
 }
 
@@ -134,13 +128,12 @@ impl App {
 
     async fn count(&self, org: OrgId, pair: Pair) {
         let (behind, mirror) = (self.behind.clone(), self.services.git.mirror(org, pair.repository));
-        let counted =
-            self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
-                Ok(count) => behind.note(pair, Some(count)),
-                // Not the fault of the commits: it is tried again.
-                Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
-                Err(_) => behind.note(pair, None),
-            });
+        let counted = self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
+            Ok(count) => behind.0.insert(pair, Some(count)),
+            // Not the fault of the commits: it is tried again.
+            Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
+            Err(_) => behind.0.insert(pair, None),
+        });
         if let Err(error) = counted.await {
             tracing::debug!(?error, "commits could not be counted");
         }

@@ -59,7 +59,7 @@ pub use repositories::{NewRepository, RepositoryChange};
 pub use secrets::{NewScope, NewSecret, SecretChange};
 pub use sign_in::{LoginAttempt, SignedIn};
 pub use tokens::NewToken;
-pub(crate) use tokens::issue as issue_token;
+pub use tokens::issue as issue_token;
 pub use wait::Waiting;
 pub use webhooks::{NewWebhook, WebhookChange};
 
@@ -85,7 +85,7 @@ use crate::config::Config;
 use crate::error::AppError;
 use crate::jobs::Jobs;
 use crate::jobs::registry_builds::Builder;
-use crate::metrics::Requests;
+use crate::metrics::{Metrics, Requests};
 use crate::streams::Streams;
 use crate::tls::Tls;
 use berth_engine::Services;
@@ -102,7 +102,7 @@ pub struct App {
     pub(crate) streams: Streams,
     pub(crate) jobs: Arc<Jobs>,
     /// For whoever measures.
-    pub(crate) requests: Requests,
+    pub(crate) requests: Arc<Requests>,
     tls: Option<Arc<Tls>>,
     /// How far what is deployed is behind.
     behind: deployed::Behind,
@@ -121,7 +121,7 @@ impl App {
             callers: Callers::default(),
             parsing: Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
             streams: Streams::new(config.streams_per_token_max),
-            requests: Requests::default(),
+            requests: Arc::default(),
             tls: None,
             behind: deployed::Behind::default(),
             config,
@@ -158,6 +158,10 @@ impl App {
 
     pub fn jobs(&self) -> &Arc<Jobs> {
         &self.jobs
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        Metrics { jobs: self.jobs.clone(), requests: self.requests.clone() }
     }
 
     pub fn store(&self) -> &Store {

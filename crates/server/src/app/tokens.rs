@@ -122,7 +122,7 @@ impl App {
 }
 
 /// Makes a token in the transaction's organization.
-pub(crate) fn issue(
+pub fn issue(
     tx: &mut Tx<'_>,
     user: UserId,
     name: DisplayName,

@@ -4,7 +4,7 @@
 //! response, and tells its client 502.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes};
@@ -12,6 +12,7 @@ use http::header::{self, HeaderMap};
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 
 use crate::limits::{DRAIN_BYTES_MAX, DRAIN_MAX};
 
@@ -38,7 +39,7 @@ impl UnreadBody {
     /// Reads the rest, within limits. Returns whether the connection can be kept.
     pub(super) async fn drain(self, answered: StatusCode) -> bool {
         let Some(body) = self.body else { return true };
-        let mut body = std::mem::take(&mut *body.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut body = std::mem::take(&mut *body.lock());
         if hyper::body::Body::is_end_stream(&body) {
             return true;
         }
@@ -73,15 +74,15 @@ impl hyper::body::Body for SharedBody {
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let mut body = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut body = self.0.lock();
         Pin::new(&mut *body).poll_frame(cx)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).is_end_stream()
+        self.0.lock().is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).size_hint()
+        self.0.lock().size_hint()
     }
 }

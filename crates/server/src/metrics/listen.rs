@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 use super::scrape::scrape;
-use crate::app::App;
+use super::Metrics;
 use crate::limits::{HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX};
 
 /// Whoever scrapes has few connections.
@@ -22,20 +22,20 @@ const CONNECTIONS_MAX: usize = 16;
 /// For all requests of one connection.
 const CONNECTION_MAX: Duration = Duration::from_secs(300);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Answers until the server stops.
-pub async fn serve(app: Arc<App>, listener: TcpListener) {
+pub async fn serve(metrics: Metrics, listener: TcpListener) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    while let Some(accepted) = app.services.shutdown.run_until_cancelled(listener.accept()).await {
+    while let Some(accepted) = metrics.jobs.services.shutdown.run_until_cancelled(listener.accept()).await {
         let Ok((stream, _)) = accepted else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        let app = app.clone();
+        let metrics = metrics.clone();
         tokio::spawn(async move {
-            let asked = app.clone();
+            let asked = metrics.clone();
             let service = service_fn(move |request| answer(asked.clone(), request));
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -44,15 +44,20 @@ pub async fn serve(app: Arc<App>, listener: TcpListener) {
                 .max_header_size(HEADER_BYTES_MAX)
                 .serve_connection(TokioIo::new(stream), service);
             let limited = tokio::time::timeout(CONNECTION_MAX, connection);
-            let _ = app.services.shutdown.run_until_cancelled(limited).await;
+            let _ = metrics.jobs.services.shutdown.run_until_cancelled(limited).await;
             drop(place);
         });
     }
 }
 
-async fn answer(app: Arc<App>, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+async fn answer(metrics: Metrics, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
     let (status, body) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => (StatusCode::OK, scrape(&app).await),
+        (&Method::GET, "/metrics") => match scrape(&metrics.jobs, &metrics.requests).await {
+            Ok(body) => (StatusCode::OK, body),
+            Err(error) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, format!("cannot encode the metrics: {error}\n"))
+            }
+        },
         _ => (StatusCode::NOT_FOUND, "only GET /metrics is answered here\n".to_owned()),
     };
     let mut response = Response::new(Body::from(body));

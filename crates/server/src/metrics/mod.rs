@@ -6,7 +6,17 @@
 mod listen;
 mod requests;
 mod scrape;
-mod text;
 
 pub use listen::serve;
 pub(crate) use requests::Requests;
+
+use std::sync::Arc;
+
+use crate::jobs::Jobs;
+
+/// What the metrics are read from.
+#[derive(Clone)]
+pub struct Metrics {
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) requests: Arc<Requests>,
+}

@@ -1,17 +1,24 @@
-//! One look at everything.
+//! One scrape: a registry of the counters that live on, and of what is read at this moment.
 
-use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
 use berth_core::runner::State;
-use berth_store::commits::BOUNDS_US;
+use berth_store::commits::{BOUNDS_US, Counted};
 use berth_store::query::measured::{Measured, measured};
+use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
 
-use super::requests::seconds;
-use super::text::Text;
-use crate::app::App;
+use super::Requests;
+use crate::jobs::Jobs;
 use crate::error::AppError;
 
-/// All of them, so that a state nobody is in is a zero and not a gap.
+/// All of them, so that an empty state is a zero and not a gap.
 const RUNNER_STATES: [(State, &str); 5] = [
     (State::Pending, "pending"),
     (State::Online, "online"),
@@ -20,74 +27,85 @@ const RUNNER_STATES: [(State, &str); 5] = [
     (State::Lost, "lost"),
 ];
 
-pub(super) async fn scrape(app: &App) -> String {
-    let mut text = Text::default();
-    text.about("berth_build_info", "gauge", "The version that runs.");
-    text.sample("berth_build_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
-    let leads = u8::from(app.jobs.lead.leads());
-    text.single("berth_leader", "gauge", "Whether this server does the background work.", leads);
-    if let Ok(info) = rustix::fs::statvfs(&app.config.data_dir) {
+/// The metrics in the OpenMetrics text format.
+pub(super) async fn scrape(jobs: &Jobs, requests: &Requests) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("berth_build", "The version that runs", build);
+    let mut gauge =
+        |name: &str, help: &str, value: u64| registry.register(name, help, ConstGauge::new(value));
+    gauge("berth_leader", "Whether this server does the background work", jobs.lead.leads().into());
+    if let Ok(info) = rustix::fs::statvfs(&jobs.config.data_dir) {
         let free = info.f_bavail * info.f_frsize;
-        text.single("berth_data_free_bytes", "gauge", "Free space where the data directory is.", free);
+        gauge("berth_data_free_bytes", "Free space where the data directory is", free);
     }
-    app.requests.write(&mut text);
-    commits(app, &mut text);
-    let looked = app.services.store.read(None, |db| Ok::<_, AppError>((measured(db)?, db.now()))).await;
-    let is_up = u8::from(looked.is_ok());
-    text.single("berth_database_up", "gauge", "Whether the database answers.", is_up);
+    let looked = jobs.services.store.read(None, |db| Ok::<_, AppError>((measured(db)?, db.now()))).await;
+    gauge("berth_database_up", "Whether the database answers", looked.is_ok().into());
+    let counted = jobs.services.store.commits();
+    gauge("berth_database_queue_length", "Changes that wait for a writer", counted.waiting);
+    let help = "Changes that were committed, or rolled back; several share a commit";
+    registry.register("berth_database_changes", help, ConstCounter::new(counted.jobs));
+    let help = "How long commits took, with everything that was in them";
+    registry.register("berth_database_commit_duration_seconds", help, CommitDurations(counted));
+    requests.register(&mut registry);
     match looked {
         Ok((found, now)) => {
-            let mut states: BTreeMap<&str, u64> = RUNNER_STATES.iter().map(|(_, word)| (*word, 0)).collect();
-            for runner in &found.runners {
-                let state = runner.state(now, &app.config.runner_times);
-                let word =
-                    RUNNER_STATES.iter().find(|(known, _)| *known == state).map_or("other", |(_, word)| word);
-                *states.entry(word).or_default() += 1;
+            register_measured(&mut registry, &found);
+            let runners = Family::<[(&str, &str); 1], Gauge>::default();
+            for (state, word) in RUNNER_STATES {
+                let is_in =
+                    found.runners.iter().filter(|it| it.state(now, &jobs.config.runner_times) == state);
+                runners.get_or_create(&[("state", word)]).inc_by(is_in.map(|_| 1).sum());
             }
-            stands(&mut text, &found, &states);
+            registry.register("berth_runners", "Runners on other machines, by state", runners);
         }
-        Err(error) => tracing::warn!(?error, "the database cannot be measured"),
+        Err(error) => tracing::warn!(?error, "cannot read metrics from the database"),
     }
-    text.finish()
+    let mut body = String::new();
+    text::encode(&mut body, &registry)?;
+    Ok(body)
 }
 
-fn commits(app: &App, text: &mut Text) {
-    let counted = app.services.store.commits();
-    let name = "berth_database_commit_duration_seconds";
-    text.about(name, "histogram", "How long commits took, with everything that was in them.");
-    let within = BOUNDS_US.iter().zip(counted.within).map(|(bound, within)| (seconds(*bound), within));
-    text.histogram(name, &[], within, counted.count, seconds(counted.sum_us));
-    let help = "Changes that were committed, or rolled back; several share a commit.";
-    text.single("berth_database_changes_total", "counter", help, counted.jobs);
-    let help = "Changes that wait for a writer.";
-    text.single("berth_database_queue_length", "gauge", help, counted.waiting);
-}
-
-fn stands(text: &mut Text, found: &Measured, runners: &BTreeMap<&str, u64>) {
-    let gauges = [
-        ("berth_sessions_held", "Environments that somebody holds.", found.held_sessions),
-        ("berth_tickets_waiting", "Places in lines for environments.", found.waiting_tickets),
-        ("berth_steps_running", "Steps that run now.", found.running_steps),
+fn register_measured(registry: &mut Registry, found: &Measured) {
+    for (name, help, value) in [
+        ("berth_sessions_held", "Environments that are claimed", found.held_sessions),
+        ("berth_tickets_waiting", "Tickets in the queues of environments", found.waiting_tickets),
+        ("berth_steps_running", "Steps that run now", found.running_steps),
         (
             "berth_deployments_ready",
-            "Deployments of which a step waits for a runner or its time.",
+            "Deployments with a step that waits for a runner or its time",
             found.ready_deployments,
         ),
-        (
-            "berth_deployments_queued",
-            "Deployments that wait to be let into a stage.",
-            found.queued_deployments,
-        ),
-        ("berth_webhooks_failing", "Webhooks whose last delivery failed.", found.failing_webhooks),
-        ("berth_webhooks_inactive", "Webhooks that are switched off.", found.silent_webhooks),
-    ];
-    for (name, help, value) in gauges {
-        text.single(name, "gauge", help, value);
+        ("berth_deployments_queued", "Deployments that wait to enter a stage", found.queued_deployments),
+        ("berth_webhooks_failing", "Webhooks whose last delivery failed", found.failing_webhooks),
+        ("berth_webhooks_inactive", "Webhooks that are switched off", found.silent_webhooks),
+    ] {
+        registry.register(name, help, ConstGauge::new(value));
     }
-    let help = "Events in the histories of all organizations.";
-    text.single("berth_events_total", "counter", help, found.events);
-    text.about("berth_runners", "gauge", "Runners on other machines, by state.");
-    for (state, count) in runners {
-        text.sample("berth_runners", &[("state", state)], count);
+    let help = "Events in the audit logs of all organizations";
+    registry.register("berth_events", help, ConstCounter::new(found.events.unsigned_abs()));
+}
+
+#[derive(Debug)]
+struct CommitDurations(Counted);
+
+impl EncodeMetric for CommitDurations {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        let seconds = |us: u64| Duration::from_micros(us).as_secs_f64();
+        let Counted { within, count, sum_us, .. } = self.0;
+        let bounds = BOUNDS_US.iter().map(|bound| seconds(*bound)).chain([f64::INFINITY]);
+        let mut before = 0;
+        // The store counts up to each bound, the encoder wants each bucket by itself.
+        let buckets = bounds.zip(within.into_iter().chain([count]));
+        let buckets = buckets.map(|(bound, up_to)| {
+            let in_bucket = up_to.saturating_sub(before);
+            before = up_to;
+            (bound, in_bucket)
+        });
+        encoder.encode_histogram::<NoLabelSet>(seconds(sum_us), count, &buckets.collect::<Vec<_>>(), None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
     }
 }

@@ -1,6 +1,6 @@
 //! All or nothing, never without an event, never in another organization.
 
-use berth_core::event::{Event, EventKind, NewEvent, Subject};
+use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::name::Slug;
 use berth_core::pipeline::state;
 use berth_store::query::{From, events};
@@ -30,32 +30,6 @@ fn an_error_takes_back_everything_the_transaction_wrote() {
     });
     assert!(failed.is_err());
     assert!(!exists(&ground, "shop"));
-}
-
-#[test]
-fn events_that_are_written_at_the_end_are_in_the_order_they_were_recorded() {
-    let ground = Ground::new();
-    let names = |ground: &Ground| {
-        let told = ground.transact(|tx| events::after(tx, 0, i64::MAX, 100)).unwrap();
-        let name = |event: &Event| event.subjects[0].name.clone().unwrap_or_default();
-        told.iter().map(name).collect::<Vec<_>>()
-    };
-    let before = names(&ground);
-    let unseen = ground.transact(|tx| {
-        tx.record_at_the_end();
-        create(tx, "shop", tx.now())?;
-        create(tx, "docs", tx.now())?;
-        events::after(tx, 0, i64::MAX, 100)
-    });
-    assert_eq!(unseen.unwrap().len(), before.len());
-    assert_eq!(names(&ground)[before.len()..], ["shop", "docs"]);
-    let failed = ground.transact(|tx| {
-        tx.record_at_the_end();
-        create(tx, "site", tx.now())?;
-        create(tx, "shop", tx.now())
-    });
-    assert!(failed.is_err(), "there is one");
-    assert_eq!(names(&ground).len(), before.len() + 2);
 }
 
 #[test]

@@ -12,14 +12,19 @@ use anyhow::Context as _;
 use berth_engine::credential::Redacted;
 use berth_engine::vault::WhenMissing;
 use berth_server::config::local_dashboard;
-use berth_server::demo::{self, Bound, PLACES, Sample, Sites, add_people};
+use berth_engine::credential::Redacted;
+use berth_engine::vault::WhenMissing;
 use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use super::known::{Known, PREFIX};
+use super::organizations::{fill, shop_definition};
+use super::people::add_people;
+use super::repository::Sample;
 use super::server::{self, Plan};
+use super::sites::{Bound, PLACES, Sites};
 use super::story::{self, Cast};
 use super::words::{self, Facts};
 use crate::client::{Client, Login};
@@ -38,7 +43,7 @@ pub(crate) fn keep(
     runtime: Runtime,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    demo::check_git()?;
+    berth_engine::git::check()?;
     let temp = tempfile::Builder::new().prefix(PREFIX).tempdir().with_context(|| {
         let place = std::env::temp_dir();
         format!("there is no room for the demo's data in {}; set TMPDIR to another place", place.display())
@@ -126,19 +131,19 @@ impl Scene {
         open_vault(&store, &data, None, WhenMissing::Create)?;
         let bound = Bound::next_to(reached(address)).context("there are no ports for the demo's sites")?;
         let program = std::env::current_exe().context("cannot find my own program")?;
-        let definition = demo::shop_definition(&bound.addresses()?, &program.to_string_lossy());
+        let definition = shop_definition(&bound.addresses()?, &program.to_string_lossy());
         let base = format!("http://{}", reached(address));
         let dashboard = local_dashboard(&reached(address).to_string()).unwrap_or_else(|| base.clone());
         if args.bare {
-            let organizations = demo::fill(&store, Some(definition)).map_err(told)?;
+            let organizations = fill(&store, Some(definition)).map_err(told)?;
             return Ok(Self {
                 facts: Facts { base, dashboard, organizations, sites: None, moved },
                 actors: None,
             });
         }
-        let organizations = demo::fill(&store, None).map_err(told)?;
+        let organizations = fill(&store, None).map_err(told)?;
         let created = &organizations.first().context("the demo has no organization")?.created;
-        let people = add_people(&store, created.org.id, created.user.id).map_err(told)?;
+        let tokens = add_people(&store, created.org.id, created.user.id).map_err(told)?;
         let sample = Sample::make(&dir.join("harbour-shop.git"), &definition)?;
         let login = |token: &Redacted| Login {
             server: base.clone(),
@@ -146,7 +151,7 @@ impl Scene {
             token: token.reveal().to_owned(),
         };
         Known::write(dir, login(&created.token))?;
-        let [grace, linus, ci] = people.map(|person| Client::new(login(&person.token)));
+        let [grace, linus, ci] = tokens.map(|token| Client::new(login(&token)));
         let cast = Cast { ada: Client::new(login(&created.token)), grace, linus, ci };
         let (server, email) = (base.clone(), created.user.email.to_string());
         let password = created.password.as_ref().map(|it| it.reveal().to_owned()).unwrap_or_default();

@@ -4,8 +4,12 @@
 mod crash;
 mod keeper;
 mod known;
+mod organizations;
+mod people;
+mod repository;
 mod send;
 mod server;
+mod sites;
 mod story;
 mod words;
 

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use berth_server::demo::{PLAYGROUND, Sample, Sites};
 use serde_json::{Value, json};
 
+use super::organizations::PLAYGROUND;
+use super::repository::Sample;
+use super::sites::Sites;
 use crate::client::Client;
 
 const ENVIRONMENTS: &str = "/pipelines/shop/ephemeral-environments";

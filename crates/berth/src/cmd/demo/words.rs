@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use berth_core::pipeline::state::Pipeline;
 use berth_engine::credential::Redacted;
-use berth_server::demo::{DemoOrganization, PLACES, Sites};
 use serde_json::{Value, json};
 use ureq::Agent;
+
+use super::organizations::DemoOrganization;
+use super::sites::{PLACES, Sites};
 
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 

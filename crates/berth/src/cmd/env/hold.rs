@@ -6,12 +6,13 @@
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use berth_api::deployment::DeploymentStatus;
 use berth_api::session::{Extend, Session, SessionStatus};
+use parking_lot::Mutex;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::place::Place;
@@ -79,13 +80,9 @@ impl Undo {
         Ok(undo)
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// While a command runs it is told, and its end ends us. Before, what was got is given back.
     fn interrupted(&self, heard: Signal) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // A second time it is meant; but of a terminal that is closed, more than one may tell us.
         let again = std::mem::replace(&mut state.is_interrupted, true) && heard != Signal::HUP;
         if let Some(child) = state.child {
@@ -112,14 +109,14 @@ impl Undo {
 
     /// Takes back what there is.
     pub(super) fn now(&self) {
-        if let Some(path) = self.state().path.take() {
+        if let Some(path) = self.state.lock().path.take() {
             give_back(&self.client, &path);
         }
     }
 
     /// From here on this is taken back. Whoever was interrupted before it was known is sent home now.
     pub(super) fn set(&self, path: String) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.is_interrupted {
             give_back(&self.client, &path);
             std::process::exit(i32::from(exit_code::INTERRUPTED));
@@ -129,7 +126,7 @@ impl Undo {
 
     /// What was got is kept.
     pub(super) fn forget(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         (state.path, state.is_settled) = (None, true);
     }
 
@@ -137,7 +134,7 @@ impl Undo {
     fn lose(&self, why: String) {
         let text = format!("berth: {why}");
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.is_over || state.lost.is_some() {
                 return;
             }
@@ -149,7 +146,7 @@ impl Undo {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 note(&text);
-                self.state().is_told = true;
+                self.state.lock().is_told = true;
             });
             self.kill_after_grace();
         });
@@ -157,10 +154,10 @@ impl Undo {
 
     fn kill_after_grace(&self) {
         let until = Instant::now() + STOP_GRACE;
-        while self.state().child.is_some() && Instant::now() < until {
+        while self.state.lock().child.is_some() && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
-        if let Some(child) = self.state().child {
+        if let Some(child) = self.state.lock().child {
             child.tell(Signal::KILL);
         }
     }
@@ -168,13 +165,13 @@ impl Undo {
     /// The sentence is another thread's, which ends with us.
     fn wait_until_told(&self) {
         let until = Instant::now() + TELL_MAX;
-        while !self.state().is_told && Instant::now() < until {
+        while !self.state.lock().is_told && Instant::now() < until {
             std::thread::sleep(LOOK);
         }
     }
 
     fn is_lost(&self) -> bool {
-        self.state().lost.is_some()
+        self.state.lock().lost.is_some()
     }
 }
 
@@ -211,7 +208,7 @@ pub(super) fn run(
         watch_over(client, path, undo);
         let done = run_held(client, session, undo, command);
         let is_lost = {
-            let mut state = undo.state();
+            let mut state = undo.state.lock();
             state.is_over = true;
             state.lost.is_some()
         };
@@ -250,7 +247,7 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
     process.env("BERTH_FENCE", session.fence.to_string());
     process.process_group(0);
     let mut child = {
-        let mut state = undo.state();
+        let mut state = undo.state.lock();
         if state.is_interrupted || state.lost.is_some() {
             return Ok(None);
         }
@@ -265,7 +262,7 @@ fn start(session: &Session, undo: &Undo, command: &[String]) -> anyhow::Result<O
     }
     let ended = wait(group, terminal.as_mut()).with_context(|| format!("cannot wait for {program}"));
     // What it left behind in its group ends with it.
-    undo.state().child = None;
+    undo.state.lock().child = None;
     group.tell(Signal::KILL);
     drop(terminal);
     ended?;
@@ -331,7 +328,7 @@ fn watch_over(client: &Client, path: &str, undo: &Undo) {
     let (client, path, undo) = (client.clone(), path.to_owned(), undo.clone());
     let look = move || {
         let mut etag = String::new();
-        while !undo.state().is_over {
+        while !undo.state.lock().is_over {
             match client.changed::<Session>(&path, &etag) {
                 Ok(Some(news)) if news.data.status != SessionStatus::Active => {
                     return undo.lose(ended(&news.data));

@@ -14,13 +14,15 @@ pub(crate) use message::ping;
 pub(crate) use send::Letter;
 pub(crate) use sign::new_secret;
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::{OrgId, WebhookId};
 use berth_engine::gate::{Gate, Pass};
 use berth_engine::limits::{PINGS_AT_ONCE, SENDS_AT_ONCE};
+use parking_lot::Mutex;
+use quick_cache::sync::Cache;
 use tokio::sync::Notify as Bell;
 
 use crate::config::Config;
@@ -30,7 +32,7 @@ use berth_engine::Services;
 
 /// Between two looks, unless something was just done.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Positions remembered; with more of them they are forgotten, and read again from the rows.
+/// Positions in the cache; others are read from the rows.
 const POSITIONS_MAX: usize = 100_000;
 
 /// Tells webhooks what happened.
@@ -66,54 +68,42 @@ impl Notify {
 #[derive(Clone)]
 struct SendSlots {
     bell: Arc<Bell>,
-    state: Arc<Mutex<State>>,
+    /// Up to where there is nothing for a webhook: it saves writing a cursor for every event that no webhook wants.
+    positions: Arc<Cache<WebhookId, i64>>,
+    /// Webhooks with a delivery under way.
+    sending: Arc<Mutex<HashSet<WebhookId>>>,
     sends: Arc<Gate>,
     pings: Arc<Gate>,
-}
-
-#[derive(Default)]
-struct State {
-    /// Up to where there is nothing for a webhook: it saves writing a cursor for every event nobody wants.
-    positions: HashMap<WebhookId, i64>,
-    /// Webhooks that are being told something.
-    sending: HashSet<WebhookId>,
 }
 
 impl Default for SendSlots {
     fn default() -> Self {
         let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(Gate::without_queue(it)));
-        Self { bell: Arc::default(), state: Arc::default(), sends, pings }
+        let positions = Arc::new(Cache::new(POSITIONS_MAX));
+        Self { bell: Arc::default(), positions, sending: Arc::default(), sends, pings }
     }
 }
 
 impl SendSlots {
     /// Up to where this webhook has looked, as far as is known here.
     fn position(&self, webhook: WebhookId) -> i64 {
-        self.state().positions.get(&webhook).copied().unwrap_or(0)
+        self.positions.get(&webhook).unwrap_or(0)
     }
 
     fn remember(&self, webhook: WebhookId, sequence: i64) {
-        let mut state = self.state();
-        if state.positions.len() >= POSITIONS_MAX && !state.positions.contains_key(&webhook) {
-            state.positions.clear();
-        }
-        state.positions.insert(webhook, sequence);
+        self.positions.insert(webhook, sequence);
     }
 
     /// A place to send from. `None`: this webhook is being told something, or too many are.
     fn take(&self, org: OrgId, webhook: WebhookId) -> Option<Place> {
         let pass = self.sends.try_enter(org)?;
-        let is_new = self.state().sending.insert(webhook);
-        let (bell, state) = (self.bell.clone(), self.state.clone());
-        is_new.then(|| Place { webhook, bell, state, pass: Some(pass) })
+        let is_new = self.sending.lock().insert(webhook);
+        let (bell, sending) = (self.bell.clone(), self.sending.clone());
+        is_new.then(|| Place { webhook, bell, sending, pass: Some(pass) })
     }
 
     fn take_ping(&self, org: OrgId) -> Option<Pass> {
         self.pings.try_enter(org)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -121,13 +111,13 @@ impl SendSlots {
 struct Place {
     webhook: WebhookId,
     bell: Arc<Bell>,
-    state: Arc<Mutex<State>>,
+    sending: Arc<Mutex<HashSet<WebhookId>>>,
     pass: Option<Pass>,
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).sending.remove(&self.webhook);
+        self.sending.lock().remove(&self.webhook);
         drop(self.pass.take());
         self.bell.notify_one();
     }

@@ -4,26 +4,18 @@ use berth_core::access::Role;
 use berth_core::event::{EventKind, NewEvent, Subject};
 use berth_core::id::{OrgId, UserId};
 use berth_core::name::{DisplayName, Email};
+use berth_server::app::issue_token;
 use berth_engine::credential::Redacted;
+use berth_server::auth::passwords::{self, PasswordCost};
+use berth_server::error::AppError;
 use berth_store::records::member::{self, Member};
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Context, Store};
 
-use super::parsed;
-use crate::app::issue_token;
-use crate::auth::passwords::{self, PasswordCost};
-use crate::error::AppError;
+use super::organizations::parsed;
 
-/// Somebody of the demo. A service account has no password.
-pub struct Person {
-    pub name: String,
-    pub email: String,
-    pub password: Option<Redacted>,
-    pub token: Redacted,
-}
-
-/// Grace, Linus and the service account `ci`, in this order, as deployers of this organization.
-pub fn add_people(store: &Store, org: OrgId, owner: UserId) -> Result<[Person; 3], AppError> {
+/// Adds Grace, Linus and the service account `ci` as deployers of this organization, and returns their tokens.
+pub(super) fn add_people(store: &Store, org: OrgId, owner: UserId) -> Result<[Redacted; 3], AppError> {
     Ok([
         add(store, org, owner, "Grace", false)?,
         add(store, org, owner, "Linus", false)?,
@@ -37,22 +29,20 @@ fn add(
     owner: UserId,
     name: &'static str,
     is_service: bool,
-) -> Result<Person, AppError> {
+) -> Result<Redacted, AppError> {
     let email = parsed(Email::parse(&format!("{}@acme.test", name.to_lowercase())))?;
     let (shown, token_name) = (parsed(DisplayName::parse(name))?, parsed(DisplayName::parse("demo"))?);
-    let password = (!is_service).then(passwords::generate);
-    let hash = password.as_ref().map(|password| passwords::hash(password, PasswordCost::default()));
+    let hash = (!is_service).then(|| passwords::hash(&passwords::generate(), PasswordCost::default()));
     store.transact_blocking(Context::system(Some(org)), move |tx| {
         let account = match hash {
             Some(password_hash) => Account::Person { password_hash, password_is_generated: true },
             None => Account::Service { owner },
         };
         let (id, created_at) = (UserId::from_parts(tx.now(), tx.entropy()?), tx.now());
-        user::put(tx, &User { id, name: shown, email: email.clone(), account, created_at })?;
+        user::put(tx, &User { id, name: shown, email, account, created_at })?;
         member::put(tx, &Member { user: id, role: Role::Deployer, version: 1, created_at })?;
         let subject = Subject::new("user", id, Some(name));
         tx.record(NewEvent::new(EventKind::MemberAdded, subject).with("role", Role::Deployer.as_str()))?;
-        let (_, token) = issue_token(tx, id, token_name, None)?;
-        Ok(Person { name: name.to_owned(), email: email.to_string(), password, token })
+        Ok(issue_token(tx, id, token_name, None)?.1)
     })
 }

@@ -5,7 +5,7 @@ mod page;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -16,14 +16,14 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use berth_server::config::local_dashboard;
 use berth_engine::credential::random_base62;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::local_dashboard;
-
 /// Where there is a site, in the order of their ports.
-pub const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
+pub(super) const PLACES: [&str; 4] = ["staging", "production", "qa-1", "qa-2"];
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 /// Late writes that a site still shows.
 const REFUSED_MAX: usize = 5;
@@ -32,17 +32,17 @@ const WORD_CHARS_MAX: usize = 100;
 const CODE_CHARS: usize = 24;
 
 /// Signs in with the API and answers the cookie, or why there is none.
-pub type SignIn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
+pub(super) type SignIn = Box<dyn Fn() -> Result<String, String> + Send + Sync>;
 
 /// How far what the demo does by itself has come.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Story {
+pub(super) struct Story {
     /// Everything is as the README tells it.
-    pub done: bool,
+    pub(super) done: bool,
     /// Why it will not be.
-    pub failed: Option<String>,
+    pub(super) failed: Option<String>,
     /// What has happened so far.
-    pub steps: Vec<String>,
+    pub(super) steps: Vec<String>,
 }
 
 /// What was sent last.
@@ -80,20 +80,20 @@ struct Harbour {
 
 /// The sites, and one address more for what the demo says about itself.
 #[derive(Clone)]
-pub struct Sites {
+pub(super) struct Sites {
     harbour: Arc<Harbour>,
     /// In the order of [`PLACES`].
-    pub addresses: Vec<String>,
+    pub(super) addresses: Vec<String>,
     own: String,
 }
 
 /// The listeners are on the ports after the server's, or any others that are free.
-pub struct Bound(Vec<TcpListener>);
+pub(super) struct Bound(Vec<TcpListener>);
 
 impl Bound {
     /// Anybody who reaches a site may write to it, so only this machine does. What signs in has to be where the server
     /// is reached: a cookie is for one host.
-    pub fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
+    pub(super) fn next_to(reached: SocketAddr) -> std::io::Result<Self> {
         let own = reached.ip();
         let site = if own.is_loopback() { own } else { IpAddr::from([127, 0, 0, 1]) };
         let ips = PLACES.iter().map(|_| site).chain([own]);
@@ -105,7 +105,7 @@ impl Bound {
     }
 
     /// Of the sites, in the order of [`PLACES`].
-    pub fn addresses(&self) -> std::io::Result<Vec<String>> {
+    pub(super) fn addresses(&self) -> std::io::Result<Vec<String>> {
         (0..PLACES.len()).map(|index| self.address(index)).collect()
     }
 
@@ -127,7 +127,7 @@ fn bind(ip: IpAddr, wanted: Option<u16>) -> std::io::Result<TcpListener> {
 
 impl Sites {
     /// Serves until the runtime ends.
-    pub fn start(bound: Bound, base: String, sign_in: SignIn) -> std::io::Result<Self> {
+    pub(super) fn start(bound: Bound, base: String, sign_in: SignIn) -> std::io::Result<Self> {
         let addresses = bound.addresses()?;
         let own = bound.address(PLACES.len())?;
         let harbour = Arc::new(Harbour {
@@ -149,28 +149,24 @@ impl Sites {
     }
 
     /// Logs in, once. At the host of the dashboard, which the cookie is for.
-    pub fn link(&self) -> String {
+    pub(super) fn link(&self) -> String {
         let own = self.own.strip_prefix("http://").and_then(local_dashboard);
         format!("{}/open/{}", own.as_ref().unwrap_or(&self.own), self.harbour.link_code)
     }
 
     /// What Berth tells of claims.
-    pub fn webhook(&self) -> String {
+    pub(super) fn webhook(&self) -> String {
         format!("{}/told/{}", self.own, self.harbour.webhook_code)
     }
 
     /// Shows [`Story`] as JSON.
-    pub fn story_address(&self) -> String {
+    pub(super) fn story_address(&self) -> String {
         format!("{}/story", self.own)
     }
 
-    pub fn tell(&self, change: impl FnOnce(&mut Story)) {
-        change(&mut locked(&self.harbour.story));
+    pub(super) fn tell(&self, change: impl FnOnce(&mut Story)) {
+        change(&mut self.harbour.story.lock());
     }
-}
-
-fn locked<T>(it: &Mutex<T>) -> MutexGuard<'_, T> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn site(place: &'static str, harbour: Arc<Harbour>) -> Router {
@@ -194,7 +190,7 @@ fn about(harbour: Arc<Harbour>) -> Router {
 type AtSite = State<(&'static str, Arc<Harbour>)>;
 
 async fn show(State((place, harbour)): AtSite) -> Response {
-    let sites = locked(&harbour.sites);
+    let sites = harbour.sites.lock();
     let Some(site) = sites.get(place) else { return StatusCode::NOT_FOUND.into_response() };
     let status = if site.shown.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
     html(status, page::of(place, site))
@@ -214,7 +210,7 @@ fn html(status: StatusCode, text: String) -> Response {
 }
 
 async fn revision(State((place, harbour)): AtSite) -> String {
-    locked(&harbour.sites).get(place).map_or(0, |site| site.revision).to_string()
+    harbour.sites.lock().get(place).map_or(0, |site| site.revision).to_string()
 }
 
 async fn live() -> Response {
@@ -228,7 +224,7 @@ async fn write(State((place, harbour)): AtSite, headers: HeaderMap, body: String
     };
     let fence = headers.get("demo-fence").and_then(|it| it.to_str().ok()).and_then(|it| it.parse().ok());
     let shown = Shown { page: body, commit: word("demo-commit"), who: word("demo-who"), fence };
-    let mut sites = locked(&harbour.sites);
+    let mut sites = harbour.sites.lock();
     let Some(site) = sites.get_mut(place) else { return StatusCode::NOT_FOUND.into_response() };
     match site.write(shown) {
         Ok(text) => (StatusCode::OK, text).into_response(),
@@ -259,7 +255,7 @@ impl Site {
 }
 
 async fn story(State(harbour): State<Arc<Harbour>>) -> axum::Json<Story> {
-    axum::Json(locked(&harbour.story).clone())
+    axum::Json(harbour.story.lock().clone())
 }
 
 /// A webhook: somebody holds an environment, and nothing with a lower number may be written from now on.
@@ -272,7 +268,7 @@ async fn told(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>, bod
     let is_environment = |it: &&Value| it["type"] == "environment";
     let name = subjects.and_then(|all| all.iter().find(is_environment)).and_then(|it| it["name"].as_str());
     let fence = event.pointer("/data/data/fence").and_then(Value::as_u64);
-    let mut sites = locked(&harbour.sites);
+    let mut sites = harbour.sites.lock();
     if let (Some(site), Some(fence)) = (name.and_then(|name| sites.get_mut(name)), fence) {
         site.fence = site.fence.max(fence);
     }
@@ -284,7 +280,7 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
     if code != harbour.link_code {
         return html(StatusCode::NOT_FOUND, page::plain("There is no such link."));
     }
-    let Some(sign_in) = locked(&harbour.sign_in).take() else {
+    let Some(sign_in) = harbour.sign_in.lock().take() else {
         let text =
             format!("This link has been used. Sign in at {} with the login that was printed.", harbour.base);
         return html(StatusCode::GONE, page::plain(&text));
@@ -295,7 +291,7 @@ async fn open(State(harbour): State<Arc<Harbour>>, Path(code): Path<String>) -> 
     });
     let (unused, signed_in) = signed_in.await.unwrap_or_else(|_| (None, Err("it broke.".to_owned())));
     if unused.is_some() {
-        *locked(&harbour.sign_in) = unused;
+        *harbour.sign_in.lock() = unused;
     }
     match signed_in {
         Ok(cookie) => {

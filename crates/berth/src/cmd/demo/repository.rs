@@ -18,19 +18,14 @@ const NEW_PRICES: &str = "11.00 a rope of ten fathoms\n45.00 an anchor, small\n3
 const PROGRAM: &str = "100755";
 const PLAIN: &str = "100644";
 
-/// Says why there is no demo where git is missing or too old.
-pub fn check_git() -> Result<(), GitError> {
-    git::check().map(|_| ())
-}
-
 /// The repository on this machine.
-pub struct Sample {
-    pub dir: PathBuf,
+pub(super) struct Sample {
+    pub(super) dir: PathBuf,
 }
 
 impl Sample {
     /// `main` as far as the new prices, and the branches. `definition` is that of the pipeline.
-    pub fn make(dir: &Path, definition: &str) -> Result<Self, GitError> {
+    pub(super) fn make(dir: &Path, definition: &str) -> Result<Self, GitError> {
         git::make_bare(dir)?;
         let mut history = History::default();
         history.commit("main", "", "Ada", "A shop in blue");
@@ -58,7 +53,7 @@ impl Sample {
     }
 
     /// One more commit on `main`, as a push would bring it.
-    pub fn push_green(&self) -> Result<(), GitError> {
+    pub(super) fn push_green(&self) -> Result<(), GitError> {
         let mut history = History::default();
         history.commit("main", "from refs/heads/main^0\n", "Grace", "The shop in green");
         history.look("green", "2.0");

@@ -1,38 +1,29 @@
-//! Something to look at: two organizations, a few people, pipelines, a sample repository and sites to deploy to.
-
-mod people;
-mod repository;
-mod sites;
+//! The two organizations of a demo, and their pipelines.
 
 use berth_core::id::PipelineId;
 use berth_core::name::{Email, Slug};
 use berth_core::pipeline::state::{self, Create};
 use berth_engine::declare_environments;
 use berth_engine::definitions::checked_definition;
+use berth_server::auth::passwords::PasswordCost;
+use berth_server::error::AppError;
+use berth_server::setup::{Created, create_organization};
 use berth_store::records::pipeline;
 use berth_store::{Context, Store};
 
-use crate::auth::passwords::PasswordCost;
-use crate::error::AppError;
-use crate::setup::{Created, create_organization};
-
-pub use people::{Person, add_people};
-pub use repository::{Sample, check_git};
-pub use sites::{Bound, PLACES, SignIn, Sites, Story};
-
 const SHOP: &str = include_str!("shop.yaml");
 /// The definition of the pipeline that needs no repository.
-pub const PLAYGROUND: &str = include_str!("playground.yaml");
+pub(super) const PLAYGROUND: &str = include_str!("playground.yaml");
 
 /// An organization of the demo with its pipelines.
-pub struct DemoOrganization {
-    pub created: Created,
-    pub pipelines: Vec<state::Pipeline>,
+pub(super) struct DemoOrganization {
+    pub(super) created: Created,
+    pub(super) pipelines: Vec<state::Pipeline>,
 }
 
 /// What is there before anybody has done anything. `shop`: the definition of the shop; without it the first organization
 /// gets its pipelines later, the shop from its repository.
-pub fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
+pub(super) fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>, AppError> {
     let playground = || ("playground", PLAYGROUND.to_owned());
     let acme = shop.map_or_else(Vec::new, |text| vec![("shop", text), playground()]);
     Ok(vec![
@@ -41,8 +32,8 @@ pub fn fill(store: &Store, shop: Option<String>) -> Result<Vec<DemoOrganization>
     ])
 }
 
-/// The shop's definition, for sites at these addresses, in the order of [`PLACES`], and for this program.
-pub fn shop_definition(addresses: &[String], program: &str) -> String {
+/// The shop's definition, for sites at these addresses, in the order of [`PLACES`](super::sites::PLACES), and for this program.
+pub(super) fn shop_definition(addresses: &[String], program: &str) -> String {
     // As JSON, which YAML reads: a path may hold anything.
     let quoted = serde_json::Value::from(program).to_string();
     let text = SHOP.replace("\"/usr/bin/berth\"", &quoted);
@@ -82,7 +73,7 @@ fn organization(
     Ok(DemoOrganization { created, pipelines })
 }
 
-fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, AppError> {
+pub(super) fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, AppError> {
     result.map_err(|error| AppError::bug(error.to_string()))
 }
 

@@ -1,0 +1,42 @@
+//! Removes the directories of ended attempts on a background thread, so that the next step does not wait for it.
+
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use parking_lot::Mutex;
+
+use crate::attempt::place::{Place, remove_attempt};
+
+/// Directories waiting for removal. When the queue is full, the caller removes its own.
+const WAITING_MAX: usize = 64;
+
+pub(crate) struct Cleanup {
+    /// `None` once the runner ends.
+    queue: Mutex<Option<SyncSender<PathBuf>>>,
+}
+
+impl Cleanup {
+    pub(crate) fn new() -> (Self, Receiver<PathBuf>) {
+        let (queue, waiting) = sync_channel(WAITING_MAX);
+        (Self { queue: Mutex::new(Some(queue)) }, waiting)
+    }
+
+    /// Secrets are gone when this returns, everything else soon after.
+    pub(crate) fn remove(&self, place: &Place) {
+        place.remove_secrets();
+        let queue = self.queue.lock().clone();
+        if queue.is_none_or(|queue| queue.try_send(place.dir.clone()).is_err()) {
+            remove_attempt(&place.dir);
+        }
+    }
+
+    /// Ends [`run`] after it has removed what waits.
+    pub(crate) fn end(&self) {
+        self.queue.lock().take();
+    }
+}
+
+/// Removes directories until the sender is dropped.
+pub(crate) fn run(waiting: &Receiver<PathBuf>) {
+    waiting.iter().for_each(|dir| remove_attempt(&dir));
+}
