@@ -15,6 +15,7 @@ function taken(by: string, from: string): Event {
     organizationId: "",
     hash: "",
     previousHash: "",
+    summary: "",
   };
 }
 

@@ -48,7 +48,7 @@ pub(crate) use deployed::adopt_stages;
 pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, OfPipeline, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
-pub(crate) use events::shown as wire_event;
+pub(crate) use events::to_wire as wire_event;
 pub use insights::DeliveryAsked;
 pub use invitations::{NewInvitation, SignUp};
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};

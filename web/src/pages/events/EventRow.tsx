@@ -5,13 +5,12 @@ import type { Event } from "@/api/types";
 import { useOrg } from "@/data/me";
 import { Link } from "@/ui/Link";
 import { When } from "@/ui/When";
-import { type Names, sentence } from "@/words/event";
 import classes from "./events.module.css";
 
 const ROUTE = "/o/$org/events";
 
-/** One event as a sentence; opened, everything that is known about it. */
-export function EventRow({ event, names }: { event: Event; names: Names }) {
+/** The summary of an event; expanded, all of its data. */
+export function EventRow({ event }: { event: Event }) {
   const navigate = useNavigate({ from: ROUTE });
   const isOpen = useSearch({ from: ROUTE }).event === event.id;
   const toggle = () =>
@@ -25,7 +24,7 @@ export function EventRow({ event, names }: { event: Event; names: Names }) {
       <UnstyledButton onClick={toggle} aria-expanded={isOpen} className={classes.head}>
         <IconChevronRight size={16} aria-hidden className={isOpen ? classes.opened : undefined} />
         <Text span className={classes.sentence}>
-          {sentence(event, names)}
+          {event.summary}
         </Text>
         <Text span size="sm" c="dimmed" className={classes.when}>
           <When at={event.occurredAt} />

@@ -4,7 +4,6 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useSearch } from "@tanstack/react-router";
 import { eventPages, exportAddress, useVerify } from "@/data/events";
 import { useOrg } from "@/data/me";
-import { usePipelineNames } from "@/data/pipelines";
 import { Empty } from "@/ui/Empty";
 import { Loading } from "@/ui/Loading";
 import { tellProblem } from "@/ui/notify";
@@ -19,10 +18,6 @@ export function Events() {
   const { event: _, ...filter } = useSearch({ from: "/o/$org/events" });
   const events = useInfiniteQuery(eventPages(org, filter));
   const all = events.data?.pages.flatMap(page => page.data) ?? [];
-  const names = usePipelineNames(
-    org,
-    all.flatMap(each => each.subjects.filter(it => it.type === "pipeline").map(it => it.id)),
-  );
   const isFiltered = Object.keys(filter).length > 0;
   return (
     <Page
@@ -56,7 +51,7 @@ export function Events() {
       {all.length > 0 && (
         <Card padding={0} component="ol" m={0} style={{ listStyle: "none" }} aria-label="Events">
           {all.map(each => (
-            <EventRow key={each.id} event={each} names={names} />
+            <EventRow key={each.id} event={each} />
           ))}
         </Card>
       )}
