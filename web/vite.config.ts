@@ -25,7 +25,12 @@ export default defineConfig({
               name: "vendor",
               test: /node_modules[\\/](react|react-dom|scheduler|@tanstack|openapi-fetch)[\\/]/,
             },
-            { name: "shared", test: /src[\\/](api|data|ui|theme|words)[\\/].*\.tsx?$/, minShareCount: 3 },
+            {
+              name: "shared",
+              // Folders of ui/ are for some of the pages.
+              test: /src[\\/]((api|data|theme|format)[\\/].*|ui[\\/][^\\/]+)\.tsx?$/,
+              minShareCount: 3,
+            },
           ],
         },
       },

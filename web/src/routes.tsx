@@ -21,7 +21,7 @@ import { Loading } from "./ui/Loading";
 
 const root = createRootRouteWithContext()({ component: Outlet, notFoundComponent: () => <PageProblem /> });
 
-/** Whoever is not signed in is asked to, and comes back to where they wanted to go. */
+/** Redirects to the log-in page, and from there back to the requested page. */
 async function signedIn(href: string) {
   try {
     return await queries.ensureQueryData(meQuery);
@@ -80,7 +80,7 @@ const org = createRoute({
 const home = createRoute({
   getParentRoute: () => org,
   path: "/",
-  // Beside its code; the page says what became of it.
+  // Fetched in parallel with the page's code.
   loader: ({ params }) => void queries.prefetchInfiniteQuery(deployedPages(params.org)),
   component: lazyRouteComponent(() => import("./pages/home/Home"), "Home"),
 });
@@ -95,42 +95,45 @@ const environments = createRoute({
   getParentRoute: () => org,
   path: "environments",
   validateSearch: search({ search: text, show: text }),
-  component: lazyRouteComponent(() => import("./pages/environments/Board"), "Board"),
+  component: lazyRouteComponent(() => import("./pages/environments/list/Board"), "Board"),
 });
 
 const environment = createRoute({
   getParentRoute: () => org,
   path: "environments/$pipelineId/$envName",
   validateSearch: search({ page: count }),
-  component: lazyRouteComponent(() => import("./pages/environment/EnvironmentPage"), "EnvironmentPage"),
+  component: lazyRouteComponent(
+    () => import("./pages/environments/detail/EnvironmentPage"),
+    "EnvironmentPage",
+  ),
 });
 
 const pipelines = createRoute({
   getParentRoute: () => org,
   path: "pipelines",
   validateSearch: search({ search: text, status: text }),
-  component: lazyRouteComponent(() => import("./pages/pipelines/Pipelines"), "Pipelines"),
+  component: lazyRouteComponent(() => import("./pages/pipelines/list/Pipelines"), "Pipelines"),
 });
 
 const pipeline = createRoute({
   getParentRoute: () => org,
   path: "pipelines/$pipelineId",
   validateSearch: search({ tab: text }),
-  component: lazyRouteComponent(() => import("./pages/pipeline/PipelinePage"), "PipelinePage"),
+  component: lazyRouteComponent(() => import("./pages/pipelines/detail/PipelinePage"), "PipelinePage"),
 });
 
 const deployment = createRoute({
   getParentRoute: () => org,
   path: "deployments/$deploymentId",
   validateSearch: search({ step: text, attempt: count, lines: text, q: text }),
-  component: lazyRouteComponent(() => import("./pages/deployment/DeploymentPage"), "DeploymentPage"),
+  component: lazyRouteComponent(() => import("./pages/deployments/detail/DeploymentPage"), "DeploymentPage"),
 });
 
 const approvals = createRoute({
   getParentRoute: () => org,
   path: "approvals",
   validateSearch: search({ status: text, approval: text }),
-  component: lazyRouteComponent(() => import("./pages/approvals/Approvals"), "Approvals"),
+  component: lazyRouteComponent(() => import("./pages/approvals/list/Approvals"), "Approvals"),
 });
 
 const events = createRoute({
@@ -146,7 +149,7 @@ const events = createRoute({
     to: text,
     event: text,
   }),
-  component: lazyRouteComponent(() => import("./pages/events/Events"), "Events"),
+  component: lazyRouteComponent(() => import("./pages/events/list/Events"), "Events"),
 });
 
 const insights = createRoute({
@@ -179,55 +182,55 @@ const general = createRoute({
 const tokens = createRoute({
   getParentRoute: () => settings,
   path: "tokens",
-  component: lazyRouteComponent(() => import("./pages/tokens/Tokens"), "Tokens"),
+  component: lazyRouteComponent(() => import("./pages/tokens/list/Tokens"), "Tokens"),
 });
 
 const members = createRoute({
   getParentRoute: () => settings,
   path: "members",
-  component: lazyRouteComponent(() => import("./pages/members/Members"), "Members"),
+  component: lazyRouteComponent(() => import("./pages/members/list/Members"), "Members"),
 });
 
 const secrets = createRoute({
   getParentRoute: () => settings,
   path: "secrets",
-  component: lazyRouteComponent(() => import("./pages/secrets/Secrets"), "Secrets"),
+  component: lazyRouteComponent(() => import("./pages/secrets/list/Secrets"), "Secrets"),
 });
 
 const repositories = createRoute({
   getParentRoute: () => settings,
   path: "repositories",
-  component: lazyRouteComponent(() => import("./pages/repositories/Repositories"), "Repositories"),
+  component: lazyRouteComponent(() => import("./pages/repositories/list/Repositories"), "Repositories"),
 });
 
 const webhooks = createRoute({
   getParentRoute: () => settings,
   path: "webhooks",
-  component: lazyRouteComponent(() => import("./pages/webhooks/Webhooks"), "Webhooks"),
+  component: lazyRouteComponent(() => import("./pages/webhooks/list/Webhooks"), "Webhooks"),
 });
 
 const webhook = createRoute({
   getParentRoute: () => settings,
   path: "webhooks/$webhookId",
-  component: lazyRouteComponent(() => import("./pages/webhook/WebhookPage"), "WebhookPage"),
+  component: lazyRouteComponent(() => import("./pages/webhooks/detail/WebhookPage"), "WebhookPage"),
 });
 
 const customSteps = createRoute({
   getParentRoute: () => settings,
   path: "custom-steps",
-  component: lazyRouteComponent(() => import("./pages/custom-steps/CustomSteps"), "CustomSteps"),
+  component: lazyRouteComponent(() => import("./pages/registries/list/CustomSteps"), "CustomSteps"),
 });
 
 const registry = createRoute({
   getParentRoute: () => settings,
   path: "custom-steps/$registryId",
-  component: lazyRouteComponent(() => import("./pages/registry/RegistryPage"), "RegistryPage"),
+  component: lazyRouteComponent(() => import("./pages/registries/detail/RegistryPage"), "RegistryPage"),
 });
 
 const runners = createRoute({
   getParentRoute: () => settings,
   path: "runners",
-  component: lazyRouteComponent(() => import("./pages/runners/Runners"), "Runners"),
+  component: lazyRouteComponent(() => import("./pages/runners/list/Runners"), "Runners"),
 });
 
 const analysis = createRoute({

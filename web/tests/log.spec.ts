@@ -1,6 +1,6 @@
 /** The log viewer in a real browser: large logs, hostile logs, links, search, folds. */
 import type { Page } from "@playwright/test";
-import { HOSTILE } from "../src/pages/deployment/log/hostile";
+import { HOSTILE } from "../src/pages/deployments/detail/log/hostile";
 import { definition, deployed, makePipeline } from "./harness/run";
 import { expect, test } from "./harness/test";
 

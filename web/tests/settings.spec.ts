@@ -1,4 +1,4 @@
-import { FIRST_PIPELINE } from "../src/pages/welcome/snippets";
+import { FIRST_PIPELINE } from "../src/ui/snippets";
 import { withToken } from "./harness/api";
 import { expect, isAccessible, signedIn, test } from "./harness/test";
 

@@ -45,7 +45,7 @@ test("the history is live, filtered by its address, checked and exported", async
   await ada.goto("/o/acme/events?kind=pipeline_stopped");
   const api = withToken(world);
   await api("POST", "/ORG/pipelines/search/stop", { reason: "index migration" });
-  await expect(ada.getByText("ada paused new deployments of Search: “index migration”")).toBeVisible();
+  await expect(ada.getByText("ada paused new deployments of search: index migration")).toBeVisible();
   await api("POST", "/ORG/pipelines/search/resume", {});
 
   await ada.getByRole("button", { name: "Check the history" }).click();

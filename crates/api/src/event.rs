@@ -26,8 +26,11 @@ pub struct Event {
     /// The hash of the event before this one.
     #[schema(example = "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08")]
     pub previous_hash: String,
-    /// SHA-256 over this event's canonical JSON without this member.
+    /// SHA-256 over this event's canonical JSON without this member and `summary`.
     pub hash: String,
+    /// What happened, in one line of plain text. Derived when the event is read; the wording may change.
+    #[schema(example = "ada paused new deployments of web: database migration")]
+    pub summary: String,
 }
 
 /// Names a schema of words that the core lists and the server writes into the document.

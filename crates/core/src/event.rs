@@ -2,6 +2,10 @@
 //!
 //! Kinds are only ever added. A stored kind is text, so that an older program carries a newer kind along unharmed.
 
+mod summary;
+
+pub use summary::summarize;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

@@ -1,14 +1,15 @@
 /** Why steps failed: analyses, the fixes they suggest, and who is asked. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import type { Analysis } from "@/api/types";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 /** Of one deployment; there is at most one for each attempt. */
 const LIST_MAX = 200;
 /** Events bring news at once; this is for what they missed. */
-const SECOND_LOOK_MS = 5_000;
+const FALLBACK_POLL_MS = 5_000;
 const OF_DEPLOYMENT = "/api/v1/organizations/{orgId}/deployments/{deploymentId}/analyses";
 const ONE = "/api/v1/organizations/{orgId}/analyses/{analysisId}";
 const SETTINGS = "/api/v1/organizations/{orgId}/analysis-settings";
@@ -34,20 +35,12 @@ export function analysisQuery(org: string, analysisId: string) {
   return queryOptions({
     queryKey: key(org, "analyses", "one", analysisId),
     queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, analysisId } } })),
-    refetchInterval: query => (query.state.data && isUnderWay(query.state.data) ? SECOND_LOOK_MS : false),
-  });
-}
-
-function useAnalysesChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "analyses") }),
+    refetchInterval: query => (query.state.data && isUnderWay(query.state.data) ? FALLBACK_POLL_MS : false),
   });
 }
 
 export function useAnalyse(org: string, deploymentId: string) {
-  return useAnalysesChange(org, (stepId: string) =>
+  return useOrgMutation(org, ["analyses"], (stepId: string) =>
     data(
       api.POST(OF_DEPLOYMENT, {
         params: { path: { orgId: org, deploymentId } },
@@ -78,7 +71,7 @@ export function previewQuery(org: string, deploymentId: string, stepId: string) 
 }
 
 export function useProposeFix(org: string, analysisId: string) {
-  return useAnalysesChange(org, () =>
+  return useOrgMutation(org, ["analyses"], () =>
     data(api.POST(`${ONE}/pull-request`, { params: { path: { orgId: org, analysisId } } })),
   );
 }
@@ -91,7 +84,7 @@ export function analysisSettingsQuery(org: string) {
 }
 
 export function useSaveAnalysisSettings(org: string) {
-  return useAnalysesChange(org, (settings: components["schemas"]["AnalysisSettingsPut"]) =>
+  return useOrgMutation(org, ["analyses"], (settings: components["schemas"]["AnalysisSettingsPut"]) =>
     data(api.PUT(SETTINGS, { params: { path: { orgId: org } }, body: settings })),
   );
 }

@@ -1,8 +1,9 @@
 /** Approvals: who is asked, and the answer. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { Approval } from "@/api/types";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 100;
 
@@ -25,29 +26,21 @@ export function pendingApprovalsQuery(org: string) {
 export type Answer = { id: string; choice: "approve" | "reject"; text: string };
 
 export function useAnswer(org: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ id, choice, text }: Answer) => {
-      const params = { path: { orgId: org, approvalId: id } };
-      const said = text.trim() || undefined;
-      return choice === "approve"
-        ? data(
-            api.POST("/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", {
-              params,
-              body: { comment: said },
-            }),
-          )
-        : data(
-            api.POST("/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", {
-              params,
-              body: { reason: said },
-            }),
-          );
-    },
-    onSettled: () =>
-      Promise.all([
-        queries.invalidateQueries({ queryKey: key(org, "approvals") }),
-        queries.invalidateQueries({ queryKey: key(org, "deployments") }),
-      ]),
+  return useOrgMutation(org, ["approvals", "deployments"], ({ id, choice, text }: Answer) => {
+    const params = { path: { orgId: org, approvalId: id } };
+    const comment = text.trim() || undefined;
+    return choice === "approve"
+      ? data(
+          api.POST("/api/v1/organizations/{orgId}/approvals/{approvalId}/approve", {
+            params,
+            body: { comment },
+          }),
+        )
+      : data(
+          api.POST("/api/v1/organizations/{orgId}/approvals/{approvalId}/reject", {
+            params,
+            body: { reason: comment },
+          }),
+        );
   });
 }

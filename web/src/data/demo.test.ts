@@ -1,16 +1,16 @@
 import { expect, test } from "vitest";
-import { happened, STEPS, type Told } from "./demo";
+import { completedSteps, type DemoFacts, STEPS } from "./demo";
 
 const ADA = { id: "usr_ada", name: "ada" };
 const GRACE = { id: "usr_grace", name: "Grace" };
 
-const NOTHING: Told = { succeeded: [], overridden: [], voted: [], proposed: [], opened: [] };
+const NOTHING: DemoFacts = { succeeded: [], overridden: [], voted: [], proposed: [], opened: [] };
 
 function succeeded(
   id: string,
   by: typeof ADA,
-  more: Partial<Told["succeeded"][number]> = {},
-): Told["succeeded"] {
+  more: Partial<DemoFacts["succeeded"][number]> = {},
+): DemoFacts["succeeded"] {
   return [{ id, envName: null, actor: { type: "user", tokenId: null, ...by }, trigger: "session", ...more }];
 }
 
@@ -25,8 +25,8 @@ function about(type: string, id: string) {
   ];
 }
 
-function check(told: Partial<Told>): string[] {
-  const done = happened({ ...NOTHING, ...told }, ADA);
+function check(facts: Partial<DemoFacts>): string[] {
+  const done = completedSteps({ ...NOTHING, ...facts }, ADA);
   return STEPS.filter((_, at) => done[at]);
 }
 

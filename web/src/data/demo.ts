@@ -1,4 +1,4 @@
-/** What a newcomer has brought about in a demo, as the server tells it. */
+/** Progress of the demo's checklist, from deployments and events. */
 import { queryOptions, useQuery } from "@tanstack/react-query";
 import { api, body } from "@/api/client";
 import type { EventKind } from "@/api/kinds.gen";
@@ -10,11 +10,11 @@ import { useMe } from "./me";
 const DEPLOYMENTS_MAX = 200;
 const EVENTS_MAX = 50;
 
-/** The steps, in the order they are told in. */
+/** The steps of the checklist, in order. */
 export const STEPS = ["claimed", "takenOver", "approved", "rolledBack", "mended"] as const;
 
-/** What the steps are read from: never a wish alone, always what became of it. */
-export type Told = {
+/** What the steps are derived from: outcomes, not requests. */
+export type DemoFacts = {
   /** Deployments that have succeeded. */
   succeeded: Pick<Deployment, "id" | "envName" | "trigger" | "actor">[];
   /** Events; `voted` and `proposed` are one's own. */
@@ -25,17 +25,17 @@ export type Told = {
 };
 
 /** Which of the steps have happened, and were brought about by this person. */
-export function happened(told: Told, me: Pick<Me["user"], "id" | "name">): boolean[] {
-  const mine = told.succeeded.filter(each => each.actor.id === me.id);
-  const approved = subjects(told.voted, "deployment");
-  const proposed = subjects(told.proposed, "analysis");
+export function completedSteps(facts: DemoFacts, me: Pick<Me["user"], "id" | "name">): boolean[] {
+  const mine = facts.succeeded.filter(each => each.actor.id === me.id);
+  const approved = subjects(facts.voted, "deployment");
+  const proposed = subjects(facts.proposed, "analysis");
   const has: Record<(typeof STEPS)[number], boolean> = {
     claimed: mine.some(each => each.envName === "qa-2"),
     // One that was announced for later is carried out by the server: its actor is not the one who asked.
-    takenOver: told.overridden.some(each => each.data.endedBy === me.name),
-    approved: told.succeeded.some(each => approved.has(each.id)),
+    takenOver: facts.overridden.some(each => each.data.endedBy === me.name),
+    approved: facts.succeeded.some(each => approved.has(each.id)),
     rolledBack: mine.some(each => each.trigger === "rollback"),
-    mended: [...subjects(told.opened, "analysis")].some(each => proposed.has(each)),
+    mended: [...subjects(facts.opened, "analysis")].some(each => proposed.has(each)),
   };
   return STEPS.map(step => has[step]);
 }
@@ -44,8 +44,8 @@ function subjects(events: Pick<Event, "subjects">[], type: string): Set<string> 
   return new Set(events.flatMap(event => event.subjects.filter(each => each.type === type).map(it => it.id)));
 }
 
-/** Whether each step is done. When all are, nobody asks again. */
-export function useDone(org: string): boolean[] {
+/** Whether each step is done. Stops fetching when all are. */
+export function useCompletedSteps(org: string): boolean[] {
   const me = useMe().user;
   const path = { orgId: org };
   const events = async (kind: EventKind, actor?: string) => {
@@ -67,7 +67,7 @@ export function useDone(org: string): boolean[] {
         events("fix_pull_request_requested", me.id),
         events("fix_pull_request_opened"),
       ]);
-      return happened({ succeeded, overridden, voted, proposed, opened }, me);
+      return completedSteps({ succeeded, overridden, voted, proposed, opened }, me);
     },
     enabled: query => !query.state.data?.every(Boolean),
   });
@@ -75,7 +75,7 @@ export function useDone(org: string): boolean[] {
 }
 
 /** The deployment that failed last. */
-export function useFailed(org: string): string | undefined {
+export function useFailedDeployment(org: string): string | undefined {
   const query = queryOptions({
     queryKey: key(org, "deployments", "failed"),
     queryFn: () =>

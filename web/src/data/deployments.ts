@@ -1,12 +1,13 @@
 /** Deployments, and what can be done with them. */
-import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions, useQueryClient } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { Deployment } from "@/api/types";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const PAGE = 25;
 const APPROVALS_MAX = 100;
-/** Those a stage can go back to are looked for among so many. */
+/** Candidates for a rollback are searched in this many deployments. */
 const RECENT_MAX = 100;
 
 export function deploymentQuery(org: string, deploymentId: string) {
@@ -62,24 +63,18 @@ export function deploymentApprovalsQuery(org: string, deploymentId: string) {
   });
 }
 
-/** A change of one deployment: the answer is its new state. */
-function useChange<Input>(org: string, change: (input: Input) => Promise<Deployment>) {
+/** Changes one deployment; the response is its new state. */
+function useDeploymentMutation<Input>(org: string, change: (input: Input) => Promise<Deployment>) {
   const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSuccess: deployment => queries.setQueryData(deploymentQuery(org, deployment.id).queryKey, deployment),
-    onSettled: () =>
-      Promise.all([
-        queries.invalidateQueries({ queryKey: key(org, "deployments") }),
-        queries.invalidateQueries({ queryKey: key(org, "pipelines") }),
-      ]),
-  });
+  return useOrgMutation(org, ["deployments", "pipelines"], change, deployment =>
+    queries.setQueryData(deploymentQuery(org, deployment.id).queryKey, deployment),
+  );
 }
 
 export type Start = { commitId?: string; ref?: string; reason?: string; bypass?: { reason: string } };
 
 export function useStart(org: string, pipelineId: string) {
-  return useChange(org, (start: Start) =>
+  return useDeploymentMutation(org, (start: Start) =>
     data(
       api.POST("/api/v1/organizations/{orgId}/pipelines/{pipelineId}/deployments", {
         params: { path: { orgId: org, pipelineId } },
@@ -91,7 +86,7 @@ export function useStart(org: string, pipelineId: string) {
 
 /** Cancels one stage, or all of it. */
 export function useCancel(org: string, deploymentId: string) {
-  return useChange(org, ({ stage, reason }: { stage?: string; reason?: string }) =>
+  return useDeploymentMutation(org, ({ stage, reason }: { stage?: string; reason?: string }) =>
     stage === undefined
       ? data(
           api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/cancel", {
@@ -109,7 +104,7 @@ export function useCancel(org: string, deploymentId: string) {
 }
 
 export function useRetry(org: string, deploymentId: string) {
-  return useChange(org, ({ stage, from }: { stage: string; from: "failed" | "start" }) =>
+  return useDeploymentMutation(org, ({ stage, from }: { stage: string; from: "failed" | "start" }) =>
     data(
       api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/retry", {
         params: { path: { orgId: org, deploymentId, stage } },
@@ -123,7 +118,7 @@ export type RollBack = { stage: string; to?: string; reason?: string };
 
 /** Its answer is another deployment: the rollback. */
 export function useRollBack(org: string, deploymentId: string) {
-  return useChange(org, ({ stage, ...body }: RollBack) =>
+  return useDeploymentMutation(org, ({ stage, ...body }: RollBack) =>
     data(
       api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/stages/{stage}/rollback", {
         params: { path: { orgId: org, deploymentId, stage } },
@@ -134,20 +129,22 @@ export function useRollBack(org: string, deploymentId: string) {
 }
 
 export function useResolve(org: string, deploymentId: string) {
-  return useChange(org, ({ stepId, outcome }: { stepId: string; outcome: "ran" | "retry" | "fail" }) =>
-    data(
-      api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/resolve", {
-        params: { path: { orgId: org, deploymentId, stepId } },
-        body: { outcome },
-      }),
-    ),
+  return useDeploymentMutation(
+    org,
+    ({ stepId, outcome }: { stepId: string; outcome: "ran" | "retry" | "fail" }) =>
+      data(
+        api.POST("/api/v1/organizations/{orgId}/deployments/{deploymentId}/steps/{stepId}/resolve", {
+          params: { path: { orgId: org, deploymentId, stepId } },
+          body: { outcome },
+        }),
+      ),
   );
 }
 
 export type SoakAnswer = { stepId: string; choice: "end" | "reject"; reason?: string };
 
 export function useSoak(org: string, deploymentId: string) {
-  return useChange(org, ({ stepId, choice, reason }: SoakAnswer) => {
+  return useDeploymentMutation(org, ({ stepId, choice, reason }: SoakAnswer) => {
     const params = { path: { orgId: org, deploymentId, stepId } };
     return choice === "end"
       ? data(

@@ -1,8 +1,9 @@
-/** Shared environments: who holds them, who waits, and everything that can be done about it. */
-import { keepPreviousData, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+/** Shared environments: sessions, queues, and the actions on them. */
+import { keepPreviousData, queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const HISTORY_PAGE = 20;
 const ENVIRONMENTS = "/api/v1/organizations/{orgId}/pipelines/{pipelineId}/ephemeral-environments";
@@ -28,9 +29,9 @@ export function environmentQuery(where: Where) {
   });
 }
 
-export function lineQuery(where: Where) {
+export function queueQuery(where: Where) {
   return queryOptions({
-    queryKey: key(where.org, "environments", where.pipelineId, where.envName, "line"),
+    queryKey: key(where.org, "environments", where.pipelineId, where.envName, "queue"),
     queryFn: () => data(api.GET(`${ENVIRONMENTS}/{envName}/queue`, { params: path(where) })),
   });
 }
@@ -68,31 +69,21 @@ export function insightsQuery(where: Where, days: number) {
   });
 }
 
-/** A change of one environment; whatever came of it, the page looks again. */
-function useChange<Input, Output>(where: Where, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () =>
-      Promise.all(
-        (["environments", "deployed", "deployments"] as const).map(noun =>
-          queries.invalidateQueries({ queryKey: key(where.org, noun) }),
-        ),
-      ),
-  });
+function useEnvironmentMutation<Input, Output>(where: Where, change: (input: Input) => Promise<Output>) {
+  return useOrgMutation(where.org, ["environments", "deployed", "deployments"], change);
 }
 
 type Schemas = components["schemas"];
 
 export function useClaim(where: Where) {
-  return useChange(where, (claim: Schemas["SessionNew"]) =>
+  return useEnvironmentMutation(where, (claim: Schemas["SessionNew"]) =>
     data(api.POST(`${ENVIRONMENTS}/{envName}/sessions`, { params: path(where), body: claim })),
   );
 }
 
-/** `seen` is the hold that the dialog named: whoever came after them is not taken from. */
+/** `seen` is the fence of the session that the dialog named: a later session is not taken over. */
 export function useTakeOver(where: Where) {
-  return useChange(where, ({ seen, ...claim }: Schemas["ForceClaim"] & { seen: number }) =>
+  return useEnvironmentMutation(where, ({ seen, ...claim }: Schemas["ForceClaim"] & { seen: number }) =>
     data(
       api.POST(`${ENVIRONMENTS}/{envName}/force-claim`, {
         params: path(where),
@@ -104,7 +95,7 @@ export function useTakeOver(where: Where) {
 }
 
 export function useDeploy(where: Where, sessionId: string) {
-  return useChange(where, (deploy: Schemas["DeployNew"]) =>
+  return useEnvironmentMutation(where, (deploy: Schemas["DeployNew"]) =>
     data(
       api.POST(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}/deploy`, {
         params: { path: { ...path(where).path, sessionId } },
@@ -115,7 +106,7 @@ export function useDeploy(where: Where, sessionId: string) {
 }
 
 export function useExtend(where: Where, sessionId: string) {
-  return useChange(where, (extend: Schemas["Extend"]) =>
+  return useEnvironmentMutation(where, (extend: Schemas["Extend"]) =>
     data(
       api.POST(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}/extend`, {
         params: { path: { ...path(where).path, sessionId } },
@@ -126,7 +117,7 @@ export function useExtend(where: Where, sessionId: string) {
 }
 
 export function useHandOver(where: Where, sessionId: string) {
-  return useChange(where, (to: string) =>
+  return useEnvironmentMutation(where, (to: string) =>
     data(
       api.POST(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}/hand-over`, {
         params: { path: { ...path(where).path, sessionId } },
@@ -137,7 +128,7 @@ export function useHandOver(where: Where, sessionId: string) {
 }
 
 export function useRelease(where: Where, sessionId: string) {
-  return useChange(where, () =>
+  return useEnvironmentMutation(where, () =>
     data(
       api.DELETE(`${ENVIRONMENTS}/{envName}/sessions/{sessionId}`, {
         params: { path: { ...path(where).path, sessionId } },
@@ -146,8 +137,8 @@ export function useRelease(where: Where, sessionId: string) {
   );
 }
 
-export function useLeaveLine(where: Where) {
-  return useChange(where, (ticketId: string) =>
+export function useLeaveQueue(where: Where) {
+  return useEnvironmentMutation(where, (ticketId: string) =>
     data(
       api.DELETE(`${ENVIRONMENTS}/{envName}/queue/{ticketId}`, {
         params: { path: { ...path(where).path, ticketId } },

@@ -3,6 +3,7 @@ import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key, ME } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 
@@ -19,30 +20,24 @@ export function invitationsQuery(org: string) {
 }
 
 export function useInvite(org: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (invitation: components["schemas"]["InvitationNew"]) =>
-      data(
-        api.POST("/api/v1/organizations/{orgId}/invitations", {
-          params: { path: { orgId: org } },
-          body: invitation,
-        }),
-      ),
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "invitations") }),
-  });
+  return useOrgMutation(org, ["invitations"], (invitation: components["schemas"]["InvitationNew"]) =>
+    data(
+      api.POST("/api/v1/organizations/{orgId}/invitations", {
+        params: { path: { orgId: org } },
+        body: invitation,
+      }),
+    ),
+  );
 }
 
 export function useRevokeInvitation(org: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (invitationId: string) =>
-      data(
-        api.DELETE("/api/v1/organizations/{orgId}/invitations/{invitationId}", {
-          params: { path: { orgId: org, invitationId } },
-        }),
-      ),
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "invitations") }),
-  });
+  return useOrgMutation(org, ["invitations"], (invitationId: string) =>
+    data(
+      api.DELETE("/api/v1/organizations/{orgId}/invitations/{invitationId}", {
+        params: { path: { orgId: org, invitationId } },
+      }),
+    ),
+  );
 }
 
 /** What the link with this token offers. */

@@ -1,4 +1,4 @@
-/** Keys of the query cache: always the organization, then the noun, so that an event can say what it made old. */
+/** Keys of the query cache: always the organization, then the noun, so that an event can invalidate a noun. */
 export const NOUNS = [
   "analyses",
   "approvals",
@@ -28,13 +28,13 @@ export function key(org: string, noun: Noun, ...rest: unknown[]) {
 
 export const ME = ["me"] as const;
 
-/** What an event of this kind makes old. The history itself grows with every event. */
-export function madeOld(kind: string): Noun[] {
+/** Nouns whose queries an event of this kind invalidates, besides the events themselves. */
+export function invalidatedBy(kind: string): Noun[] {
   const [noun = ""] = kind.split("_");
-  return MADE_OLD[noun] ?? [];
+  return INVALIDATED_BY[noun] ?? [];
 }
 
-const MADE_OLD: Record<string, Noun[]> = {
+const INVALIDATED_BY: Record<string, Noun[]> = {
   organization: ["organization"],
   member: ["members", "invitations", "organization", "approvals"],
   invitation: ["invitations"],

@@ -1,9 +1,9 @@
-/** Live data: one stream of the organization's events per tab. An event makes queries old; pages fetch what they show. */
+/** Live data: one stream of the organization's events per tab. An event invalidates queries; pages refetch what they show. */
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { EVENT_KINDS } from "@/api/kinds.gen";
 import type { Event } from "@/api/types";
-import { key, madeOld, type Noun } from "./keys";
+import { invalidatedBy, key, type Noun } from "./keys";
 
 export type LiveState = "connecting" | "live" | "interrupted";
 
@@ -17,7 +17,7 @@ let state: LiveState = "connecting";
 const watchers = new Set<() => void>();
 const listeners = new Set<(event: Event) => void>();
 
-function become(next: LiveState) {
+function setState(next: LiveState) {
   if (state === next) return;
   state = next;
   for (const watcher of watchers) watcher();
@@ -33,7 +33,7 @@ export function useLiveState(): LiveState {
   );
 }
 
-/** Hears every event of the organization as it happens. */
+/** Calls `listen` for every event of the organization as it happens. */
 export function useLiveEvents(listen: (event: Event) => void) {
   useEffect(() => {
     listeners.add(listen);
@@ -47,23 +47,23 @@ export function useLiveEvents(listen: (event: Event) => void) {
 export function useFollow(org: string) {
   const queries = useQueryClient();
   useEffect(() => {
-    const old = new Set<Noun>();
+    const stale = new Set<Noun>();
     let due: ReturnType<typeof setTimeout> | undefined;
     let flushedAt = 0;
     const flush = () => {
       due = undefined;
       flushedAt = Date.now();
-      for (const noun of old) queries.invalidateQueries({ queryKey: key(org, noun) });
-      old.clear();
+      for (const noun of stale) queries.invalidateQueries({ queryKey: key(org, noun) });
+      stale.clear();
     };
     const stop = follow(org, {
-      heard(event) {
-        for (const noun of madeOld(event.kind)) old.add(noun);
-        old.add("events");
+      onEvent(event) {
+        for (const noun of invalidatedBy(event.kind)) stale.add(noun);
+        stale.add("events");
         due ??= setTimeout(flush, Math.max(COALESCE_MS, flushedAt + FETCH_EVERY_MS - Date.now()));
         for (const listener of listeners) listener(event);
       },
-      opened: () => refetchAll(queries, org),
+      onOpen: () => refetchAll(queries, org),
     });
     return () => {
       clearTimeout(due);
@@ -82,9 +82,9 @@ function refetchAll(queries: QueryClient, org: string) {
   }
 }
 
-type Ear = { heard: (event: Event) => void; opened: () => void };
+type StreamHandlers = { onEvent: (event: Event) => void; onOpen: () => void };
 
-function follow(org: string, ear: Ear): () => void {
+function follow(org: string, handlers: StreamHandlers): () => void {
   let source: EventSource | undefined;
   let retry: ReturnType<typeof setTimeout> | undefined;
   let wait = RECONNECT_MS_MIN;
@@ -93,22 +93,22 @@ function follow(org: string, ear: Ear): () => void {
     source = new EventSource(`/api/v1/organizations/${encodeURIComponent(org)}/events`);
     source.onopen = () => {
       wait = RECONNECT_MS_MIN;
-      become("live");
-      ear.opened();
+      setState("live");
+      handlers.onOpen();
     };
     source.onerror = () => {
-      become("interrupted");
+      setState("interrupted");
       // The browser reconnects by itself unless it was refused.
       if (source?.readyState !== EventSource.CLOSED) return;
       retry = setTimeout(open, wait);
       wait = Math.min(wait * 2, RECONNECT_MS_MAX);
     };
     for (const kind of EVENT_KINDS) {
-      source.addEventListener(kind, message => ear.heard(JSON.parse(message.data) as Event));
+      source.addEventListener(kind, message => handlers.onEvent(JSON.parse(message.data) as Event));
     }
   };
 
-  become("connecting");
+  setState("connecting");
   open();
   return () => {
     clearTimeout(retry);

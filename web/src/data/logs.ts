@@ -41,13 +41,18 @@ export function linesOf(source: LogSource, fromLine: number, toLine: number): Pr
   return get(source, { fromLine, toLine });
 }
 
-export type Found = { entries: LogEntry[]; isWhole: boolean };
+export type FoundLines = { entries: LogEntry[]; isWhole: boolean };
 
 /** The server looks at so much of a log at a time; nobody waits for more than this many answers. */
 const SEARCH_ANSWERS_MAX = 20;
 
 /** Lines that contain this text, at most `max` of them. */
-export async function findLines(source: LogSource, q: string, max: number, fromLine = 1): Promise<Found> {
+export async function findLines(
+  source: LogSource,
+  q: string,
+  max: number,
+  fromLine = 1,
+): Promise<FoundLines> {
   const entries: LogEntry[] = [];
   let from: Part = { fromLine };
   for (let answers = 0; answers < SEARCH_ANSWERS_MAX; answers++) {

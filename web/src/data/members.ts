@@ -1,9 +1,10 @@
 /** Members: people and service accounts. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import type { Role } from "@/api/types";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 
@@ -19,16 +20,8 @@ export function membersQuery(org: string) {
   });
 }
 
-function useMembersChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "members") }),
-  });
-}
-
 export function useAddServiceAccount(org: string) {
-  return useMembersChange(org, (account: Omit<components["schemas"]["MemberNew"], "kind">) =>
+  return useOrgMutation(org, ["members"], (account: Omit<components["schemas"]["MemberNew"], "kind">) =>
     data(
       api.POST("/api/v1/organizations/{orgId}/members", {
         params: { path: { orgId: org } },
@@ -39,7 +32,7 @@ export function useAddServiceAccount(org: string) {
 }
 
 export function useChangeRole(org: string) {
-  return useMembersChange(org, ({ userId, role }: { userId: string; role: Role }) =>
+  return useOrgMutation(org, ["members"], ({ userId, role }: { userId: string; role: Role }) =>
     data(
       api.PATCH("/api/v1/organizations/{orgId}/members/{userId}", {
         params: { path: { orgId: org, userId } },
@@ -50,7 +43,7 @@ export function useChangeRole(org: string) {
 }
 
 export function useRemoveMember(org: string) {
-  return useMembersChange(org, (userId: string) =>
+  return useOrgMutation(org, ["members"], (userId: string) =>
     data(
       api.DELETE("/api/v1/organizations/{orgId}/members/{userId}", {
         params: { path: { orgId: org, userId } },

@@ -1,21 +1,16 @@
 /** Pipelines, their definitions, and what can be done with them. */
-import {
-  infiniteQueryOptions,
-  queryOptions,
-  useMutation,
-  useQueries,
-  useQueryClient,
-} from "@tanstack/react-query";
+import { infiniteQueryOptions, queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { Pipeline } from "@/api/types";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 export const PIPELINES_PAGE = 100;
 
 export type PipelineFilter = { search?: string; status?: string };
 
 /** An address may name a status that there is not: the server says so. */
-function asked({ search, status }: PipelineFilter) {
+function toQuery({ search, status }: PipelineFilter) {
   return { search, status: status as Pipeline["status"] | undefined };
 }
 
@@ -28,7 +23,7 @@ export function pipelinesQuery(org: string, filter: PipelineFilter = {}, number 
         api.GET("/api/v1/organizations/{orgId}/pipelines", {
           params: {
             path: { orgId: org },
-            query: { ...asked(filter), limit: PIPELINES_PAGE, offset: number * PIPELINES_PAGE },
+            query: { ...toQuery(filter), limit: PIPELINES_PAGE, offset: number * PIPELINES_PAGE },
           },
         }),
       ),
@@ -56,25 +51,12 @@ export function pipelinePages(org: string, filter: PipelineFilter = {}) {
         api.GET("/api/v1/organizations/{orgId}/pipelines", {
           params: {
             path: { orgId: org },
-            query: { ...asked(filter), limit: PIPELINES_PAGE, ...(pageParam ? { cursor: pageParam } : {}) },
+            query: { ...toQuery(filter), limit: PIPELINES_PAGE, ...(pageParam ? { cursor: pageParam } : {}) },
           },
         }),
       ),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: last => last.pagination.nextCursor ?? undefined,
-  });
-}
-
-/** On one page names of so many are looked up; beyond that ids are shown. */
-const NAMES_MAX = 60;
-const NAMES_FRESH_MS = 5 * 60_000;
-
-/** What pipelines are called, wherever in a long list they stand. */
-export function usePipelineNames(org: string, ids: (string | null | undefined)[]): Map<string, string> {
-  const wanted = [...new Set(ids)].filter(id => typeof id === "string").slice(0, NAMES_MAX);
-  return useQueries({
-    queries: wanted.map(id => ({ ...pipelineQuery(org, id), staleTime: NAMES_FRESH_MS, retry: false })),
-    combine: answers => new Map(answers.flatMap(({ data }) => (data ? [[data.id, data.name] as const] : []))),
   });
 }
 
@@ -119,9 +101,10 @@ export function originQuery(org: string, repositoryId: string) {
 
 /** Pauses new deployments, or lets them go on. */
 export function usePause(org: string, pipelineId: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: ({ pause, reason }: { pause: boolean; reason?: string }) => {
+  return useOrgMutation(
+    org,
+    ["pipelines", "deployments"],
+    ({ pause, reason }: { pause: boolean; reason?: string }) => {
       const params = { path: { orgId: org, pipelineId } };
       return pause
         ? data(
@@ -137,12 +120,7 @@ export function usePause(org: string, pipelineId: string) {
             }),
           );
     },
-    onSettled: () =>
-      Promise.all([
-        queries.invalidateQueries({ queryKey: key(org, "pipelines") }),
-        queries.invalidateQueries({ queryKey: key(org, "deployments") }),
-      ]),
-  });
+  );
 }
 
 export function useSaveDefinition(org: string, pipelineId: string) {

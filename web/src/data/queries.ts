@@ -1,4 +1,4 @@
-/** The cache of everything fetched. Events make it old; a slow second look heals whatever they missed. */
+/** The query cache. Events invalidate it; a stale time limits the effect of missed ones. */
 import { QueryClient } from "@tanstack/react-query";
 import { problemOf } from "@/api/problem";
 

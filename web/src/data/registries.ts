@@ -1,16 +1,17 @@
 /** Custom steps: registries of them, what they offer, and how they were built. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 const BUILDS_SHOWN_MAX = 50;
 /** Of what a build printed the last lines are shown. */
 export const BUILD_LINES_SHOWN_MAX = 500;
 /** A build begins and grows without an event. */
-const BUILD_LOOK_MS = 1_000;
-const SECOND_LOOK_MS = 5_000;
+const BUILD_POLL_MS = 1_000;
+const FALLBACK_POLL_MS = 5_000;
 const ALL = "/api/v1/organizations/{orgId}/step-registries";
 const ONE = `${ALL}/{registryId}` as const;
 
@@ -25,7 +26,7 @@ export function registriesQuery(org: string) {
     queryKey: key(org, "registries", "list"),
     queryFn: () => body(api.GET(ALL, { params: { path: { orgId: org }, query: { limit: LIST_MAX } } })),
     refetchInterval: query =>
-      query.state.data?.data.some(each => isMoving(each.status)) ? SECOND_LOOK_MS : false,
+      query.state.data?.data.some(each => isMoving(each.status)) ? FALLBACK_POLL_MS : false,
   });
 }
 
@@ -33,7 +34,7 @@ export function registryQuery(org: string, registryId: string) {
   return queryOptions({
     queryKey: key(org, "registries", "one", registryId),
     queryFn: () => data(api.GET(ONE, { params: { path: { orgId: org, registryId } } })),
-    refetchInterval: query => (isMoving(query.state.data?.status) ? BUILD_LOOK_MS : false),
+    refetchInterval: query => (isMoving(query.state.data?.status) ? BUILD_POLL_MS : false),
   });
 }
 
@@ -62,7 +63,7 @@ export function registryBuildsQuery(org: string, registry: Pick<Schemas["StepReg
       ),
     refetchInterval: query => {
       const isBuilding = query.state.data?.data.some(each => each.status === "building");
-      return isBuilding || isMoving(registry.status) ? BUILD_LOOK_MS : false;
+      return isBuilding || isMoving(registry.status) ? BUILD_POLL_MS : false;
     },
   });
 }
@@ -79,39 +80,31 @@ export function buildLogQuery(org: string, registryId: string, buildNumber: numb
           },
         }),
       ),
-    refetchInterval: query => (query.state.data?.complete ? false : BUILD_LOOK_MS),
-  });
-}
-
-function useRegistriesChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "registries") }),
+    refetchInterval: query => (query.state.data?.complete ? false : BUILD_POLL_MS),
   });
 }
 
 export function useRegister(org: string) {
-  return useRegistriesChange(org, (registry: Schemas["StepRegistryNew"]) =>
+  return useOrgMutation(org, ["registries"], (registry: Schemas["StepRegistryNew"]) =>
     data(api.POST(ALL, { params: { path: { orgId: org } }, body: registry })),
   );
 }
 
 export function useChangeRegistry(org: string, registryId: string) {
-  return useRegistriesChange(org, (change: Schemas["StepRegistryPatch"]) =>
+  return useOrgMutation(org, ["registries"], (change: Schemas["StepRegistryPatch"]) =>
     data(api.PATCH(ONE, { params: { path: { orgId: org, registryId } }, body: change })),
   );
 }
 
-/** Looks at the repository now, and builds what it finds unless that is built. */
+/** Syncs the repository now, and builds its commit unless that is built. */
 export function useSyncRegistry(org: string, registryId: string) {
-  return useRegistriesChange(org, () =>
+  return useOrgMutation(org, ["registries"], () =>
     data(api.POST(`${ONE}/sync`, { params: { path: { orgId: org, registryId } } })),
   );
 }
 
 export function useDeleteRegistry(org: string, registryId: string) {
-  return useRegistriesChange(org, ({ force }: { force: boolean }) =>
+  return useOrgMutation(org, ["registries"], ({ force }: { force: boolean }) =>
     data(api.DELETE(ONE, { params: { path: { orgId: org, registryId }, query: { force } } })),
   );
 }

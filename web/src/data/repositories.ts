@@ -1,8 +1,9 @@
 /** Repositories. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 
@@ -18,32 +19,22 @@ export function repositoriesQuery(org: string) {
   });
 }
 
-function useRepositoriesChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () =>
-      Promise.all(
-        (["repositories", "pipelines", "deployed"] as const).map(noun =>
-          queries.invalidateQueries({ queryKey: key(org, noun) }),
-        ),
-      ),
-  });
-}
-
 export function useRegisterRepository(org: string) {
-  return useRepositoriesChange(org, (repository: components["schemas"]["RepositoryNew"]) =>
-    data(
-      api.POST("/api/v1/organizations/{orgId}/repositories", {
-        params: { path: { orgId: org } },
-        body: repository,
-      }),
-    ),
+  return useOrgMutation(
+    org,
+    ["repositories", "pipelines", "deployed"],
+    (repository: components["schemas"]["RepositoryNew"]) =>
+      data(
+        api.POST("/api/v1/organizations/{orgId}/repositories", {
+          params: { path: { orgId: org } },
+          body: repository,
+        }),
+      ),
   );
 }
 
 export function useSyncRepository(org: string) {
-  return useRepositoriesChange(org, (repositoryId: string) =>
+  return useOrgMutation(org, ["repositories", "pipelines", "deployed"], (repositoryId: string) =>
     data(
       api.POST("/api/v1/organizations/{orgId}/repositories/{repositoryId}/sync", {
         params: { path: { orgId: org, repositoryId } },
@@ -53,7 +44,7 @@ export function useSyncRepository(org: string) {
 }
 
 export function useRemoveRepository(org: string) {
-  return useRepositoriesChange(org, (repositoryId: string) =>
+  return useOrgMutation(org, ["repositories", "pipelines", "deployed"], (repositoryId: string) =>
     data(
       api.DELETE("/api/v1/organizations/{orgId}/repositories/{repositoryId}", {
         params: { path: { orgId: org, repositoryId } },

@@ -1,8 +1,9 @@
 /** Secrets: values go in and never come out. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 const SECRET = "/api/v1/organizations/{orgId}/secrets/{secretId}";
@@ -19,16 +20,8 @@ export function secretsQuery(org: string) {
   });
 }
 
-function useSecretsChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "secrets") }),
-  });
-}
-
 export function useCreateSecret(org: string) {
-  return useSecretsChange(org, (secret: components["schemas"]["SecretNew"]) =>
+  return useOrgMutation(org, ["secrets"], (secret: components["schemas"]["SecretNew"]) =>
     data(
       api.POST("/api/v1/organizations/{orgId}/secrets", { params: { path: { orgId: org } }, body: secret }),
     ),
@@ -36,13 +29,13 @@ export function useCreateSecret(org: string) {
 }
 
 export function useNewValue(org: string) {
-  return useSecretsChange(org, ({ id, value }: { id: string; value: string }) =>
+  return useOrgMutation(org, ["secrets"], ({ id, value }: { id: string; value: string }) =>
     data(api.PATCH(SECRET, { params: { path: { orgId: org, secretId: id } }, body: { value } })),
   );
 }
 
 export function useDeleteSecret(org: string) {
-  return useSecretsChange(org, ({ id, force }: { id: string; force: boolean }) =>
+  return useOrgMutation(org, ["secrets"], ({ id, force }: { id: string; force: boolean }) =>
     data(api.DELETE(SECRET, { params: { path: { orgId: org, secretId: id }, query: { force } } })),
   );
 }

@@ -1,8 +1,9 @@
 /** API tokens. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 
@@ -19,28 +20,22 @@ export function tokensQuery(org: string) {
 }
 
 export function useCreateToken(org: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (token: components["schemas"]["ApiTokenNew"]) =>
-      data(
-        api.POST("/api/v1/organizations/{orgId}/api-tokens", {
-          params: { path: { orgId: org } },
-          body: token,
-        }),
-      ),
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "tokens") }),
-  });
+  return useOrgMutation(org, ["tokens"], (token: components["schemas"]["ApiTokenNew"]) =>
+    data(
+      api.POST("/api/v1/organizations/{orgId}/api-tokens", {
+        params: { path: { orgId: org } },
+        body: token,
+      }),
+    ),
+  );
 }
 
 export function useRevokeToken(org: string) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: (tokenId: string) =>
-      data(
-        api.DELETE("/api/v1/organizations/{orgId}/api-tokens/{tokenId}", {
-          params: { path: { orgId: org, tokenId } },
-        }),
-      ),
-    onSettled: () => queries.invalidateQueries({ queryKey: key(org, "tokens") }),
-  });
+  return useOrgMutation(org, ["tokens"], (tokenId: string) =>
+    data(
+      api.DELETE("/api/v1/organizations/{orgId}/api-tokens/{tokenId}", {
+        params: { path: { orgId: org, tokenId } },
+      }),
+    ),
+  );
 }

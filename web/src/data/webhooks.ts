@@ -1,8 +1,9 @@
 /** Webhooks and their deliveries. */
-import { queryOptions, useMutation, useQueryClient } from "@tanstack/react-query";
+import { queryOptions } from "@tanstack/react-query";
 import { api, body, data } from "@/api/client";
 import type { components } from "@/api/schema.gen";
 import { key } from "./keys";
+import { useOrgMutation } from "./mutations";
 
 const LIST_MAX = 200;
 const DELIVERIES_SHOWN_MAX = 50;
@@ -23,8 +24,8 @@ export function webhookQuery(org: string, webhookId: string) {
   });
 }
 
-/** Every event of the organization may become a delivery, so this looks again by itself. */
-const LOOK_AGAIN_MS = 5_000;
+/** Deliveries have no events of their own, so this polls. */
+const POLL_MS = 5_000;
 
 export function deliveriesQuery(org: string, webhookId: string) {
   return queryOptions({
@@ -35,58 +36,45 @@ export function deliveriesQuery(org: string, webhookId: string) {
           params: { path: { orgId: org, webhookId }, query: { limit: DELIVERIES_SHOWN_MAX } },
         }),
       ),
-    refetchInterval: LOOK_AGAIN_MS,
-  });
-}
-
-function useWebhooksChange<Input, Output>(org: string, change: (input: Input) => Promise<Output>) {
-  const queries = useQueryClient();
-  return useMutation({
-    mutationFn: change,
-    onSettled: () =>
-      Promise.all(
-        (["webhooks", "deliveries"] as const).map(noun =>
-          queries.invalidateQueries({ queryKey: key(org, noun) }),
-        ),
-      ),
+    refetchInterval: POLL_MS,
   });
 }
 
 type Schemas = components["schemas"];
 
 export function useCreateWebhook(org: string) {
-  return useWebhooksChange(org, (webhook: Schemas["WebhookNew"]) =>
+  return useOrgMutation(org, ["webhooks", "deliveries"], (webhook: Schemas["WebhookNew"]) =>
     data(api.POST(ALL, { params: { path: { orgId: org } }, body: webhook })),
   );
 }
 
 export function useChangeWebhook(org: string, webhookId: string) {
-  return useWebhooksChange(org, (change: Schemas["WebhookPatch"]) =>
+  return useOrgMutation(org, ["webhooks", "deliveries"], (change: Schemas["WebhookPatch"]) =>
     data(api.PATCH(ONE, { params: { path: { orgId: org, webhookId } }, body: change })),
   );
 }
 
 export function useDeleteWebhook(org: string) {
-  return useWebhooksChange(org, (webhookId: string) =>
+  return useOrgMutation(org, ["webhooks", "deliveries"], (webhookId: string) =>
     data(api.DELETE(ONE, { params: { path: { orgId: org, webhookId } } })),
   );
 }
 
 export function usePing(org: string, webhookId: string) {
-  return useWebhooksChange(org, () =>
+  return useOrgMutation(org, ["webhooks", "deliveries"], () =>
     data(api.POST(`${ONE}/ping`, { params: { path: { orgId: org, webhookId } } })),
   );
 }
 
 /** A new signing secret, shown in this answer and never again. */
 export function useRotateSecret(org: string, webhookId: string) {
-  return useWebhooksChange(org, () =>
+  return useOrgMutation(org, ["webhooks", "deliveries"], () =>
     data(api.POST(`${ONE}/rotate`, { params: { path: { orgId: org, webhookId } } })),
   );
 }
 
 export function useRedeliver(org: string, webhookId: string) {
-  return useWebhooksChange(org, (deliveryId: string) =>
+  return useOrgMutation(org, ["webhooks", "deliveries"], (deliveryId: string) =>
     data(
       api.POST(`${ONE}/deliveries/{deliveryId}/redeliver`, {
         params: { path: { orgId: org, webhookId, deliveryId } },

@@ -2,11 +2,11 @@ import { ActionIcon, Anchor, Button, Group, List, Paper, Stack, Text, ThemeIcon 
 import { IconCheck, IconChevronDown, IconPoint, IconX } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { type ReactNode, useId, useState } from "react";
-import { STEPS, useDone, useFailed } from "@/data/demo";
+import { STEPS, useCompletedSteps, useFailedDeployment } from "@/data/demo";
 import { useMe, useOrg } from "@/data/me";
 import { pipelineQuery } from "@/data/pipelines";
+import { InlineCode } from "@/ui/InlineCode";
 import { Link } from "@/ui/Link";
-import { Ticked } from "@/ui/Ticked";
 import "./checklist.css";
 
 const DISMISSED = "berth.demo.dismissed";
@@ -17,7 +17,7 @@ const WIDE = "(min-width: 75em)";
 export default function Checklist() {
   const sites = useMe().demo?.sites;
   const org = useOrg();
-  const done = useDone(org);
+  const done = useCompletedSteps(org);
   const [open, setOpen] = useState(() => matchMedia(WIDE).matches);
   const [dismissed, setDismissed] = useState(() => sessionStorage.getItem(DISMISSED) !== null);
   const items = useId();
@@ -49,7 +49,7 @@ export default function Checklist() {
       <Stack id={items} gap="sm" mt="xs" px={6} pb={6} hidden={!open} display={open ? undefined : "none"}>
         <Steps done={done} sites={sites} />
         <Text size="sm" c={count === STEPS.length ? undefined : "dimmed"}>
-          <Ticked text="Last: `berth demo crash` kills the server in the middle of a deployment. Then your own repository: `berth repo add .`" />
+          <InlineCode text="Last: `berth demo crash` kills the server in the middle of a deployment. Then your own repository: `berth repo add .`" />
         </Text>
       </Stack>
     </Paper>
@@ -59,7 +59,7 @@ export default function Checklist() {
 function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: string }[] }) {
   const org = useOrg();
   const pipelineId = "shop";
-  const failed = useFailed(org);
+  const failed = useFailedDeployment(org);
   const stages = useQuery(pipelineQuery(org, pipelineId)).data?.stages;
   const inProduction = stages?.find(each => each.name === "production")?.current?.deploymentId;
   const site = (place: string) => {
@@ -85,7 +85,7 @@ function Steps({ done, sites }: { done: boolean[]; sites: { place: string; url: 
     );
   const lines: ReactNode[] = [
     <>
-      Claim {environment("qa-2")} with <Ticked text="`feature/dark`" /> and watch its log: {site("qa-2")}{" "}
+      Claim {environment("qa-2")} with <InlineCode text="`feature/dark`" /> and watch its log: {site("qa-2")}{" "}
       turns dark
     </>,
     <>

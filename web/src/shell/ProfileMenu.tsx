@@ -2,7 +2,7 @@ import { Menu } from "@mantine/core";
 import { IconKeyboard, IconLogout, IconMoon, IconUser } from "@tabler/icons-react";
 import { useNavigate } from "@tanstack/react-router";
 import { useSignOut } from "@/data/me";
-import { tellProblem } from "@/ui/notify";
+import { toast } from "@/ui/toast";
 import { ProfileButton } from "./ProfileButton";
 
 type Props = { isOpened: boolean; showKeys: () => void; toggleScheme: () => void };
@@ -12,7 +12,7 @@ export default function ProfileMenu({ isOpened, showKeys, toggleScheme }: Props)
   const navigate = useNavigate();
   const signOut = useSignOut();
   const leave = () =>
-    signOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: tellProblem });
+    signOut.mutate(undefined, { onSuccess: () => navigate({ to: "/sign-in" }), onError: toast.problem });
   return (
     <Menu width={220} position="top-start" defaultOpened={isOpened}>
       <Menu.Target>

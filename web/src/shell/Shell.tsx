@@ -19,7 +19,7 @@ import { Nav } from "./Nav";
 import { PageProblem } from "./PageProblem";
 import { PLACES } from "./places";
 import { remember } from "./remembered";
-import { useTold } from "./told";
+import { useSessionToasts } from "./sessionToasts";
 
 const Checklist = lazy(() => import("./Checklist"));
 const KeyMap = lazy(() => import("./KeyMap"));
@@ -39,7 +39,7 @@ export function Shell() {
   const toggleScheme = () => setColorScheme(scheme === "dark" ? "light" : "dark");
 
   useFollow(org);
-  useTold();
+  useSessionToasts();
   useEffect(() => {
     if (organization) remember(organization.slug);
   }, [organization]);

@@ -1,4 +1,4 @@
-/** How a state looks: always a colour, an icon and a word together. */
+/** The style of every status: always a colour, an icon and a label together. */
 import {
   IconAlertTriangle,
   IconAnchor,
@@ -26,11 +26,12 @@ import type {
   StepRegistry,
   StepRegistryBuild,
   StepStatus,
+  Webhook,
 } from "@/api/types";
 
 export type Tone = "good" | "bad" | "warn" | "busy" | "quiet";
 
-export type Look = { word: string; tone: Tone; icon: TablerIcon; moves?: boolean };
+export type StatusStyle = { label: string; tone: Tone; icon: TablerIcon; isAnimated?: boolean };
 
 export const TONE_COLOUR: Record<Tone, string> = {
   good: "kelp",
@@ -42,62 +43,68 @@ export const TONE_COLOUR: Record<Tone, string> = {
 
 type AnyRunStatus = DeploymentStatus | StageStatus | StepStatus;
 
-export const RUN_LOOK: Record<AnyRunStatus, Look> = {
-  pending: { word: "not yet", tone: "quiet", icon: IconCircleDashed },
-  ready: { word: "ready", tone: "quiet", icon: IconCircleDashed },
-  queued: { word: "queued", tone: "quiet", icon: IconClock },
-  running: { word: "running", tone: "busy", icon: IconPointFilled, moves: true },
-  waiting: { word: "waiting", tone: "warn", icon: IconHourglass },
-  cancelling: { word: "stopping", tone: "warn", icon: IconBan, moves: true },
-  succeeded: { word: "succeeded", tone: "good", icon: IconCheck },
-  failed: { word: "failed", tone: "bad", icon: IconX },
-  cancelled: { word: "cancelled", tone: "quiet", icon: IconBan },
-  superseded: { word: "replaced", tone: "quiet", icon: IconPlayerTrackNext },
-  skipped: { word: "skipped", tone: "quiet", icon: IconPlayerSkipForward },
+export const RUN_STATUS_STYLE: Record<AnyRunStatus, StatusStyle> = {
+  pending: { label: "not yet", tone: "quiet", icon: IconCircleDashed },
+  ready: { label: "ready", tone: "quiet", icon: IconCircleDashed },
+  queued: { label: "queued", tone: "quiet", icon: IconClock },
+  running: { label: "running", tone: "busy", icon: IconPointFilled, isAnimated: true },
+  waiting: { label: "waiting", tone: "warn", icon: IconHourglass },
+  cancelling: { label: "stopping", tone: "warn", icon: IconBan, isAnimated: true },
+  succeeded: { label: "succeeded", tone: "good", icon: IconCheck },
+  failed: { label: "failed", tone: "bad", icon: IconX },
+  cancelled: { label: "cancelled", tone: "quiet", icon: IconBan },
+  superseded: { label: "replaced", tone: "quiet", icon: IconPlayerTrackNext },
+  skipped: { label: "skipped", tone: "quiet", icon: IconPlayerSkipForward },
 };
 
-export const ENVIRONMENT_LOOK: Record<EnvironmentState, Look> = {
-  clean: { word: "clean", tone: "good", icon: IconCheck },
-  dirty: { word: "changed", tone: "quiet", icon: IconPointFilled },
-  resetting: { word: "resetting", tone: "busy", icon: IconRefresh, moves: true },
-  contested: { word: "handing over", tone: "warn", icon: IconArrowsExchange, moves: true },
-  unknown: { word: "needs a look", tone: "bad", icon: IconAlertTriangle },
+export const ENVIRONMENT_STATUS_STYLE: Record<EnvironmentState, StatusStyle> = {
+  clean: { label: "clean", tone: "good", icon: IconCheck },
+  dirty: { label: "changed", tone: "quiet", icon: IconPointFilled },
+  resetting: { label: "resetting", tone: "busy", icon: IconRefresh, isAnimated: true },
+  contested: { label: "handing over", tone: "warn", icon: IconArrowsExchange, isAnimated: true },
+  unknown: { label: "needs a look", tone: "bad", icon: IconAlertTriangle },
 };
 
-export const LOCK_LOOK: Record<"free" | "held" | "mine", Look> = {
-  free: { word: "free", tone: "good", icon: IconAnchor },
-  held: { word: "held", tone: "warn", icon: IconLock },
-  mine: { word: "yours", tone: "busy", icon: IconLock },
+export const LOCK_STATUS_STYLE: Record<"free" | "held" | "mine", StatusStyle> = {
+  free: { label: "free", tone: "good", icon: IconAnchor },
+  held: { label: "held", tone: "warn", icon: IconLock },
+  mine: { label: "yours", tone: "busy", icon: IconLock },
 };
 
-export const APPROVAL_LOOK: Record<Approval["status"], Look> = {
-  pending: { word: "waiting", tone: "warn", icon: IconHourglass },
-  approved: { word: "approved", tone: "good", icon: IconCheck },
-  rejected: { word: "rejected", tone: "bad", icon: IconX },
-  expired: { word: "expired", tone: "quiet", icon: IconClock },
-  lapsed: { word: "no longer needed", tone: "quiet", icon: IconBan },
+export const APPROVAL_STATUS_STYLE: Record<Approval["status"], StatusStyle> = {
+  pending: { label: "waiting", tone: "warn", icon: IconHourglass },
+  approved: { label: "approved", tone: "good", icon: IconCheck },
+  rejected: { label: "rejected", tone: "bad", icon: IconX },
+  expired: { label: "expired", tone: "quiet", icon: IconClock },
+  lapsed: { label: "no longer needed", tone: "quiet", icon: IconBan },
 };
 
-export const REGISTRY_LOOK: Record<StepRegistry["status"], Look> = {
-  pending: { word: "not looked at yet", tone: "quiet", icon: IconClock },
-  building: { word: "building", tone: "busy", icon: IconPointFilled, moves: true },
-  ready: { word: "ready", tone: "good", icon: IconCheck },
-  failed: { word: "failed", tone: "bad", icon: IconX },
+export const REGISTRY_STATUS_STYLE: Record<StepRegistry["status"], StatusStyle> = {
+  pending: { label: "not looked at yet", tone: "quiet", icon: IconClock },
+  building: { label: "building", tone: "busy", icon: IconPointFilled, isAnimated: true },
+  ready: { label: "ready", tone: "good", icon: IconCheck },
+  failed: { label: "failed", tone: "bad", icon: IconX },
 };
 
-export const BUILD_LOOK: Record<StepRegistryBuild["status"], Look> = {
-  building: { word: "building", tone: "busy", icon: IconPointFilled, moves: true },
-  succeeded: { word: "succeeded", tone: "good", icon: IconCheck },
-  failed: { word: "failed", tone: "bad", icon: IconX },
-  interrupted: { word: "interrupted", tone: "quiet", icon: IconBan },
+export const BUILD_STATUS_STYLE: Record<StepRegistryBuild["status"], StatusStyle> = {
+  building: { label: "building", tone: "busy", icon: IconPointFilled, isAnimated: true },
+  succeeded: { label: "succeeded", tone: "good", icon: IconCheck },
+  failed: { label: "failed", tone: "bad", icon: IconX },
+  interrupted: { label: "interrupted", tone: "quiet", icon: IconBan },
 };
 
-export const RUNNER_LOOK: Record<Runner["state"], Look> = {
-  pending: { word: "not registered yet", tone: "quiet", icon: IconClock },
-  online: { word: "online", tone: "good", icon: IconCheck },
-  draining: { word: "finishing", tone: "warn", icon: IconHourglass, moves: true },
-  offline: { word: "offline", tone: "quiet", icon: IconBan },
-  lost: { word: "lost", tone: "bad", icon: IconAlertTriangle },
+export const RUNNER_STATUS_STYLE: Record<Runner["state"], StatusStyle> = {
+  pending: { label: "not registered yet", tone: "quiet", icon: IconClock },
+  online: { label: "online", tone: "good", icon: IconCheck },
+  draining: { label: "finishing", tone: "warn", icon: IconHourglass, isAnimated: true },
+  offline: { label: "offline", tone: "quiet", icon: IconBan },
+  lost: { label: "lost", tone: "bad", icon: IconAlertTriangle },
 };
 
-export const PAUSED: Look = { word: "paused", tone: "warn", icon: IconPlayerPause };
+export const PAUSED_STATUS_STYLE: StatusStyle = { label: "paused", tone: "warn", icon: IconPlayerPause };
+
+export function webhookStatusStyle({ isActive, deactivated }: Webhook): StatusStyle {
+  return isActive
+    ? { label: "active", tone: "good", icon: IconCheck }
+    : { label: deactivated ? "switched off" : "off", tone: "warn", icon: IconPlayerPause };
+}

@@ -1,5 +1,5 @@
 import { Text } from "@mantine/core";
-import { shortCommit } from "@/words/commit";
+import { shortCommit } from "@/format/commit";
 
 /** A commit, short, with the whole of it on hover. */
 export function Commit({ id }: { id: string }) {

@@ -1,42 +1,57 @@
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import type { UseMutationResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { ProblemPanel } from "./Problem";
+import { toast } from "./toast";
 
-type Props = {
-  opened: boolean;
+type Props<Input, Output> = {
   onClose: () => void;
   title: string;
   children: ReactNode;
   action: string;
   danger?: boolean;
-  pending?: boolean;
-  error?: unknown;
   disabled?: boolean;
-  onConfirm: () => void;
+  mutation: UseMutationResult<Output, Error, Input>;
+  /** Null while it is incomplete: then the action is disabled. */
+  input: NoInfer<Input> | null;
+  /** Returns the message of a toast; the dialog closes with it. */
+  success?: (output: NoInfer<Output>) => string;
+  onSuccess?: (output: NoInfer<Output>) => void;
 };
 
-/** A question with one answer that does it and one that does not. Enter confirms, Escape leaves. */
-export function Confirm(props: Props) {
+/** A dialog that runs a mutation. Enter confirms, Escape cancels. */
+export function Confirm<Input, Output>(props: Props<Input, Output>) {
+  const { mutation, input, onClose, success, onSuccess } = props;
+  const isDisabled = props.disabled || input === null;
   return (
-    <Modal opened={props.opened} onClose={props.onClose} title={<Text fw={650}>{props.title}</Text>}>
+    <Modal opened onClose={onClose} title={<Text fw={650}>{props.title}</Text>}>
       <form
         onSubmit={event => {
           event.preventDefault();
-          if (!props.disabled && !props.pending) props.onConfirm();
+          if (props.disabled || input === null || mutation.isPending) return;
+          mutation.mutate(input, {
+            onSuccess: output => {
+              if (success) {
+                toast.success(success(output));
+                onClose();
+              }
+              onSuccess?.(output);
+            },
+          });
         }}
       >
         <Stack>
           {props.children}
-          {props.error != null && <ProblemPanel error={props.error} compact />}
+          {mutation.isError && <ProblemPanel error={mutation.error} compact />}
           <Group justify="flex-end">
-            <Button variant="default" onClick={props.onClose}>
+            <Button variant="default" onClick={onClose}>
               Cancel
             </Button>
             <Button
               type="submit"
               color={props.danger ? "buoy.7" : undefined}
-              loading={props.pending}
-              disabled={props.disabled}
+              loading={mutation.isPending}
+              disabled={isDisabled}
             >
               {props.action}
             </Button>

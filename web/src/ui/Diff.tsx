@@ -1,7 +1,7 @@
 import { Box, Code, Text } from "@mantine/core";
 import { CopyIcon } from "./Copy";
 import styles from "./diff.module.css";
-import { shownLine } from "./shownText";
+import { escapeLine } from "./escape";
 
 /** Of a longer one the rest is left out; copying takes all of it. */
 const LINES_SHOWN_MAX = 2_000;
@@ -38,7 +38,7 @@ export function Diff({ text, label }: { text: string; label: string }) {
         {lines.slice(0, LINES_SHOWN_MAX).map((line, at) => (
           // biome-ignore lint/suspicious/noArrayIndexKey: lines have no other name, and never move
           <span key={at} className={styles.line} data-kind={kinds[at]}>
-            {shownLine(line) || " "}
+            {escapeLine(line) || " "}
           </span>
         ))}
       </Code>

@@ -1,31 +1,31 @@
 import { Badge, type BadgeProps, Group, Text } from "@mantine/core";
-import { type Look, TONE_COLOUR } from "@/theme/status";
+import { type StatusStyle, TONE_COLOUR } from "@/theme/status";
 
 /** A state as a badge: icon and word in one colour. */
-export function Status({ look, word, ...rest }: { look: Look; word?: string } & BadgeProps) {
-  const Icon = look.icon;
+export function Status({ status, label, ...rest }: { status: StatusStyle; label?: string } & BadgeProps) {
+  const Icon = status.icon;
   return (
     <Badge
-      color={TONE_COLOUR[look.tone]}
+      color={TONE_COLOUR[status.tone]}
       leftSection={
-        <Icon size={13} stroke={2.2} aria-hidden className={look.moves ? "busy-dot" : undefined} />
+        <Icon size={13} stroke={2.2} aria-hidden className={status.isAnimated ? "busy-dot" : undefined} />
       }
-      styles={{ root: { color: `var(--berth-${look.tone})`, flex: "none" } }}
+      styles={{ root: { color: `var(--berth-${status.tone})`, flex: "none" } }}
       {...rest}
     >
-      {word ?? look.word}
+      {label ?? status.label}
     </Badge>
   );
 }
 
 /** The same as plain text, for tables and sentences. */
-export function StatusText({ look, word }: { look: Look; word?: string }) {
-  const Icon = look.icon;
+export function StatusText({ status, label }: { status: StatusStyle; label?: string }) {
+  const Icon = status.icon;
   return (
-    <Group gap={5} wrap="nowrap" c={`var(--berth-${look.tone})`} component="span" display="inline-flex">
-      <Icon size={15} stroke={2.2} aria-hidden className={look.moves ? "busy-dot" : undefined} />
+    <Group gap={5} wrap="nowrap" c={`var(--berth-${status.tone})`} component="span" display="inline-flex">
+      <Icon size={15} stroke={2.2} aria-hidden className={status.isAnimated ? "busy-dot" : undefined} />
       <Text span inherit>
-        {word ?? look.word}
+        {label ?? status.label}
       </Text>
     </Group>
   );

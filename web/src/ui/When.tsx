@@ -1,6 +1,6 @@
 import { Text, type TextProps } from "@mantine/core";
 import { useNow } from "@/data/now";
-import { absolute, clock, relative, sinceWhen } from "@/words/time";
+import { absolute, clock, relative, sinceWhen } from "@/format/time";
 
 /** From here on an end is near. */
 const SOON_S = 600;

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { kindsOf } from "./Diff";
-import { shownLine } from "./shownText";
+import { escapeLine } from "./escape";
 
 test("a removed line that looks like a heading is a removed line", () => {
   const lines = [
@@ -28,6 +28,6 @@ test("a change of mode is a change", () => {
 });
 
 test("what cannot be seen is shown", () => {
-  expect(shownLine("a\r")).toBe("a␍");
-  expect(shownLine("safe\u202eliam\u0007")).toBe("safe[U+202E]liam");
+  expect(escapeLine("a\r")).toBe("a␍");
+  expect(escapeLine("safe\u202eliam\u0007")).toBe("safe[U+202E]liam");
 });

@@ -15,7 +15,7 @@ function Blank() {
 
 const BLANK = { ScrollSeekPlaceholder: Blank };
 
-function List({ look }: { look: (range: ListRange) => void }) {
+function List({ onRange }: { onRange: (range: ListRange) => void }) {
   return (
     <VirtuosoMockContext.Provider value={{ viewportHeight: 20 * ROW_PX, itemHeight: ROW_PX }}>
       <Virtuoso
@@ -23,7 +23,7 @@ function List({ look }: { look: (range: ListRange) => void }) {
         fixedItemHeight={ROW_PX}
         components={BLANK}
         itemContent={row => <button type="button">{row}</button>}
-        {...useFlight(look)}
+        {...useFlight(onRange)}
       />
     </VirtuosoMockContext.Provider>
   );
@@ -32,7 +32,7 @@ function List({ look }: { look: (range: ListRange) => void }) {
 /** A list somebody scrolls: how often it was blank meanwhile, and what was looked at. */
 async function list() {
   const looked: number[] = [];
-  const { container } = render(<List look={({ startIndex }) => looked.push(startIndex)} />);
+  const { container } = render(<List onRange={({ startIndex }) => looked.push(startIndex)} />);
   const scroller = container.querySelector<HTMLElement>("[data-virtuoso-scroller]");
   if (!scroller) throw new Error("the list has no scroller");
   const pass = (ms: number) => act(() => vi.advanceTimersByTimeAsync(ms));

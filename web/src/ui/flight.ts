@@ -1,17 +1,17 @@
 import { useMemo, useRef } from "react";
 import type { ListRange } from "react-virtuoso";
 
-/** So many rows in a tenth of a second and nobody reads them. */
+/** Rows scrolled in a tenth of a second; faster than this is not readable. */
 const FLIGHT_ROWS_MIN = 50;
 const LANDING_ROWS_MAX = 10;
 
 /**
- * For long lists: what flies past is not drawn, and `look` is not told of it. It hears where the flight ended, and of
- * every move that is slow enough to read. Somebody whose focus is in a row keeps it.
+ * For long lists: what flies past is not drawn, and `onRange` is not called. It is called where the flight ends, and for
+ * every move that is slow enough to read. A focused row keeps its focus.
  */
-export function useFlight(look: (range: ListRange) => void) {
-  const looks = useRef(look);
-  looks.current = look;
+export function useFlight(onRange: (range: ListRange) => void) {
+  const listener = useRef(onRange);
+  listener.current = onRange;
   return useMemo(() => {
     let isFlying = false;
     let seen: ListRange = { startIndex: 0, endIndex: 0 };
@@ -26,7 +26,7 @@ export function useFlight(look: (range: ListRange) => void) {
     return {
       rangeChanged: (range: ListRange) => {
         seen = range;
-        if (!isFlying) looks.current(range);
+        if (!isFlying) listener.current(range);
       },
       scrollSeekConfiguration: {
         enter: (px: number, range: ListRange) => {
@@ -35,7 +35,7 @@ export function useFlight(look: (range: ListRange) => void) {
         },
         exit: (px: number, range: ListRange) => {
           isFlying = rowsMoved(px, range) > LANDING_ROWS_MAX;
-          if (!isFlying) looks.current(seen);
+          if (!isFlying) listener.current(seen);
           return !isFlying;
         },
       },

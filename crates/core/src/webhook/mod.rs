@@ -5,11 +5,9 @@
 
 mod kinds;
 mod retry;
-mod words;
 
 pub use kinds::{InvalidKind, KINDS_PER_WEBHOOK_MAX, Kinds, is_known, known};
 pub use retry::{RETRY_AFTER_S_MAX, RETRY_PAUSES_S, TRIES_MAX, Tried, settle};
-pub use words::words;
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,12 +1,14 @@
-//! The audit history.
+//! The audit log.
+
+use std::collections::HashMap;
 
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_core::event::{Event, EventKind, NewEvent, Subject};
+use berth_core::event::{Event, EventKind, NewEvent, Subject, summarize};
 use berth_core::id::{EventId, OrgId};
 use berth_store::query::{From, events};
 use berth_store::records::pipeline;
-use berth_store::{Context, Reader};
+use berth_store::{Context, Reader, StoreError};
 
 use super::{Answer, App, Page};
 use crate::auth::authorize::{Authorized, Principal};
@@ -25,15 +27,17 @@ impl App {
     ) -> Result<Page<wire::Event>, AppError> {
         let slice = self.read(who, move |db| {
             named_by_id(db, &mut filter)?;
-            Ok(events::list(db, &filter, &from, limit, with_total)?)
+            let slice = events::list(db, &filter, &from, limit, with_total)?;
+            let mut slugs = PipelineSlugs::default();
+            let items = slice.items.iter().map(|event| Ok(to_wire(event, slugs.load(db, event)?)));
+            Ok(Page {
+                last: slice.items.last().map(|event| event.sequence.to_string()),
+                items: items.collect::<Result<_, StoreError>>()?,
+                total: slice.total,
+                has_more: slice.has_more,
+            })
         });
-        let slice = slice.await?;
-        Ok(Page {
-            last: slice.items.last().map(|event| event.sequence.to_string()),
-            items: slice.items.iter().map(shown).collect(),
-            total: slice.total,
-            has_more: slice.has_more,
-        })
+        slice.await
     }
 
     pub async fn view_event(
@@ -43,8 +47,9 @@ impl App {
     ) -> Result<Answer<wire::Event>, AppError> {
         self.read(who, move |db| {
             let found = events::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
+            let event = to_wire(&found, PipelineSlugs::default().load(db, &found)?);
             // It never changes.
-            Ok(Answer::ok(shown(&found)).at_version(1))
+            Ok(Answer::ok(event).at_version(1))
         })
         .await
     }
@@ -83,8 +88,47 @@ pub(super) fn named_by_id(db: &mut Reader<'_>, filter: &mut EventFilter) -> Resu
     Ok(())
 }
 
-/// The same members as the form that is hashed, streamed and exported.
-pub(crate) fn shown(event: &Event) -> wire::Event {
+/// Slugs of the pipelines that events are about. The slug of a pipeline never changes.
+#[derive(Default)]
+pub(super) struct PipelineSlugs(HashMap<String, Option<String>>);
+
+impl PipelineSlugs {
+    /// Entries kept for a stream; beyond that all are loaded again.
+    const ENTRIES_MAX: usize = 1_000;
+
+    /// Returns the slug of the event's pipeline, and loads it first if needed. `None`: no pipeline, or a deleted one.
+    pub(super) fn load<'s>(
+        &'s mut self,
+        db: &mut Reader<'_>,
+        event: &'s Event,
+    ) -> Result<Option<&'s str>, StoreError> {
+        if self.cached(event).is_none()
+            && let Some(id) = pipeline_subject(event).map(|subject| &subject.id)
+        {
+            if self.0.len() >= Self::ENTRIES_MAX {
+                self.0.clear();
+            }
+            let found = pipeline::find(db, id)?.map(|found| found.slug.to_string());
+            self.0.insert(id.clone(), found);
+        }
+        Ok(self.cached(event).flatten())
+    }
+
+    /// As `load`, but without the database. The outer `None`: the pipeline was not loaded yet.
+    pub(super) fn cached<'s>(&'s self, event: &'s Event) -> Option<Option<&'s str>> {
+        match pipeline_subject(event) {
+            Some(Subject { name: None, id, .. }) => self.0.get(id).map(Option::as_deref),
+            subject => Some(subject.and_then(|subject| subject.name.as_deref())),
+        }
+    }
+}
+
+fn pipeline_subject(event: &Event) -> Option<&Subject> {
+    event.subjects.iter().find(|subject| subject.kind == "pipeline")
+}
+
+/// The members that are hashed and exported, and the summary. `pipeline` is the slug of the event's pipeline.
+pub(crate) fn to_wire(event: &Event, pipeline: Option<&str>) -> wire::Event {
     wire::Event {
         id: event.id.to_string(),
         sequence: event.sequence,
@@ -105,5 +149,6 @@ pub(crate) fn shown(event: &Event) -> wire::Event {
         organization_id: event.org.to_string(),
         previous_hash: event.previous_hash.clone(),
         hash: event.hash.clone(),
+        summary: summarize(event, pipeline),
     }
 }

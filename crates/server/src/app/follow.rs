@@ -6,16 +6,17 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use berth_api::problem::{Code, Problem};
 use berth_core::access::permit;
-use berth_core::event::Event;
+use berth_core::event::{Event, summarize};
 use berth_core::id::OrgId;
 use berth_store::feed::{Follower, Heard};
 use berth_store::query::events;
 use berth_store::records::{member, sign_in, token};
 use berth_store::{StoreError, chain};
 use futures_util::Stream;
+use serde_json::Value;
 use tokio::time::Instant;
 
-use super::events::named_by_id;
+use super::events::{PipelineSlugs, named_by_id};
 use super::{App, EventFilter};
 use crate::auth::authorize::{Authorized, Via};
 use crate::error::AppError;
@@ -53,6 +54,7 @@ impl App {
             follower,
             at,
             behind: at < head,
+            slugs: PipelineSlugs::default(),
             // With this a client that loses the stream before its first event still knows where it was.
             ready: VecDeque::from([Bytes::from(format!(": following\nid: {at}\n\n"))]),
             _place: place,
@@ -122,6 +124,8 @@ struct Following {
     at: i64,
     /// There may be events after `at` that are only in the store.
     behind: bool,
+    /// For the summaries.
+    slugs: PipelineSlugs,
     ready: VecDeque<Bytes>,
     _place: Place,
 }
@@ -171,8 +175,15 @@ impl Following {
                     if event.sequence > self.at + 1 {
                         self.behind = true;
                     } else if event.sequence == self.at + 1 {
-                        self.at = event.sequence;
-                        return Some(self.filter.matches(event).then(|| frame(event, &told.line)));
+                        if !self.filter.matches(event) {
+                            self.at = event.sequence;
+                        } else if let Some(pipeline) = self.slugs.cached(event) {
+                            self.at = event.sequence;
+                            return Some(Some(frame(event, &told.line, pipeline)));
+                        } else {
+                            // The summary needs the pipeline's slug: read both from the store.
+                            self.behind = true;
+                        }
                     }
                     Some(None)
                 }
@@ -182,14 +193,16 @@ impl Following {
 
     async fn catch_up(&mut self) -> Result<(), AppError> {
         let (at, filter) = (self.at, self.filter.clone());
+        let mut slugs = std::mem::take(&mut self.slugs);
         let page = self.right.app.read(&self.right.who, move |db| {
             let page = events::after(db, at, i64::MAX, PAGE_EVENTS)?;
             let matching = page.iter().filter(|event| filter.matches(event));
-            let frames = matching.map(|event| Ok(frame(event, &chain::line(event)?)));
+            let frames = matching.map(|event| Ok(frame(event, &chain::line(event)?, slugs.load(db, event)?)));
             let frames = frames.collect::<Result<VecDeque<_>, StoreError>>()?;
-            Ok((frames, page.last().map(|event| event.sequence), page.len()))
+            Ok((frames, slugs, page.last().map(|event| event.sequence), page.len()))
         });
-        let (frames, last, count) = page.await?;
+        let (frames, slugs, last, count) = page.await?;
+        self.slugs = slugs;
         self.ready = frames;
         self.at = last.unwrap_or(at);
         self.behind = i64::try_from(count).is_ok_and(|count| count == PAGE_EVENTS);
@@ -197,6 +210,10 @@ impl Following {
     }
 }
 
-fn frame(event: &Event, line: &str) -> Bytes {
-    Bytes::from(format!("id: {}\nevent: {}\ndata: {line}\n\n", event.sequence, event.kind))
+/// `line` is the event's canonical JSON; the summary becomes its last member.
+fn frame(event: &Event, line: &str, pipeline: Option<&str>) -> Bytes {
+    let members = line.strip_suffix('}').unwrap_or(line);
+    let summary = Value::from(summarize(event, pipeline));
+    let (id, kind) = (event.sequence, &event.kind);
+    Bytes::from(format!("id: {id}\nevent: {kind}\ndata: {members},\"summary\":{summary}}}\n\n"))
 }

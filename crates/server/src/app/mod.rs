@@ -42,7 +42,7 @@ pub use approvals::ApprovalFilter;
 pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, OfPipeline, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
-pub(crate) use events::shown as wire_event;
+pub(crate) use events::to_wire as wire_event;
 pub use insights::DeliveryAsked;
 pub use invitations::{NewInvitation, SignUp};
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};

@@ -16,8 +16,8 @@ import type { AnalysisSettings } from "@/api/types";
 import { useSaveAnalysisSettings } from "@/data/analyses";
 import { useOrg } from "@/data/me";
 import { secretsQuery } from "@/data/secrets";
-import { tell } from "@/ui/notify";
 import { ProblemPanel } from "@/ui/Problem";
+import { toast } from "@/ui/toast";
 
 const PROVIDERS = [
   { value: "none", label: "Rules only: nothing leaves this server" },
@@ -71,7 +71,7 @@ export function SettingsForm({ settings, mayWrite }: Props) {
         timeoutSeconds: number(chosen.timeoutSeconds),
         permitDefinition: chosen.permitDefinition,
       },
-      { onSuccess: () => tell("Saved. It counts from the next failure on.") },
+      { onSuccess: () => toast.success("Saved. It counts from the next failure on.") },
     ),
   );
   return (

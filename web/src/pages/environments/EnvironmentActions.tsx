@@ -2,9 +2,9 @@ import { Button, Group, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense, useState } from "react";
 import type { Environment } from "@/api/types";
-import { lineQuery, useLeaveLine, type Where } from "@/data/environments";
+import { queueQuery, useLeaveQueue, type Where } from "@/data/environments";
 import { useMay, useMe } from "@/data/me";
-import { tell, tellProblem } from "@/ui/notify";
+import { toast } from "@/ui/toast";
 
 const Dialogs = lazy(() => import("./dialogs/Dialogs"));
 
@@ -46,7 +46,7 @@ export function EnvironmentActions({ where, environment }: Props) {
       )}
       {lock && !isMine && (
         <>
-          <PlaceInLine where={where} isLine={environment.queueLength > 0} wait={() => setDoing("wait")} />
+          <QueueTicket where={where} isLine={environment.queueLength > 0} wait={() => setDoing("wait")} />
           {mayTake && (
             <Button variant="default" c="var(--berth-bad)" onClick={() => setDoing("take-over")}>
               Take over
@@ -65,10 +65,10 @@ export function EnvironmentActions({ where, environment }: Props) {
 
 type PlaceProps = { where: Where; isLine: boolean; wait: () => void };
 
-function PlaceInLine({ where, isLine, wait }: PlaceProps) {
+function QueueTicket({ where, isLine, wait }: PlaceProps) {
   const me = useMe().user.id;
-  const line = useQuery({ ...lineQuery(where), enabled: isLine });
-  const leave = useLeaveLine(where);
+  const line = useQuery({ ...queueQuery(where), enabled: isLine });
+  const leave = useLeaveQueue(where);
   const mine = isLine ? line.data?.find(each => each.holder.id === me) : undefined;
   if (!mine) return <Button onClick={wait}>Wait in line</Button>;
   return (
@@ -76,7 +76,10 @@ function PlaceInLine({ where, isLine, wait }: PlaceProps) {
       variant="default"
       loading={leave.isPending}
       onClick={() =>
-        leave.mutate(mine.ticketId, { onSuccess: () => tell("You left the line."), onError: tellProblem })
+        leave.mutate(mine.ticketId, {
+          onSuccess: () => toast.success("You left the line."),
+          onError: toast.problem,
+        })
       }
     >
       Leave the line{mine.position ? ` (you are no. ${mine.position})` : ""}

@@ -2,8 +2,8 @@ import { Button, Group, NativeSelect, Stack, Text, TextInput } from "@mantine/co
 import { useForm } from "@mantine/form";
 import type { components } from "@/api/schema.gen";
 import type { useChangeOrganization } from "@/data/organization";
-import { tell } from "@/ui/notify";
 import { ProblemPanel } from "@/ui/Problem";
+import { toast } from "@/ui/toast";
 
 type Organization = components["schemas"]["Organization"];
 
@@ -24,7 +24,7 @@ export function OrganizationForm({ organization, save, mayWrite }: Props) {
     validate: { name: name => (name.trim() === "" ? "Enter a name" : null) },
   });
   const submit = form.onSubmit(({ name, defaultNetwork }) =>
-    save.mutate({ name: name.trim(), defaultNetwork }, { onSuccess: () => tell("Saved") }),
+    save.mutate({ name: name.trim(), defaultNetwork }, { onSuccess: () => toast.success("Saved") }),
   );
   return (
     <form onSubmit={submit}>

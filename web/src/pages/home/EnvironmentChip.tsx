@@ -2,7 +2,7 @@ import { Text } from "@mantine/core";
 import { Link as RouterLink } from "@tanstack/react-router";
 import type { DeployedEnvironment } from "@/api/types";
 import { useMe, useOrg } from "@/data/me";
-import { LOCK_LOOK } from "@/theme/status";
+import { LOCK_STATUS_STYLE } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
 import { StatusText } from "@/ui/Status";
 import { Since } from "@/ui/When";
@@ -15,7 +15,11 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
   const org = useOrg();
   const me = useMe();
   const { holder, heldSince, context, queueLength, deploying, current, envName } = environment;
-  const look = holder ? (holder.id === me.user.id ? LOCK_LOOK.mine : LOCK_LOOK.held) : LOCK_LOOK.free;
+  const style = holder
+    ? holder.id === me.user.id
+      ? LOCK_STATUS_STYLE.mine
+      : LOCK_STATUS_STYLE.held
+    : LOCK_STATUS_STYLE.free;
   return (
     <RouterLink
       to="/o/$org/environments/$pipelineId/$envName"
@@ -27,8 +31,8 @@ export function EnvironmentChip({ pipelineId, environment }: Props) {
       </Text>
       <Text span size="sm">
         <StatusText
-          look={look}
-          word={holder ? `held by ${holder.id === me.user.id ? "you" : holder.name}` : "free"}
+          status={style}
+          label={holder ? `held by ${holder.id === me.user.id ? "you" : holder.name}` : "free"}
         />
       </Text>
       <Text span size="sm" c="dimmed">

@@ -3,11 +3,11 @@ import { IconKey } from "@tabler/icons-react";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { deployedPages } from "@/data/deployed";
 import { useMe, useOrg } from "@/data/me";
+import { FirstSteps } from "@/ui/first-steps/FirstSteps";
 import { Link } from "@/ui/Link";
 import { Loading } from "@/ui/Loading";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/Problem";
-import { FirstSteps } from "../welcome/FirstSteps";
 import { ForYou } from "./ForYou";
 import { PipelineRow } from "./PipelineRow";
 

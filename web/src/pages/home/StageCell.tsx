@@ -2,18 +2,22 @@ import { Group, Text } from "@mantine/core";
 import { IconArrowDown, IconCheck } from "@tabler/icons-react";
 import type { Stage } from "@/api/types";
 import { useOrg } from "@/data/me";
-import { type Look, PAUSED } from "@/theme/status";
+import { PAUSED_STATUS_STYLE, type StatusStyle } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
 import { Link } from "@/ui/Link";
 import { Status } from "@/ui/Status";
 import { When } from "@/ui/When";
 import classes from "./home.module.css";
 
-function howFar(behindBy: number | null | undefined, commit: string, head: string | null): Look | null {
+function howFar(
+  behindBy: number | null | undefined,
+  commit: string,
+  head: string | null,
+): StatusStyle | null {
   if (behindBy === 0 || (head !== null && head === commit)) {
-    return { word: "up to date", tone: "good", icon: IconCheck };
+    return { label: "up to date", tone: "good", icon: IconCheck };
   }
-  return behindBy ? { word: `${behindBy} behind`, tone: "warn", icon: IconArrowDown } : null;
+  return behindBy ? { label: `${behindBy} behind`, tone: "warn", icon: IconArrowDown } : null;
 }
 
 /** What a stage has, since when, by whom, and how far behind that is. */
@@ -27,7 +31,7 @@ export function StageCell({ stage, head }: { stage: Stage; head: string | null }
         <Text fw={600} className="clamp">
           {stage.name}
         </Text>
-        {paused ? <Status look={PAUSED} /> : far && <Status look={far} />}
+        {paused ? <Status status={PAUSED_STATUS_STYLE} /> : far && <Status status={far} />}
       </Group>
       {current ? (
         <>

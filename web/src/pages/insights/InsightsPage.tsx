@@ -4,12 +4,12 @@ import { useNavigate, useSearch } from "@tanstack/react-router";
 import { lazy, Suspense } from "react";
 import { deliveryQuery } from "@/data/insights";
 import { useOrg } from "@/data/me";
+import { roughly } from "@/format/time";
+import { PipelineSelect } from "@/ui/fields/PipelineSelect";
 import { Loading } from "@/ui/Loading";
 import { Page } from "@/ui/Page";
 import { Query } from "@/ui/Query";
 import { Stat } from "@/ui/Stat";
-import { roughly } from "@/words/time";
-import { PipelineSelect } from "../pipelines/PipelineSelect";
 
 const Plots = lazy(() => import("./Plots"));
 

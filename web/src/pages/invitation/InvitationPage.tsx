@@ -6,11 +6,11 @@ import type { InvitationOffer } from "@/api/types";
 import { offerQuery, useJoin } from "@/data/invitations";
 import { useLinkToken } from "@/data/linkToken";
 import { meQuery, useSignIn, useSignOut } from "@/data/me";
+import { EntryPage } from "@/ui/entry/EntryPage";
+import { LogInForm } from "@/ui/entry/LogInForm";
 import { Loading } from "@/ui/Loading";
 import { ProblemPanel } from "@/ui/Problem";
 import { When } from "@/ui/When";
-import { EntryPage } from "../sign-in/EntryPage";
-import { LogInForm } from "../sign-in/LogInForm";
 import { SignUpForm } from "./SignUpForm";
 
 const NAME = "Invitation";

@@ -4,9 +4,9 @@ import { fieldProblem } from "@/api/problem";
 import { useChangePassword, useMe } from "@/data/me";
 import { Link, LinkButton } from "@/ui/Link";
 import { checkNewPassword, NewPasswordInput, newPasswordProblem } from "@/ui/NewPassword";
-import { tell } from "@/ui/notify";
 import { Page } from "@/ui/Page";
 import { ProblemPanel } from "@/ui/Problem";
+import { toast } from "@/ui/toast";
 
 /** The reader's own: name, organizations, password. */
 export function Profile() {
@@ -63,7 +63,7 @@ function Password({ isGenerated }: { isGenerated: boolean }) {
     change.mutate(values, {
       onSuccess: () => {
         form.reset();
-        tell("Password changed");
+        toast.success("Password changed");
       },
     }),
   );

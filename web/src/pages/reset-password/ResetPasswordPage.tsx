@@ -4,9 +4,9 @@ import { useNavigate } from "@tanstack/react-router";
 import { problemOf } from "@/api/problem";
 import { useLinkToken } from "@/data/linkToken";
 import { useResetPassword } from "@/data/me";
+import { EntryPage } from "@/ui/entry/EntryPage";
 import { checkNewPassword, NewPasswordInput, newPasswordProblem } from "@/ui/NewPassword";
 import { ProblemPanel } from "@/ui/Problem";
-import { EntryPage } from "../sign-in/EntryPage";
 
 const NAME = "Reset password";
 

@@ -2,8 +2,8 @@ import { Alert, Anchor, Code, Stack, Text } from "@mantine/core";
 import { IconCheck } from "@tabler/icons-react";
 import { useLocation, useRouter, useSearch } from "@tanstack/react-router";
 import { useSignIn } from "@/data/me";
-import { EntryPage } from "./EntryPage";
-import { LogInForm } from "./LogInForm";
+import { EntryPage } from "@/ui/entry/EntryPage";
+import { LogInForm } from "@/ui/entry/LogInForm";
 import { ownPath } from "./ownPath";
 
 const CAN_KEEP_COOKIE = window.isSecureContext;

@@ -1,5 +1,5 @@
+import { FirstSteps } from "@/ui/first-steps/FirstSteps";
 import { Page } from "@/ui/Page";
-import { FirstSteps } from "./FirstSteps";
 
 /** The first run: from an empty organization to the first deployment. */
 export function Welcome() {

@@ -12,7 +12,7 @@ use berth_store::chain::Head;
 
 use crate::client::{Client, Failure, Remote, escaped};
 use crate::output::words::clock;
-use crate::output::{Output, dim, harmless, or_dash, say};
+use crate::output::{Output, dim, harmless, say};
 
 /// A stream that broke off is taken up again after so long.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -110,19 +110,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn list(client: &Client, out: &Output, filter: &Filter, count: usize) -> anyhow::Result<ExitCode> {
     let found = client.list::<Event>(&filter.path(), count)?;
     let rows: Vec<_> = found.data.iter().map(row).collect();
-    out.table(&found.raw, &["no.", "when", "what", "who", "of"], &rows, "Nothing has happened yet.")?;
+    out.table(&found.raw, &["no.", "when", "what"], &rows, "Nothing has happened yet.")?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn row(it: &Event) -> Vec<String> {
-    let of: Vec<_> = it.subjects.iter().map(|it| harmless(it.name.as_deref().unwrap_or(&it.id))).collect();
-    vec![
-        it.sequence.to_string(),
-        clock(&it.occurred_at),
-        it.kind.replace('_', " "),
-        harmless(&it.actor.name),
-        or_dash(Some(&of.join(", "))),
-    ]
+    vec![it.sequence.to_string(), clock(&it.occurred_at), harmless(&it.summary)]
 }
 
 /// One line per event; where the connection breaks it goes on exactly there.

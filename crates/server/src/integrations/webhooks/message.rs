@@ -1,8 +1,8 @@
-//! What is sent: the event as the API shows it, or a line of words.
+//! Webhook payloads: the event as the API shows it, or its summary.
 
-use berth_core::event::Event;
+use berth_core::event::{Event, summarize};
 use berth_core::time::Timestamp;
-use berth_core::webhook::{Format, Webhook, words};
+use berth_core::webhook::{Format, Webhook};
 use berth_store::records::organization::Organization;
 use serde_json::{Value, json};
 
@@ -20,9 +20,9 @@ pub(super) struct Sender<'a> {
 /// The body for an event; `pipeline` is the slug of the pipeline it is about.
 pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeline: Option<&str>) -> String {
     let body = match webhook.format {
-        Format::Slack => slack(&words(event, pipeline)),
+        Format::Slack => slack(&summarize(event, pipeline)),
         Format::Standard => {
-            let mut data = serde_json::to_value(wire_event(event)).unwrap_or_default();
+            let mut data = serde_json::to_value(wire_event(event, pipeline)).unwrap_or_default();
             data["organization"] = organization(sender.org);
             data["links"] = links(sender, event);
             json!({"type": event.kind, "timestamp": event.occurred_at.to_string(), "data": data})

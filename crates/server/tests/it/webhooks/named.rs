@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Answer, Harbour, Receiver};
+use crate::follow::Stream;
 use crate::world::{call, get, post};
 
 const PIPELINES: &str = "/api/v1/organizations/acme/pipelines";
@@ -49,7 +50,33 @@ async fn the_loser_of_a_takeover_and_the_next_in_line_are_told_in_words() {
     let release = call("DELETE", &format!("{QA}/sessions/{session}")).by(&harbour.ada);
     assert_eq!(harbour.world.send(release).await.status, 200);
     let lines = chat.heard(2).await;
-    assert_eq!(lines[1].json(), json!({"text": "bob was next in line and has qa-1 of web now"}));
+    assert_eq!(lines[1].json(), json!({"text": "bob was next in the queue and now has qa-1 of web"}));
+    harbour.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn event_summary_is_the_same_in_list_view_stream_and_webhook() {
+    const EVENTS: &str = "/api/v1/organizations/acme/events";
+    let harbour = Harbour::open().await;
+    make(&harbour, "web", &definition("")).await;
+    let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    harbour.webhook("ops", &receiver.url(), &["session_claimed"]).await;
+    let claims = format!("{EVENTS}?kind=session_claimed");
+    let mut stream = Stream::open(&harbour.world, get(&claims).by(&harbour.ada)).await;
+    // The slug of the pipeline is in the store at first, then in the stream's cache.
+    for (number, context) in ["load test", "a \"second\" look"].into_iter().enumerate() {
+        let claim = post(&format!("{QA}/sessions")).by(&harbour.ada).json(&json!({"context": context}));
+        let session = harbour.world.send(claim).await.body["data"]["sessionId"].as_str().unwrap().to_owned();
+        let summary = json!(format!("ada claimed qa-1 of web: {context}"));
+        let streamed = stream.event().await.unwrap();
+        let listed = harbour.world.send(get(&claims).by(&harbour.ada)).await.body["data"][0].clone();
+        assert_eq!((&listed["summary"], &listed), (&summary, &streamed));
+        let view = format!("{EVENTS}/{}", listed["id"].as_str().unwrap());
+        assert_eq!(harbour.world.send(get(&view).by(&harbour.ada)).await.body["data"], listed);
+        assert_eq!(receiver.heard(number + 1).await[number].json()["data"]["summary"], summary);
+        let release = call("DELETE", &format!("{QA}/sessions/{session}")).by(&harbour.ada);
+        assert_eq!(harbour.world.send(release).await.status, 200);
+    }
     harbour.close().await;
 }
 

@@ -3,45 +3,37 @@ import { useForm } from "@mantine/form";
 import { problemOf } from "@/api/problem";
 import { useClaim } from "@/data/environments";
 import { Confirm } from "@/ui/Confirm";
-import { tell } from "@/ui/notify";
+import { toast } from "@/ui/toast";
 import { ClaimFields, type ClaimValues } from "./ClaimFields";
 import type { DialogProps } from "./Dialogs";
 import { ttlSeconds } from "./ttl";
 import { useWatch } from "./useWatch";
 
-/** Claim a free environment, or take a place in line for a held one. */
-export function ClaimDialog({ where, environment, onClose, inLine }: DialogProps & { inLine?: boolean }) {
+/** Claims a free environment, or joins the queue of a held one. */
+export function ClaimDialog({ where, environment, onClose, isQueued }: DialogProps & { isQueued?: boolean }) {
   const claim = useClaim(where);
   const watch = useWatch(where.org);
   const form = useForm<ClaimValues>({ initialValues: { commitId: "", context: "", ttl: "" } });
-  // Somebody was faster: the same form takes a place in line.
+  // Claimed by another user in between: the same form joins the queue.
   const isHeldNow = claim.isError && problemOf(claim.error).code === "environment_locked";
-  const waits = inLine || isHeldNow;
-  const submit = () =>
-    claim.mutate(
-      {
+  const waits = isQueued || isHeldNow;
+  return (
+    <Confirm
+      onClose={onClose}
+      title={waits ? `Wait in line for ${where.envName}` : `Claim ${where.envName}`}
+      action={waits ? "Wait in line" : "Claim"}
+      mutation={claim}
+      input={{
         commitId: form.values.commitId.trim() || undefined,
         context: form.values.context.trim() || undefined,
         ttlSeconds: ttlSeconds(form.values.ttl),
         queue: waits || undefined,
-      },
-      {
-        onSuccess: answer => {
-          if ("ticketId" in answer) tell(`You are in line for ${where.envName}.`);
-          else tell(`${where.envName} is yours.`, watch(answer.deploymentId));
-          onClose();
-        },
-      },
-    );
-  return (
-    <Confirm
-      opened
-      onClose={onClose}
-      title={waits ? `Wait in line for ${where.envName}` : `Claim ${where.envName}`}
-      action={waits ? "Wait in line" : "Claim"}
-      pending={claim.isPending}
-      error={claim.error}
-      onConfirm={submit}
+      }}
+      onSuccess={answer => {
+        if ("ticketId" in answer) toast.success(`You are in line for ${where.envName}.`);
+        else toast.success(`${where.envName} is yours.`, watch(answer.deploymentId));
+        onClose();
+      }}
     >
       {waits && (
         <Text size="sm" c="dimmed">

@@ -1,15 +1,14 @@
-import { NativeSelect, Textarea, TextInput } from "@mantine/core";
+import { NativeSelect, TextInput } from "@mantine/core";
 import type { UseFormReturnType } from "@mantine/form";
+import { ReasonField } from "@/ui/fields/ReasonField";
 import { TTL_CHOICES } from "./ttl";
-
-const CONTEXT_CHARS_MAX = 1000;
 
 export type ClaimValues = { commitId: string; context: string; ttl: string };
 
-type Props<V> = { form: UseFormReturnType<V>; withoutWhy?: boolean };
+type Props<V> = { form: UseFormReturnType<V>; withoutReason?: boolean };
 
 /** What every claim asks: what to deploy, why, and for how long. */
-export function ClaimFields<V extends ClaimValues>({ form, withoutWhy }: Props<V>) {
+export function ClaimFields<V extends ClaimValues>({ form, withoutReason }: Props<V>) {
   return (
     <>
       <TextInput
@@ -19,13 +18,10 @@ export function ClaimFields<V extends ClaimValues>({ form, withoutWhy }: Props<V
         data-autofocus
         {...form.getInputProps("commitId")}
       />
-      {!withoutWhy && (
-        <Textarea
-          label="Why"
+      {!withoutReason && (
+        <ReasonField
           description="Others see this."
           placeholder="load test of the new cart"
-          maxLength={CONTEXT_CHARS_MAX}
-          autosize
           minRows={1}
           maxRows={4}
           {...form.getInputProps("context")}

@@ -2,35 +2,27 @@ import { TextInput } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useDeploy } from "@/data/environments";
 import { Confirm } from "@/ui/Confirm";
-import { tell } from "@/ui/notify";
-import type { HoldDialogProps } from "./Dialogs";
+import { toast } from "@/ui/toast";
+import type { SessionDialogProps } from "./Dialogs";
 import { useWatch } from "./useWatch";
 
-export function DeployDialog({ where, lock, onClose }: HoldDialogProps) {
+export function DeployDialog({ where, lock, onClose }: SessionDialogProps) {
   const deploy = useDeploy(where, lock.sessionId);
   const watch = useWatch(where.org);
   const form = useForm({ initialValues: { commitId: lock.commitId ?? "" } });
   const commitId = form.values.commitId.trim();
   return (
     <Confirm
-      opened
       onClose={onClose}
       title={`Deploy into ${where.envName}`}
       action="Deploy"
-      pending={deploy.isPending}
-      error={deploy.error}
+      mutation={deploy}
       disabled={commitId === ""}
-      onConfirm={() =>
-        deploy.mutate(
-          { commitId },
-          {
-            onSuccess: answer => {
-              tell(`Deployment #${answer.number} is on its way.`, watch(answer.id));
-              onClose();
-            },
-          },
-        )
-      }
+      input={{ commitId }}
+      onSuccess={answer => {
+        toast.success(`Deployment #${answer.number} is on its way.`, watch(answer.id));
+        onClose();
+      }}
     >
       <TextInput
         label="Commit, branch or tag"

@@ -12,15 +12,15 @@ import { TakeOverDialog } from "./TakeOverDialog";
 type Props = { doing: Doing; where: Where; environment: Environment; onClose: () => void };
 
 export type DialogProps = { where: Where; environment: Environment; onClose: () => void };
-/** Dialogs about a hold know whose it is from the moment they open. */
-export type HoldDialogProps = DialogProps & { lock: NonNullable<Environment["lock"]> };
+/** Props of dialogs about a session. */
+export type SessionDialogProps = DialogProps & { lock: NonNullable<Environment["lock"]> };
 
-/** The dialog of what somebody is about to do. Loaded when the first one opens. */
+/** The dialog of an action. Loaded when the first one opens. */
 export default function Dialogs({ doing, ...rest }: Props) {
-  // The hold may end, by this very dialog or by others, while it is open: it stays the dialog of that hold.
+  // The session may end while the dialog is open; the dialog keeps the one it was opened for.
   const [lock] = useState(rest.environment.lock);
   if (doing === "claim") return <ClaimDialog {...rest} />;
-  if (doing === "wait") return <ClaimDialog {...rest} inLine />;
+  if (doing === "wait") return <ClaimDialog {...rest} isQueued />;
   if (!lock) return <ClaimDialog {...rest} />;
   switch (doing) {
     case "take-over":

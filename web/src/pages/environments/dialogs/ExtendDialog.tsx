@@ -2,33 +2,21 @@ import { NativeSelect, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useExtend } from "@/data/environments";
 import { Confirm } from "@/ui/Confirm";
-import { tell } from "@/ui/notify";
 import { Countdown } from "@/ui/When";
-import type { HoldDialogProps } from "./Dialogs";
+import type { SessionDialogProps } from "./Dialogs";
 import { TTL_CHOICES, ttlSeconds } from "./ttl";
 
-export function ExtendDialog({ where, lock, onClose }: HoldDialogProps) {
+export function ExtendDialog({ where, lock, onClose }: SessionDialogProps) {
   const extend = useExtend(where, lock.sessionId);
   const form = useForm({ initialValues: { ttl: "" } });
   return (
     <Confirm
-      opened
       onClose={onClose}
       title={`Extend your hold of ${where.envName}`}
       action="Extend"
-      pending={extend.isPending}
-      error={extend.error}
-      onConfirm={() =>
-        extend.mutate(
-          { ttlSeconds: ttlSeconds(form.values.ttl) },
-          {
-            onSuccess: () => {
-              tell(`Your hold of ${where.envName} is extended.`);
-              onClose();
-            },
-          },
-        )
-      }
+      mutation={extend}
+      input={{ ttlSeconds: ttlSeconds(form.values.ttl) }}
+      success={() => `Your hold of ${where.envName} is extended.`}
     >
       <Text size="sm" c="dimmed">
         {lock.expiresAt ? (

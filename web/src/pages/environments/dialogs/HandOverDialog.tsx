@@ -6,10 +6,9 @@ import { useMe } from "@/data/me";
 import { membersQuery } from "@/data/members";
 import { roleMay } from "@/data/permissions";
 import { Confirm } from "@/ui/Confirm";
-import { tell } from "@/ui/notify";
-import type { HoldDialogProps } from "./Dialogs";
+import type { SessionDialogProps } from "./Dialogs";
 
-export function HandOverDialog({ where, lock, onClose }: HoldDialogProps) {
+export function HandOverDialog({ where, lock, onClose }: SessionDialogProps) {
   const me = useMe().user.id;
   const handOver = useHandOver(where, lock.sessionId);
   const members = useQuery(membersQuery(where.org)).data?.data ?? [];
@@ -18,21 +17,13 @@ export function HandOverDialog({ where, lock, onClose }: HoldDialogProps) {
   const chosen = others.find(each => each.id === form.values.to);
   return (
     <Confirm
-      opened
       onClose={onClose}
       title={`Hand ${where.envName} over`}
       action="Hand over"
-      pending={handOver.isPending}
-      error={handOver.error}
+      mutation={handOver}
       disabled={!chosen}
-      onConfirm={() =>
-        handOver.mutate(form.values.to, {
-          onSuccess: () => {
-            tell(`${chosen?.name ?? "They"} holds ${where.envName} now.`);
-            onClose();
-          },
-        })
-      }
+      input={form.values.to}
+      success={() => `${chosen?.name ?? "They"} holds ${where.envName} now.`}
     >
       <Text size="sm" c="dimmed">
         It is never free in between, and those in line stay in line.

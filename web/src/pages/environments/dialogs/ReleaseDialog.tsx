@@ -1,30 +1,21 @@
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { lineQuery, useRelease } from "@/data/environments";
+import { queueQuery, useRelease } from "@/data/environments";
 import { Confirm } from "@/ui/Confirm";
-import { tell } from "@/ui/notify";
-import type { HoldDialogProps } from "./Dialogs";
+import type { SessionDialogProps } from "./Dialogs";
 
-export function ReleaseDialog({ where, environment, lock, onClose }: HoldDialogProps) {
+export function ReleaseDialog({ where, environment, lock, onClose }: SessionDialogProps) {
   const release = useRelease(where, lock.sessionId);
-  const next = useQuery({ ...lineQuery(where), enabled: environment.queueLength > 0 }).data?.[0];
+  const next = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 }).data?.[0];
   const resets = environment.configuration.onRelease === "deploy_tracked";
   return (
     <Confirm
-      opened
       onClose={onClose}
       title={`Release ${where.envName}`}
       action="Release"
-      pending={release.isPending}
-      error={release.error}
-      onConfirm={() =>
-        release.mutate(undefined, {
-          onSuccess: () => {
-            tell(`${where.envName} is given back.`);
-            onClose();
-          },
-        })
-      }
+      mutation={release}
+      input={undefined}
+      success={() => `${where.envName} is given back.`}
     >
       <Text size="sm">
         {next ? `${next.holder.name} is next and gets it at once.` : "It becomes free for everybody."}{" "}

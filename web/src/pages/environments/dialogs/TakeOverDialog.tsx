@@ -1,16 +1,17 @@
-import { List, Radio, Stack, Text, Textarea } from "@mantine/core";
+import { List, Radio, Stack, Text } from "@mantine/core";
 import { useForm } from "@mantine/form";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import type { Deployment } from "@/api/types";
-import { lineQuery, sessionQuery, useTakeOver } from "@/data/environments";
-import { RUN_LOOK } from "@/theme/status";
+import { queueQuery, sessionQuery, useTakeOver } from "@/data/environments";
+import { RUN_STATUS_STYLE } from "@/theme/status";
 import { Commit } from "@/ui/Commit";
 import { Confirm } from "@/ui/Confirm";
-import { tell } from "@/ui/notify";
+import { ReasonField } from "@/ui/fields/ReasonField";
+import { toast } from "@/ui/toast";
 import { Since } from "@/ui/When";
 import { ClaimFields, type ClaimValues } from "./ClaimFields";
-import type { HoldDialogProps } from "./Dialogs";
+import type { SessionDialogProps } from "./Dialogs";
 import { ttlSeconds } from "./ttl";
 import { useWatch } from "./useWatch";
 
@@ -19,12 +20,12 @@ const FINAL = ["succeeded", "failed", "cancelled", "superseded"];
 
 type Values = ClaimValues & { reason: string; mode: "now" | "after_current_deployment" | "grace" };
 
-/** Take an environment from whoever holds it: what stops, who is told, and why. */
-export function TakeOverDialog({ where, environment, lock: current, onClose }: HoldDialogProps) {
-  // What the reader decided about is what they saw when the dialog opened.
+/** Takes an environment over from its holder; shows what is cancelled and asks for the reason. */
+export function TakeOverDialog({ where, environment, lock: current, onClose }: SessionDialogProps) {
+  // The session as it was when the dialog opened: the user decided about that one.
   const [lock] = useState(current);
   const session = useQuery(sessionQuery(where, lock.sessionId));
-  const line = useQuery({ ...lineQuery(where), enabled: environment.queueLength > 0 });
+  const line = useQuery({ ...queueQuery(where), enabled: environment.queueLength > 0 });
   const takeOver = useTakeOver(where);
   const watch = useWatch(where.org);
   const form = useForm<Values>({
@@ -32,9 +33,15 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
   });
   const running = session.data?.deployments.filter(each => !FINAL.includes(each.status)) ?? [];
   const { reason, mode } = form.values;
-  const submit = () =>
-    takeOver.mutate(
-      {
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Take over ${where.envName} from ${lock.holder.name}`}
+      action="Take over"
+      danger
+      disabled={reason.trim() === ""}
+      mutation={takeOver}
+      input={{
         seen: lock.fence,
         commitId: form.values.commitId.trim() || undefined,
         context: reason.trim(),
@@ -42,26 +49,12 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
         reason: reason.trim(),
         mode,
         graceSeconds: mode === "grace" ? GRACE_SECONDS : undefined,
-      },
-      {
-        onSuccess: answer => {
-          if ("ticketId" in answer) tell(`You take over ${where.envName} next.`);
-          else tell(`${where.envName} is yours.`, watch(answer.deploymentId));
-          onClose();
-        },
-      },
-    );
-  return (
-    <Confirm
-      opened
-      onClose={onClose}
-      title={`Take over ${where.envName} from ${lock.holder.name}`}
-      action="Take over"
-      danger
-      pending={takeOver.isPending}
-      error={takeOver.error}
-      disabled={reason.trim() === ""}
-      onConfirm={submit}
+      }}
+      onSuccess={answer => {
+        if ("ticketId" in answer) toast.success(`You take over ${where.envName} next.`);
+        else toast.success(`${where.envName} is yours.`, watch(answer.deploymentId));
+        onClose();
+      }}
     >
       <Stack gap={4}>
         <Text size="sm">
@@ -76,14 +69,12 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
           </Text>
         )}
       </Stack>
-      <Textarea
+      <ReasonField
         label="Why you take over"
         description="They are told, and others see it."
         required
-        autosize
         minRows={1}
         maxRows={4}
-        maxLength={1000}
         data-autofocus
         {...form.getInputProps("reason")}
       />
@@ -94,7 +85,7 @@ export function TakeOverDialog({ where, environment, lock: current, onClose }: H
           <Radio value="grace" label="In 5 minutes, so that they can finish" />
         </Stack>
       </Radio.Group>
-      <ClaimFields form={form} withoutWhy />
+      <ClaimFields form={form} withoutReason />
     </Confirm>
   );
 }
@@ -116,7 +107,7 @@ function Stops({ running, isKnown }: { running: Deployment[]; isKnown: boolean }
       <List size="sm">
         {running.map(each => (
           <List.Item key={each.id}>
-            deployment #{each.number} of <Commit id={each.commitId} />, {RUN_LOOK[each.status].word}
+            deployment #{each.number} of <Commit id={each.commitId} />, {RUN_STATUS_STYLE[each.status].label}
           </List.Item>
         ))}
       </List>

@@ -1,4 +1,4 @@
-/** How long a hold shall last, as people choose it. */
+/** Choices for the duration of a session. */
 const HOUR = 3600;
 
 export const TTL_CHOICES = [

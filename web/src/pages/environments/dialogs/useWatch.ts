@@ -1,14 +1,14 @@
 import { useNavigate } from "@tanstack/react-router";
-import type { Way } from "@/ui/notify";
+import type { ToastAction } from "@/ui/toast";
 
-/** The way to a deployment that has just been asked for, if there is one. */
-export function useWatch(org: string): (deploymentId: string | null | undefined) => Way | undefined {
+/** Returns the toast action that opens a new deployment. */
+export function useWatch(org: string): (deploymentId: string | null | undefined) => ToastAction | undefined {
   const navigate = useNavigate();
   return deploymentId =>
     deploymentId
       ? {
-          words: "Watch it",
-          go: () => navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId } }),
+          label: "Watch it",
+          onClick: () => navigate({ to: "/o/$org/deployments/$deploymentId", params: { org, deploymentId } }),
         }
       : undefined;
 }

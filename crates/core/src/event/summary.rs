@@ -1,0 +1,241 @@
+//! Event summaries: one line of plain text for the dashboard, the CLI and webhooks.
+//!
+//! A summary is derived when an event is read; it is neither stored nor hashed. It contains names and the facts that are
+//! read here by name, never a whole `data` object.
+
+use serde_json::Value;
+
+use super::Event;
+
+/// Longer summaries are truncated.
+const SUMMARY_CHARS_MAX: usize = 1_000;
+const COMMIT_CHARS_SHOWN: usize = 8;
+/// A commit hash has at least so many characters; shorter text is a branch, a tag or an abbreviation.
+const COMMIT_CHARS_MIN: usize = 20;
+
+/// Last words of kinds that say how something went on, with the predicate of the summary.
+const OUTCOMES: [(&str, &str); 8] = [
+    ("started", "started"),
+    ("succeeded", "succeeded"),
+    ("failed", "failed"),
+    ("ended", "ended"),
+    ("cancelling", "is being cancelled"),
+    ("cancelled", "was cancelled"),
+    ("superseded", "was superseded"),
+    ("unknown", "has an unknown outcome"),
+];
+
+/// Summarizes an event. `pipeline` is the slug of the pipeline it is about, if that is known.
+pub fn summarize(event: &Event, pipeline: Option<&str>) -> String {
+    let facts = SummaryFacts { event, pipeline };
+    let actor = event.actor.name.as_str();
+    let holder = facts.text("holder").unwrap_or_else(|| actor.to_owned());
+    let ended_by = facts.text("endedBy").unwrap_or_else(|| actor.to_owned());
+    let place = facts.place().unwrap_or_else(|| "a pipeline".to_owned());
+    let reason = facts.first_of(&["reason", "detail", "error"]);
+    let comment = facts.first_of(&["comment"]);
+    let gated = format!("{}{place}", facts.gated_deployment());
+    let named = |kind, fallback| facts.subject_name(kind).unwrap_or(fallback);
+    let summary = match event.kind.as_str() {
+        "session_claimed" => format!("{holder} claimed {place}{}", facts.first_of(&["context"])),
+        "session_extended" => format!("{actor} extended the session in {place}"),
+        "session_released" => format!("{ended_by} released {place}{reason}"),
+        "session_overridden" => format!("{ended_by} took {place} over from {holder}{reason}"),
+        "session_expired" => format!("The session of {holder} in {place} expired"),
+        "session_expiring" => {
+            let at = facts.text("expiresAt").map_or_else(|| "soon".to_owned(), |at| format!("at {at}"));
+            format!("The session of {holder} in {place} expires {at}")
+        }
+        "session_handed_over" => {
+            let to = facts.text("to").map(|to| format!(" to {to}")).unwrap_or_default();
+            format!("{holder} handed {place} over{to}{reason}")
+        }
+        "ticket_queued" => format!("{holder} joined the queue for {place}"),
+        "ticket_granted" => format!("{holder} was next in the queue and now has {place}"),
+        "ticket_cancelled" => format!("{holder} left the queue for {place}"),
+        "ticket_expired" => format!("The ticket of {holder} for {place} expired"),
+        "environment_drained" => format!("{place} was drained"),
+        "environment_reset" => format!("{place} was reset"),
+        "environment_restored" => format!("{place} was restored from a backup; its state is unknown"),
+        "environment_fence_refused" => {
+            format!("Alarm: a runner knows a later session of {place} than this server; its state is unknown")
+        }
+        "epoch_raised" => format!(
+            "Alarm: runner {} knows fencing tokens that this database has lost; it may be an older copy",
+            named("runner", "unknown")
+        ),
+        "epoch_refused" => format!(
+            "Alarm: runner {} was refused; it reports fencing tokens that cannot have been issued",
+            named("runner", "unknown")
+        ),
+        "drain_overridden" => format!("{actor} did not wait for {place} to drain{reason}"),
+        "deployment_queued" => format!("Deployment {} was queued by {actor}{reason}", facts.deployment()),
+        "deployment_rolled_back" => format!("{actor} rolled {place} back{reason}"),
+        "rollback_skipped" => format!("{place} was not rolled back{reason}"),
+        "promotion_paused" => format!("Promotion into {place} was paused{reason}"),
+        "promotion_resumed" => format!("{actor} resumed promotion into {place}{reason}"),
+        "finished_after_cancel" => format!("{} finished after it was cancelled", facts.part()),
+        "approval_requested" => {
+            format!("Approval requested for {gated}{}", facts.first_of(&["message"]))
+        }
+        "approval_voted" => format!("{actor} voted for {gated}{}{comment}", facts.votes()),
+        "approval_approved" => format!("{actor} approved {gated}{comment}"),
+        "approval_rejected" => format!("{actor} rejected {gated}{comment}"),
+        "approval_expired" => format!("The approval of {gated} expired"),
+        "approval_lapsed" => format!("The approval of {gated} lapsed{}", facts.lapse()),
+        "bypass_used" => format!("{actor} bypassed the gates of {gated}{reason}"),
+        "pipeline_stopped" => format!("{actor} paused new deployments of {place}{reason}"),
+        "pipeline_resumed" => format!("{actor} resumed {place}{reason}"),
+        "registry_built" => {
+            format!("Registry {} was built{}", named("registry", "unknown"), facts.at_commit())
+        }
+        "registry_build_failed" => {
+            format!("Build of registry {} failed{}{reason}", named("registry", "unknown"), facts.at_commit())
+        }
+        "member_invited" => format!("{actor} invited {}", named("invitation", "a person")),
+        "invitation_revoked" => {
+            format!("{actor} revoked the invitation of {}", named("invitation", "a person"))
+        }
+        "login_succeeded" => format!("{actor} logged in"),
+        "login_failed" => format!("{actor} failed to log in"),
+        "login_ended" => format!("{actor} logged out"),
+        "password_changed" => format!("{actor} changed the password"),
+        "password_reset_requested" => {
+            format!("A link to reset the password of {} was created", named("user", "a user"))
+        }
+        "access_denied" => {
+            format!("{actor} was denied access{}", facts.first_of(&["requiredPermission", "code"]))
+        }
+        "events_removed" => match facts.text("through") {
+            Some(last) => format!("Events up to no. {last} were removed: their retention is over"),
+            None => "Old events were removed: their retention is over".to_owned(),
+        },
+        kind => facts.summarize_by_name(kind, &reason),
+    };
+    truncate(&summary)
+}
+
+struct SummaryFacts<'e> {
+    event: &'e Event,
+    pipeline: Option<&'e str>,
+}
+
+impl SummaryFacts<'_> {
+    fn text(&self, fact: &str) -> Option<String> {
+        let value = self.event.data.get(fact)?;
+        value.as_str().map(str::to_owned).or_else(|| value.as_i64().map(|number| number.to_string()))
+    }
+
+    /// `: hotfix`, from the first of these facts that has text.
+    fn first_of(&self, facts: &[&str]) -> String {
+        let found = facts.iter().find_map(|fact| self.text(fact).filter(|text| !text.is_empty()));
+        found.map(|text| format!(": {text}")).unwrap_or_default()
+    }
+
+    fn subject_name(&self, kind: &str) -> Option<&str> {
+        self.event.subjects.iter().find(|subject| subject.kind == kind)?.name.as_deref()
+    }
+
+    /// `qa-1 of web`, `staging of web` or `web`.
+    fn place(&self) -> Option<String> {
+        let inner = self.subject_name("environment").map(str::to_owned).or_else(|| self.text("stage"));
+        match (inner, self.pipeline.or_else(|| self.subject_name("pipeline"))) {
+            (Some(inner), Some(pipeline)) => Some(format!("{inner} of {pipeline}")),
+            (inner, pipeline) => inner.or_else(|| pipeline.map(str::to_owned)),
+        }
+    }
+
+    /// `Step test in staging of web`, or the deployment.
+    fn part(&self) -> String {
+        match self.subject_name("step") {
+            Some(_) => format!("Step{}", self.object("step")),
+            None => format!("Deployment {}", self.deployment()),
+        }
+    }
+
+    /// `#42 of web (9fceb02)`.
+    fn deployment(&self) -> String {
+        let number = self.text("number").map_or_else(|| "in ".to_owned(), |number| format!("#{number} of "));
+        let place = self.place().unwrap_or_else(|| "a pipeline".to_owned());
+        let commit = self.text("commitId").map(|commit| format!(" ({})", shorten_commit(&commit)));
+        format!("{number}{place}{}", commit.unwrap_or_default())
+    }
+
+    /// `deployment #42 to `, in front of the place that an approval is for.
+    fn gated_deployment(&self) -> String {
+        self.text("number").map(|number| format!("deployment #{number} to ")).unwrap_or_default()
+    }
+
+    /// ` at 4f2a1c9e`.
+    fn at_commit(&self) -> String {
+        self.text("commit").map(|commit| format!(" at {}", shorten_commit(&commit))).unwrap_or_default()
+    }
+
+    /// ` (1 of 2)`.
+    fn votes(&self) -> String {
+        let counts = self.text("given").zip(self.text("approvals"));
+        counts.map(|(given, wanted)| format!(" ({given} of {wanted})")).unwrap_or_default()
+    }
+
+    fn lapse(&self) -> &'static str {
+        match self.event.data.get("why").and_then(Value::as_str) {
+            Some("changed") => ": what it was for has changed",
+            Some("over") => ": nothing waits for it any more",
+            _ => "",
+        }
+    }
+
+    /// Kinds are nouns with a verb at the end: `token_created`, `analysis_settings_updated`, `step_failed`.
+    fn summarize_by_name(&self, kind: &str, reason: &str) -> String {
+        let actor = &self.event.actor.name;
+        let (noun, verb) = kind.rsplit_once('_').unwrap_or(("", kind));
+        let noun = noun.replace('_', " ");
+        let object = self.object(&noun);
+        if let Some((_, predicate)) = OUTCOMES.iter().find(|(outcome, _)| *outcome == verb) {
+            return format!("{}{object} {predicate}{reason}", capitalize(&noun));
+        }
+        if !noun.is_empty() && (verb.ends_with("ed") || verb == "read") {
+            format!("{actor} {verb} the {noun}{object}{reason}")
+        } else {
+            format!("{actor}: {}{object}{reason}", kind.replace('_', " "))
+        }
+    }
+
+    /// What follows the noun of a kind: the name of the thing, or where it is.
+    fn object(&self, noun: &str) -> String {
+        let first = self.event.subjects.first().filter(|it| it.kind != "organization" || it.kind == noun);
+        let step = self.subject_name("step").map(|step| format!("{step} in ")).unwrap_or_default();
+        match (noun, self.place()) {
+            ("deployment", _) => format!(" {}", self.deployment()),
+            ("stage" | "step", Some(place)) => format!(" {step}{place}"),
+            (_, place) => match (first.and_then(|first| first.name.as_deref()), place) {
+                (Some(name), _) => format!(" {name}"),
+                (None, Some(place)) => format!(" of {step}{place}"),
+                (None, None) => String::new(),
+            },
+        }
+    }
+}
+
+fn capitalize(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
+}
+
+fn shorten_commit(commit: &str) -> &str {
+    let is_hash = commit.len() >= COMMIT_CHARS_MIN && commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+    if is_hash { &commit[..COMMIT_CHARS_SHOWN] } else { commit }
+}
+
+/// One line of at most [`SUMMARY_CHARS_MAX`] characters; an ellipsis stands for the rest.
+fn truncate(text: &str) -> String {
+    let mut chars = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let mut line: String = chars.by_ref().take(SUMMARY_CHARS_MAX).collect();
+    if chars.next().is_some() {
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+import { expect, test } from "vitest";
+import type { Approval, BlockedBy } from "@/api/types";
+import { approvalMeant, formatApproval, formatBlocked, formatMoment, inTheWay, stepMeant } from "./blocked";
+
+const NOW = Date.parse("2026-11-15T14:00:00Z");
+
+function asked(required: number, given: number, from: string[]) {
+  return { stage: "production", required, given, rule: { approvals: 1, from } } as unknown as Approval;
+}
+
+test.each([
+  [asked(2, 1, ["admin"]), "waits for 1 of 2 approvals from admins"],
+  [asked(1, 0, []), "waits for an approval"],
+  [asked(3, 0, ["admin", "ada@acme.test"]), "waits for 3 of 3 approvals from admins or ada@acme.test"],
+])("an approval in words %#", (approval, words) => {
+  expect(formatApproval(approval)).toBe(words);
+});
+
+test.each([
+  ["2026-11-15T15:30:00Z", "Europe/Vienna", "16:30 Vienna"],
+  ["2026-11-16T08:00:00Z", "Europe/Vienna", "Mon 16 Nov, 09:00 Vienna"],
+  ["2026-11-15T23:30:00Z", "America/New_York", "18:30 New York"],
+])("a moment %s in %s is %s", (at, zone, words) => {
+  expect(formatMoment(at, NOW, zone).replace("Mon, ", "Mon ")).toBe(words);
+});
+
+function blocked(kind: BlockedBy["kind"], detail: string, clearedBy?: string): BlockedBy {
+  return { kind, detail, clearedBy: clearedBy ?? null, clearsAt: null };
+}
+
+test.each([
+  [blocked("pipeline_stopped", "the pipeline is stopped"), "new deployments of this pipeline are paused"],
+  [blocked("earlier_stage", 'another deployment is in stage "staging"'), "another deployment is in staging"],
+  [
+    blocked("window", 'the window of stage "production" is shut'),
+    "the window of production does not open again",
+  ],
+  [
+    blocked(
+      "promotion_paused",
+      'promotion into stage "production" is paused since ada rolled it back at 2026-11-15T09:09:36.852Z ("5xx")',
+    ),
+    'promotion into production is paused since ada rolled it back ("5xx")',
+  ],
+  [blocked("no_runner", "this server runs no steps"), "this server runs no steps"],
+])("a reason to wait in words %#", (reason, words) => {
+  expect(formatBlocked(reason, NOW)).toBe(words);
+});
+
+test("an approval that is known is told with its numbers", () => {
+  const reason = blocked("approval", 'stage "production" needs 2 approvals; 1 so far', "admin, on apr_01");
+  expect(formatBlocked(reason, NOW, asked(2, 1, ["admin"]))).toBe(
+    "production waits for 1 of 2 approvals from admins",
+  );
+  expect(approvalMeant(reason)).toBe("apr_01");
+});
+
+test("what is in the way is named by its id", () => {
+  expect(inTheWay(blocked("earlier_stage", "", "the end of dep_01m in that stage"))).toBe("dep_01m");
+  expect(stepMeant(blocked("unknown_outcome", "", "somebody who resolves stp_01m"))).toBe("stp_01m");
+  expect(inTheWay(blocked("window", "", "time"))).toBeNull();
+});

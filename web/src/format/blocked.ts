@@ -1,0 +1,96 @@
+/** What a deployment waits for, as people say it. */
+import type { Approval, BlockedBy } from "@/api/types";
+
+const ROLES: Record<string, string> = {
+  viewer: "members",
+  deployer: "deployers",
+  admin: "admins",
+  owner: "owners",
+};
+
+/** "waits for 1 of 2 approvals from admins or ada@acme.test". */
+export function formatApproval({
+  rule,
+  required,
+  given,
+}: Pick<Approval, "rule" | "required" | "given">): string {
+  const open = Math.max(0, required - given);
+  const many = required === 1 ? "an approval" : `${open} of ${required} approvals`;
+  return `waits for ${many}${from(rule.from)}`;
+}
+
+function from(people: string[]): string {
+  if (people.length === 0) return "";
+  const names = people.map(each => ROLES[each] ?? each);
+  return ` from ${names.length === 1 ? names[0] : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`}`;
+}
+
+/** "09:00 Vienna", with the day unless it is today. */
+export function formatMoment(at: string, now: number, zone = ownZone()): string {
+  const then = new Date(at);
+  const day = (date: Date) => date.toLocaleDateString("en-GB", { timeZone: zone });
+  const time = then.toLocaleTimeString("en-GB", { timeZone: zone, hour: "2-digit", minute: "2-digit" });
+  const isToday = day(then) === day(new Date(now));
+  const date = then.toLocaleDateString("en-GB", {
+    timeZone: zone,
+    weekday: "short",
+    day: "numeric",
+    month: "short",
+  });
+  return `${isToday ? "" : `${date}, `}${time} ${city(zone)}`;
+}
+
+function ownZone(): string {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone;
+}
+
+function city(zone: string): string {
+  return (zone.split("/").at(-1) ?? zone).replaceAll("_", " ");
+}
+
+/** One reason to wait, in a sentence without its end. `approval` is the one that is asked about, where it is known. */
+export function formatBlocked(blocked: BlockedBy, now: number, approval?: Approval): string {
+  const stage = quotedText(blocked.detail);
+  switch (blocked.kind) {
+    case "approval":
+      return approval ? `${approval.stage} ${formatApproval(approval)}` : blocked.detail;
+    case "window":
+      return blocked.clearsAt
+        ? `the window of ${stage ?? "the stage"} opens ${formatMoment(blocked.clearsAt, now)}`
+        : `the window of ${stage ?? "the stage"} does not open again`;
+    case "soak":
+      return `${stage ?? "a step"} lets time pass`;
+    case "unknown_outcome":
+      return `nobody knows whether ${stage ?? "a step"} took effect`;
+    case "pipeline_stopped":
+      return "new deployments of this pipeline are paused";
+    case "earlier_stage":
+      return `another deployment is in ${stage ?? "the stage"}`;
+    case "environment_contested":
+      return "the environment is being handed over";
+    case "environment_resetting":
+      return "the environment is being reset";
+    case "promotion_paused":
+      return blocked.detail.replace(/ at \d{4}-\S+Z/, "").replace(/stage "([^"]*)"/, "$1");
+    default:
+      return blocked.detail;
+  }
+}
+
+/** The deployment that is in the way, where one is named. */
+export function inTheWay(blocked: BlockedBy): string | null {
+  return /\bdep_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
+}
+
+/** The id of the step that a person has to resolve, if one is named. */
+export function stepMeant(blocked: BlockedBy): string | null {
+  return /\bstp_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
+}
+
+export function approvalMeant(blocked: BlockedBy): string | null {
+  return /\bapr_[0-9a-z]+/.exec(blocked.clearedBy ?? "")?.[0] ?? null;
+}
+
+function quotedText(text: string): string | null {
+  return /"([^"]*)"/.exec(text)?.[1] ?? null;
+}

@@ -1,0 +1,97 @@
+import { Button, Card, Group, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useEffect, useRef, useState } from "react";
+import type { Approval } from "@/api/types";
+import { useMay, useOrg } from "@/data/me";
+import { pipelineQuery } from "@/data/pipelines";
+import { APPROVAL_STATUS_STYLE } from "@/theme/status";
+import { AnswerDialog } from "@/ui/approvals/AnswerDialog";
+import { Shortfall } from "@/ui/approvals/Shortfall";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Status } from "@/ui/Status";
+import { Countdown, When } from "@/ui/When";
+
+type Props = { approval: Approval; isMeant: boolean };
+
+/** One question: what it lets through, whose answer counts, who has answered. */
+export function ApprovalCard({ approval, isMeant }: Props) {
+  const org = useOrg();
+  const mayDecide = useMay("approvals:decide");
+  const pipeline = useQuery(pipelineQuery(org, approval.pipelineId)).data;
+  const [choice, setChoice] = useState<"approve" | "reject" | null>(null);
+  const card = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (isMeant) card.current?.scrollIntoView({ block: "center" });
+  }, [isMeant]);
+  const { rule } = approval;
+  const title = `${pipeline?.name ?? "A pipeline"} → ${approval.stage}`;
+  return (
+    <Card
+      ref={card}
+      component="article"
+      aria-label={title}
+      style={isMeant ? { outline: "2px solid var(--mantine-color-tide-5)" } : undefined}
+    >
+      <Group justify="space-between" align="flex-start" gap="sm">
+        <Stack gap={4} style={{ flex: "1 1 16rem", minWidth: 0 }}>
+          <Group gap="sm">
+            <Title order={2}>
+              <Link
+                to="/o/$org/deployments/$deploymentId"
+                params={{ org, deploymentId: approval.deploymentId }}
+                inherit
+                c="inherit"
+                underline="hover"
+              >
+                {title}
+              </Link>
+            </Title>
+            <Status status={APPROVAL_STATUS_STYLE[approval.status]} label={formatCount(approval)} />
+          </Group>
+          {approval.message && <Text className="wrap">{approval.message}</Text>}
+          <Text size="sm" c="dimmed">
+            {approval.commitId && (
+              <>
+                <Commit id={approval.commitId} />,{" "}
+              </>
+            )}
+            asked <When at={approval.requestedAt} />
+            {rule.from.length > 0 ? `, of ${rule.from.join(", ")}` : ""}
+            {rule.selfApproval ? "" : ", not by those who wrote or started it"}
+            {approval.status === "pending" && approval.expiresAt && (
+              <>
+                , <Countdown until={approval.expiresAt} /> left
+              </>
+            )}
+          </Text>
+          {approval.votes.map(vote => (
+            <Text key={vote.at} size="sm" className="wrap">
+              {vote.actor.name} {vote.choice === "approve" ? "said yes" : "said no"}{" "}
+              <When at={vote.at} c="dimmed" />
+              {vote.comment ? `: “${vote.comment}”` : ""}
+              {vote.counts ? "" : " (does not count any more)"}
+            </Text>
+          ))}
+          <Shortfall approval={approval} />
+          {approval.lapsedBecause && <Text size="sm">{approval.lapsedBecause}</Text>}
+        </Stack>
+        {approval.status === "pending" && mayDecide && (
+          <Group gap="xs">
+            <Button onClick={() => setChoice("approve")}>Approve</Button>
+            <Button variant="default" onClick={() => setChoice("reject")}>
+              Reject
+            </Button>
+          </Group>
+        )}
+      </Group>
+      {choice && (
+        <AnswerDialog approval={approval} title={title} choice={choice} onClose={() => setChoice(null)} />
+      )}
+    </Card>
+  );
+}
+
+function formatCount({ status, given, required }: Approval): string | undefined {
+  return status === "pending" ? `${given} of ${required}` : undefined;
+}

@@ -1,0 +1,253 @@
+import { Button, Group, SegmentedControl, Stack, Text } from "@mantine/core";
+import { useMediaQuery } from "@mantine/hooks";
+import { IconArrowBackUp, IconBan, IconRefresh } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { lazy, Suspense, useCallback, useState } from "react";
+import type { Deployment } from "@/api/types";
+import { deploymentApprovalsQuery, deploymentQuery } from "@/data/deployments";
+import { useMay } from "@/data/me";
+import { useNow } from "@/data/now";
+import { pipelineQuery } from "@/data/pipelines";
+import { formatTrigger, isOver, places, seconds, worthALook } from "@/format/run";
+import { duration } from "@/format/time";
+import { RUN_STATUS_STYLE } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Loading } from "@/ui/Loading";
+import { Page } from "@/ui/Page";
+import { Query } from "@/ui/Query";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+import { CancelDialog } from "../dialogs/CancelDialog";
+import { RetryDialog } from "../dialogs/RetryDialog";
+import { enteredStages, RollBackDialog } from "../dialogs/RollBackDialog";
+import { Banners } from "./Banners";
+import { StageList } from "./StageList";
+import { StepPanel } from "./StepPanel";
+import { Waits } from "./Waits";
+
+const RunGraph = lazy(() => import("./graph/RunGraph"));
+
+/** Events bring news at once; this is for what they missed. */
+const FALLBACK_POLL_MS = 10_000;
+
+export function DeploymentPage() {
+  const { org, deploymentId } = useParams({ from: "/o/$org/deployments/$deploymentId" });
+  const deployment = useQuery({
+    ...deploymentQuery(org, deploymentId),
+    refetchInterval: query =>
+      query.state.data && isOver(query.state.data.status) ? false : FALLBACK_POLL_MS,
+  });
+  return <Query of={deployment}>{found => <Shown key={found.id} org={org} deployment={found} />}</Query>;
+}
+
+function Shown({ org, deployment }: { org: string; deployment: Deployment }) {
+  const pipeline = useQuery(pipelineQuery(org, deployment.pipelineId));
+  const approvals = useQuery({
+    ...deploymentApprovalsQuery(org, deployment.id),
+    enabled: deployment.blockedBy.some(each => each.kind === "approval"),
+  });
+  const search = useSearch({ from: "/o/$org/deployments/$deploymentId" });
+  const navigate = useNavigate({ from: "/o/$org/deployments/$deploymentId" });
+  const [first] = useState(() => worthALook(deployment)?.step.id);
+  const auto = isOver(deployment.status) ? undefined : worthALook(deployment);
+  const all = places(deployment);
+  const place =
+    all.find(({ step }) => step.id === search.step || step.step === search.step) ??
+    auto ??
+    all.find(({ step }) => step.id === first && step.attempts.length > 0) ??
+    worthALook(deployment);
+  const choose = useCallback(
+    (step: string) => navigate({ search: { step }, replace: true, resetScroll: false }),
+    [navigate],
+  );
+  const pipelineId = pipeline.data?.slug ?? deployment.pipelineId;
+  const name = deployment.envName ?? pipeline.data?.name ?? "Deployment";
+  return (
+    <Page
+      title={`${name} #${deployment.number}`}
+      lead={<Lead org={org} pipelineId={pipelineId} name={pipeline.data?.name} deployment={deployment} />}
+      actions={<Actions org={org} deployment={deployment} />}
+    >
+      <Banners org={org} deployment={deployment} />
+      <Waits
+        org={org}
+        pipelineId={pipelineId}
+        deployment={deployment}
+        approvals={approvals.data?.data ?? []}
+      />
+      <Picture org={org} deployment={deployment} chosen={place?.step.id} onChoose={choose} />
+      {place && (
+        <StepPanel
+          org={org}
+          deployment={deployment}
+          place={place}
+          attempt={search.attempt ? Number(search.attempt) : undefined}
+          view={{ lines: search.lines, q: search.q }}
+          onAttempt={attempt =>
+            navigate({
+              search: { step: place.step.id, attempt: String(attempt) },
+              replace: true,
+              resetScroll: false,
+            })
+          }
+          onView={view =>
+            navigate({
+              search: { step: place.step.id, attempt: search.attempt, ...view },
+              replace: true,
+              resetScroll: false,
+            })
+          }
+        />
+      )}
+    </Page>
+  );
+}
+
+type LeadProps = { org: string; pipelineId: string; name: string | undefined; deployment: Deployment };
+
+function Lead({ org, pipelineId, name, deployment }: LeadProps) {
+  const took = seconds(deployment, useNow());
+  const { commitId, resolvedCommitId } = deployment;
+  return (
+    <Stack gap={2}>
+      <div className="wrap">
+        <Commit id={commitId} />
+        {resolvedCommitId && !resolvedCommitId.startsWith(commitId.toLowerCase()) && (
+          <>
+            {" "}
+            at <Commit id={resolvedCommitId} />
+          </>
+        )}{" "}
+        of{" "}
+        <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} inherit underline="always">
+          {name ?? "its pipeline"}
+        </Link>
+        , {formatTrigger(deployment)} <When at={deployment.createdAt} />
+        {took !== null && `, ${isOver(deployment.status) ? "took" : "for"} ${duration(took)}`}
+      </div>
+      {deployment.reason && <div className="wrap">“{deployment.reason}”</div>}
+      {deployment.retryOf && (
+        <div>
+          Retry of{" "}
+          <Link
+            to="/o/$org/deployments/$deploymentId"
+            params={{ org, deploymentId: deployment.retryOf }}
+            inherit
+            underline="always"
+          >
+            an earlier deployment
+          </Link>
+        </div>
+      )}
+      {deployment.envName && (
+        <div>
+          In{" "}
+          <Link
+            to="/o/$org/environments/$pipelineId/$envName"
+            params={{ org, pipelineId, envName: deployment.envName }}
+            inherit
+            underline="always"
+          >
+            {deployment.envName}
+          </Link>
+          {deployment.fence != null && `, hold no. ${deployment.fence}`}
+        </div>
+      )}
+    </Stack>
+  );
+}
+
+function Actions({ org, deployment }: { org: string; deployment: Deployment }) {
+  const [open, setOpen] = useState<"cancel" | "rollback" | null>(null);
+  const [retried, setRetried] = useState<string | null>(null);
+  const mayOperate = useMay("deployments:operate");
+  const mayBypass = useMay("gates:bypass");
+  const close = () => setOpen(null);
+  const failed = deployment.stages.find(each => each.status === "failed");
+  // A reset belongs to no session in which it could be retried.
+  const mayRetry = failed && deployment.trigger !== "reset" && (!deployment.bypass || mayBypass);
+  const isStoppable = !isOver(deployment.status) && deployment.status !== "cancelling";
+  return (
+    <>
+      <Status status={RUN_STATUS_STYLE[deployment.status]} size="lg" />
+      {mayOperate && (
+        <>
+          {mayRetry && (
+            <Button
+              variant="default"
+              leftSection={<IconRefresh size={16} />}
+              onClick={() => setRetried(failed.name)}
+            >
+              Retry
+            </Button>
+          )}
+          {enteredStages(deployment).length > 0 && (
+            <Button
+              variant="default"
+              leftSection={<IconArrowBackUp size={16} />}
+              onClick={() => setOpen("rollback")}
+            >
+              Roll back
+            </Button>
+          )}
+          {isStoppable && (
+            <Button variant="default" leftSection={<IconBan size={16} />} onClick={() => setOpen("cancel")}>
+              Cancel
+            </Button>
+          )}
+        </>
+      )}
+      {open === "cancel" && <CancelDialog org={org} deployment={deployment} onClose={close} />}
+      {retried !== null && (
+        <RetryDialog org={org} deployment={deployment} stage={retried} onClose={() => setRetried(null)} />
+      )}
+      {open === "rollback" && <RollBackDialog org={org} deployment={deployment} onClose={close} />}
+    </>
+  );
+}
+
+type PictureProps = {
+  org: string;
+  deployment: Deployment;
+  chosen: string | undefined;
+  onChoose: (stepId: string) => void;
+};
+
+/** A graph where there is room for one, else a list; both can be had. */
+function Picture({ org, deployment, chosen, onChoose }: PictureProps) {
+  const isNarrow = useMediaQuery("(max-width: 48em)", window.innerWidth < 768);
+  const [wanted, setWanted] = useState<"graph" | "list" | null>(null);
+  const shown = wanted ?? (isNarrow ? "list" : "graph");
+  if (deployment.stages.length === 0) {
+    return (
+      <Text c="dimmed">
+        {isOver(deployment.status) ? "Nothing of it ran." : "Its stages are known when it begins."}
+      </Text>
+    );
+  }
+  return (
+    <Stack gap="xs">
+      <Group justify="flex-end">
+        <SegmentedControl
+          size="xs"
+          aria-label="How to show stages and steps"
+          value={shown}
+          onChange={value => setWanted(value === "list" ? "list" : "graph")}
+          data={[
+            { value: "graph", label: "Graph" },
+            { value: "list", label: "List" },
+          ]}
+        />
+      </Group>
+      {shown === "graph" ? (
+        <Suspense fallback={<Loading rows={1} height={240} />}>
+          <RunGraph stages={deployment.stages} chosen={chosen} onChoose={onChoose} />
+        </Suspense>
+      ) : (
+        <StageList org={org} stages={deployment.stages} chosen={chosen} onChoose={onChoose} />
+      )}
+    </Stack>
+  );
+}

@@ -1,0 +1,208 @@
+import { Box, Code, Group, SegmentedControl, Stack, Table, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { lazy, Suspense, useState } from "react";
+import type { Deployment, DeploymentStep } from "@/api/types";
+import { type LogSource, type LogStream, tailOf } from "@/data/logs";
+import { useNow } from "@/data/now";
+import { formatAttempt, formatCause, type StepPlace, seconds } from "@/format/run";
+import { formatExposed, formatIsolation } from "@/format/runner";
+import { duration } from "@/format/time";
+import { RUN_STATUS_STYLE } from "@/theme/status";
+import { Loading } from "@/ui/Loading";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+import { AnalysisPanel } from "./analysis/AnalysisPanel";
+import type { LogView } from "./log/LogViewer";
+import type { Jump } from "./log/useJump";
+
+const LogViewer = lazy(() => import("./log/LogViewer"));
+
+type Props = {
+  org: string;
+  deployment: Deployment;
+  place: StepPlace;
+  attempt: number | undefined;
+  view: LogView;
+  onAttempt: (attempt: number) => void;
+  onView: (view: LogView) => void;
+};
+
+/** One step: how it went, every attempt, what it left, and what it printed. */
+export function StepPanel(props: Props) {
+  const { org, deployment, place, view, onView } = props;
+  const { stage, step } = place;
+  const shown = step.attempts.find(each => each.number === props.attempt) ?? step.attempts.at(-1);
+  const [jump, setJump] = useState<Jump | null>(null);
+  const hasFailed = shown ? shown.status === "failed" : step.status === "failed";
+  return (
+    <Stack gap="sm" component="section" aria-label={`Step ${step.name} of ${stage.name}`}>
+      <Group justify="space-between" gap="sm">
+        <Group gap="sm">
+          <Title order={2} className="wrap">
+            {step.name}
+          </Title>
+          <Text c="dimmed" size="sm">
+            {stage.name} · {step.type}
+          </Text>
+          <Status status={RUN_STATUS_STYLE[step.status]} />
+        </Group>
+        {step.attempts.length > 1 && shown && (
+          <SegmentedControl
+            size="xs"
+            aria-label="Attempt"
+            value={String(shown.number)}
+            onChange={value => props.onAttempt(Number(value))}
+            data={step.attempts.map(each => ({
+              value: String(each.number),
+              label: `Attempt ${each.number}`,
+            }))}
+          />
+        )}
+      </Group>
+      <Text size="sm" c="dimmed" component="div" className="wrap">
+        {shown ? (
+          <>
+            {step.attempts.length > 1 && `Attempt ${shown.number} of ${step.attempts.length} `}
+            {formatAttempt(shown)}
+            <Took it={shown} />, began <When at={shown.startedAt} />
+            {[
+              formatIsolation(shown.isolation),
+              shown.network === "none" && "without network",
+              formatExposed(shown.exposed),
+            ]
+              .filter(Boolean)
+              .map(words => `, ${words}`)}
+            {shown.detail && !/^exited with \d+$/.test(shown.detail) && <div>{shown.detail}</div>}
+          </>
+        ) : (
+          <NoAttempt step={step} />
+        )}
+        {step.status === "failed" && step.cause && step.cause !== "step_failed" && (
+          <div>
+            {formatCause(step.cause)}
+            {step.detail && step.detail !== shown?.detail && `: ${step.detail}`}
+          </div>
+        )}
+      </Text>
+      <Left step={step} />
+      {hasFailed && (
+        <AnalysisPanel
+          key={`analysis ${step.id}/${shown?.number}`}
+          org={org}
+          deploymentId={deployment.id}
+          stepId={step.id}
+          attempt={shown?.number ?? 0}
+          isLast={step.status === "failed" && shown === step.attempts.at(-1)}
+          onLines={lines => setJump({ lines })}
+        />
+      )}
+      {shown && (
+        <StepLog
+          key={`${step.id}/${shown.number}`}
+          source={{
+            org,
+            deploymentId: deployment.id,
+            stepId: step.id,
+            attempt: shown.number,
+            stream: "step",
+          }}
+          name={step.name}
+          hasFailed={shown.status === "failed"}
+          mayBeTakenOver={deployment.environmentId != null}
+          view={view}
+          jump={jump}
+          onView={onView}
+        />
+      )}
+    </Stack>
+  );
+}
+
+/** Apart from the rest, so that a second that passes draws this alone. */
+function Took({ it }: { it: DeploymentStep["attempts"][number] }) {
+  const took = seconds(it, useNow());
+  return took === null ? null : <>, {duration(took)}</>;
+}
+
+function NoAttempt({ step }: { step: DeploymentStep }) {
+  if (step.type === "approval" || step.type === "soak") return <>It waits, so it prints nothing.</>;
+  if (step.status === "skipped") return <>It was skipped, so it printed nothing.</>;
+  return <>It has not begun; what it prints is shown here as it comes.</>;
+}
+
+/** Outputs and artifacts, where there are any. */
+function Left({ step }: { step: DeploymentStep }) {
+  const rows = [
+    ...Object.entries(step.outputs).map(([name, value]) => ({ kind: "output", name, value })),
+    ...Object.entries(step.artifacts).map(([name, value]) => ({ kind: "artifact", name, value })),
+  ];
+  if (rows.length === 0) return null;
+  return (
+    <Box style={{ overflowX: "auto" }} tabIndex={0} role="group" aria-label="Outputs and artifacts">
+      <Table withRowBorders={false} verticalSpacing={2} fz="sm" w="auto">
+        <Table.Tbody>
+          {rows.map(({ kind, name, value }) => (
+            <Table.Tr key={`${kind}${name}`}>
+              <Table.Td c="dimmed" pl={0}>
+                {kind}
+              </Table.Td>
+              <Table.Td>{name}</Table.Td>
+              <Table.Td>
+                <Code>{value}</Code>
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Box>
+  );
+}
+
+type StepLogProps = {
+  source: LogSource;
+  name: string;
+  hasFailed: boolean;
+  mayBeTakenOver: boolean;
+  view: LogView;
+  jump: Jump | null;
+  onView: (view: LogView) => void;
+};
+
+/** The log, and what the step printed after its environment was taken over. */
+function StepLog({ source, mayBeTakenOver, ...rest }: StepLogProps) {
+  const [stream, setStream] = useState<LogStream>("step");
+  const after = useQuery({
+    queryKey: ["log", source, "after_fence"],
+    queryFn: () => tailOf({ ...source, stream: "after_fence" }, 1),
+    enabled: mayBeTakenOver,
+  });
+  const lines = after.data?.lines ?? 0;
+  const hasMore = lines > 0;
+  return (
+    <Stack gap="xs">
+      {hasMore && (
+        <SegmentedControl
+          size="xs"
+          aria-label="Which part of the log"
+          w="fit-content"
+          value={stream}
+          onChange={value => setStream(value === "after_fence" ? "after_fence" : "step")}
+          data={[
+            { value: "step", label: "Until the takeover" },
+            { value: "after_fence", label: "After the takeover" },
+          ]}
+        />
+      )}
+      {hasMore && (
+        <Text size="sm" c="var(--berth-warn)">
+          {stream === "after_fence"
+            ? "Printed while it was being stopped, when the environment already belonged to somebody else."
+            : `${lines === 1 ? "1 line" : `${lines.toLocaleString()} lines`} more came after the takeover.`}
+        </Text>
+      )}
+      <Suspense fallback={<Loading rows={1} height={160} />}>
+        <LogViewer key={stream} source={{ ...source, stream }} {...rest} />
+      </Suspense>
+    </Stack>
+  );
+}

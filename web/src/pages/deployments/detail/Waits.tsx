@@ -1,0 +1,179 @@
+import { Button, Card, Group, Stack, Text, ThemeIcon } from "@mantine/core";
+import {
+  IconAlertTriangle,
+  IconArrowsExchange,
+  IconClock,
+  IconHourglass,
+  IconPlayerPause,
+  IconThumbUp,
+  type TablerIcon,
+} from "@tabler/icons-react";
+import { useState } from "react";
+import type { Approval, BlockedBy, Deployment } from "@/api/types";
+import { useMay } from "@/data/me";
+import { useNow } from "@/data/now";
+import { approvalMeant, formatBlocked, inTheWay, stepMeant } from "@/format/blocked";
+import { places } from "@/format/run";
+import { AnswerDialog } from "@/ui/approvals/AnswerDialog";
+import { Shortfall } from "@/ui/approvals/Shortfall";
+import { Link } from "@/ui/Link";
+import { Countdown, When } from "@/ui/When";
+import { ResolveDialog } from "../dialogs/ResolveDialog";
+import { SoakDialog } from "../dialogs/SoakDialog";
+
+const ICONS: Record<BlockedBy["kind"], TablerIcon> = {
+  approval: IconThumbUp,
+  window: IconClock,
+  soak: IconClock,
+  unknown_outcome: IconAlertTriangle,
+  pipeline_stopped: IconPlayerPause,
+  promotion_paused: IconPlayerPause,
+  environment_contested: IconArrowsExchange,
+  environment_resetting: IconArrowsExchange,
+  queue: IconHourglass,
+  earlier_stage: IconHourglass,
+  no_runner: IconHourglass,
+};
+
+type Props = { org: string; pipelineId: string; deployment: Deployment; approvals: Approval[] };
+
+/** What the deployment waits for, and the actions that unblock it. */
+export function Waits({ org, pipelineId, deployment, approvals }: Props) {
+  if (deployment.blockedBy.length === 0) return null;
+  return (
+    <Stack gap="xs">
+      {deployment.blockedBy.map(blocked => (
+        <Wait
+          key={`${blocked.kind}${blocked.detail}`}
+          org={org}
+          pipelineId={pipelineId}
+          deployment={deployment}
+          blocked={blocked}
+          approval={approvals.find(each => each.id === approvalMeant(blocked))}
+        />
+      ))}
+    </Stack>
+  );
+}
+
+type WaitProps = Omit<Props, "approvals"> & { blocked: BlockedBy; approval: Approval | undefined };
+
+function Wait(props: WaitProps) {
+  const { org, pipelineId, blocked, approval } = props;
+  const now = useNow();
+  const Icon = ICONS[blocked.kind] ?? IconHourglass;
+  const other = inTheWay(blocked);
+  return (
+    <Card padding="md" style={{ borderColor: "var(--berth-warn)" }} data-waits-for={blocked.kind}>
+      <Group justify="space-between" gap="md">
+        <Group gap="sm" wrap="nowrap" style={{ flex: "1 1 18rem", minWidth: 0 }} align="flex-start">
+          <ThemeIcon variant="light" color="lantern" radius="xl" style={{ color: "var(--berth-warn)" }}>
+            <Icon size={16} stroke={2} aria-hidden />
+          </ThemeIcon>
+          <div style={{ minWidth: 0 }}>
+            <Text fw={550} className="wrap">
+              {sentence(formatBlocked(blocked, now, approval))}
+            </Text>
+            <Text size="sm" c="dimmed" component="div">
+              {approval && <ApprovalFacts approval={approval} />}
+              {blocked.kind === "soak" && blocked.clearsAt && (
+                <>
+                  <Countdown until={blocked.clearsAt} /> left
+                </>
+              )}
+              {blocked.kind === "window" && blocked.clearsAt && <When at={blocked.clearsAt} />}
+              {other && (
+                <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: other }} size="sm">
+                  Look at that one
+                </Link>
+              )}
+              {(blocked.kind === "pipeline_stopped" || blocked.kind === "promotion_paused") && (
+                <Link to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId }} size="sm">
+                  Resume it on the pipeline’s page
+                </Link>
+              )}
+            </Text>
+          </div>
+        </Group>
+        <Act {...props} />
+      </Group>
+    </Card>
+  );
+}
+
+function ApprovalFacts({ approval }: { approval: Approval }) {
+  return (
+    <>
+      {approval.message && <div className="wrap">“{approval.message}”</div>}
+      {approval.votes.map(vote => (
+        <div key={`${vote.actor.name}${vote.at}`} className="wrap">
+          {vote.actor.name} {vote.choice === "approve" ? "approved" : "rejected"} <When at={vote.at} />
+          {vote.comment && `: “${vote.comment}”`}
+          {!vote.counts && " (does not count any more)"}
+        </div>
+      ))}
+      {!approval.rule.selfApproval && <div>Not by those who wrote, started or retried it.</div>}
+      <Shortfall approval={approval} />
+      {approval.expiresAt && (
+        <div>
+          Expires <When at={approval.expiresAt} />
+        </div>
+      )}
+    </>
+  );
+}
+
+type Open = "approve" | "reject" | "end" | "refuse" | "resolve" | null;
+
+function Act({ org, deployment, blocked, approval }: WaitProps) {
+  const [open, setOpen] = useState<Open>(null);
+  const mayOperate = useMay("deployments:operate");
+  const mayDecide = useMay("approvals:decide");
+  const close = () => setOpen(null);
+  const stepId = stepMeant(blocked);
+  const step = places(deployment).find(each => each.step.id === stepId)?.step;
+  if (approval && mayDecide) {
+    return (
+      <Group gap="xs">
+        <Button size="sm" onClick={() => setOpen("approve")}>
+          Approve
+        </Button>
+        <Button size="sm" variant="default" onClick={() => setOpen("reject")}>
+          Reject
+        </Button>
+        {(open === "approve" || open === "reject") && (
+          <AnswerDialog approval={approval} title={approval.stage} choice={open} onClose={close} />
+        )}
+      </Group>
+    );
+  }
+  if (!stepId || !mayOperate) return null;
+  const at = { org, deploymentId: deployment.id, stepId, onClose: close };
+  if (blocked.kind === "soak") {
+    return (
+      <Group gap="xs">
+        <Button size="sm" onClick={() => setOpen("end")}>
+          End it now
+        </Button>
+        <Button size="sm" variant="default" onClick={() => setOpen("refuse")}>
+          Reject
+        </Button>
+        {open === "end" && <SoakDialog {...at} choice="end" />}
+        {open === "refuse" && <SoakDialog {...at} choice="reject" />}
+      </Group>
+    );
+  }
+  if (blocked.kind !== "unknown_outcome") return null;
+  return (
+    <>
+      <Button size="sm" onClick={() => setOpen("resolve")}>
+        Say what happened
+      </Button>
+      {open === "resolve" && <ResolveDialog {...at} name={step?.name ?? "the step"} />}
+    </>
+  );
+}
+
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

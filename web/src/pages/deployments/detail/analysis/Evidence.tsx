@@ -1,0 +1,57 @@
+import { Stack, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import type { Analysis } from "@/api/types";
+import { formatLines, linesAddress } from "@/format/analysis";
+import { escapeLine } from "@/ui/escape";
+import { Link } from "@/ui/Link";
+import styles from "./analysis.module.css";
+
+type Lines = { firstLine: number; lastLine: number };
+type Props = { org: string; analysis: Analysis; onLines: (lines: string) => void };
+
+/** A link to lines of the log below, which can be passed on. */
+export function LinesLink({
+  org,
+  analysis,
+  lines,
+  onLines,
+  children,
+}: Props & { lines: Lines; children: ReactNode }) {
+  return (
+    <Link
+      to="/o/$org/deployments/$deploymentId"
+      params={{ org, deploymentId: analysis.deploymentId }}
+      search={{ step: analysis.stepId, attempt: String(analysis.attempt), lines: linesAddress(lines) }}
+      replace
+      resetScroll={false}
+      onClick={() => onLines(linesAddress(lines))}
+      inherit
+    >
+      {children}
+    </Link>
+  );
+}
+
+/** Lines that show the cause, the most telling first. A model may name lines that the log does not have. */
+export function Evidence({ org, analysis, onLines }: Props) {
+  return (
+    <Stack gap={6} component="ul" className={styles.evidence} aria-label="What shows it">
+      {analysis.evidence.map(each => (
+        <li key={`${each.firstLine}-${each.lastLine}`} className={styles.item}>
+          <Text size="sm" className={styles.where}>
+            {each.supported ? (
+              <LinesLink org={org} analysis={analysis} lines={each} onLines={onLines}>
+                {formatLines(each)}
+              </LinesLink>
+            ) : (
+              <span>{formatLines(each)}, which the log does not have</span>
+            )}
+          </Text>
+          {each.text !== "" && (
+            <pre className={styles.quote}>{each.text.split("\n").map(escapeLine).join("\n")}</pre>
+          )}
+        </li>
+      ))}
+    </Stack>
+  );
+}

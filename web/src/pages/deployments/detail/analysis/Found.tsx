@@ -1,0 +1,129 @@
+import { Badge, Group, List, Stack, Text, Title } from "@mantine/core";
+import { IconListSearch, IconSparkles } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import type { Analysis } from "@/api/types";
+import { analysisQuery } from "@/data/analyses";
+import { CONFIDENCE, formatAnalyser, formatCategory, formatLines, isModel } from "@/format/analysis";
+import { escapeBidi } from "@/ui/escape";
+import { InlineCode } from "@/ui/InlineCode";
+import { Link } from "@/ui/Link";
+import { When } from "@/ui/When";
+import { Evidence, LinesLink } from "./Evidence";
+import { Fix } from "./Fix";
+import { Requests } from "./Requests";
+
+type Props = { org: string; analysis: Analysis; onLines: (lines: string) => void };
+
+const NEW_LINES_SHOWN_MAX = 8;
+
+/** What was found: the cause, what shows it, what to do, and the change that would mend it. */
+export function Found({ org, analysis, onLines }: Props) {
+  const { rootCause, category, confidence, advice, note, evidence, newLines } = analysis;
+  return (
+    <Stack gap="md">
+      <Stack gap={6}>
+        <Group gap="xs">
+          <Title order={3} fz="md">
+            {rootCause ? "Why it failed" : "Not enough to say why"}
+          </Title>
+          {category && (
+            <Badge color="gray" c="inherit">
+              {formatCategory(category)}
+            </Badge>
+          )}
+          {confidence && (
+            <Badge color="gray" c="inherit">
+              {CONFIDENCE[confidence]}
+            </Badge>
+          )}
+        </Group>
+        <Text fz="lg" fw={550} className="wrap" lh={1.4}>
+          {escapeBidi(
+            rootCause ??
+              (evidence.length > 0
+                ? "The log does not tell. These lines are worth a look."
+                : "It printed nothing that tells, and its end does not either."),
+          )}
+        </Text>
+        {advice && (
+          <Text className="wrap">
+            <b>What to do:</b> <InlineCode text={advice} />
+          </Text>
+        )}
+      </Stack>
+      {evidence.length > 0 && <Evidence analysis={analysis} org={org} onLines={onLines} />}
+      {newLines.length > 0 && (
+        <Group gap="xs" fz="sm">
+          <Text size="sm" c="dimmed">
+            Not printed when it last went well:
+          </Text>
+          <List listStyleType="none" size="sm" style={{ display: "flex", flexWrap: "wrap", gap: "0 0.8rem" }}>
+            {newLines.slice(0, NEW_LINES_SHOWN_MAX).map(each => (
+              <List.Item key={each.firstLine}>
+                <LinesLink org={org} analysis={analysis} lines={each} onLines={onLines}>
+                  {formatLines(each)}
+                </LinesLink>
+              </List.Item>
+            ))}
+          </List>
+          {newLines.length > NEW_LINES_SHOWN_MAX && (
+            <Text size="sm" c="dimmed">
+              and {newLines.length - NEW_LINES_SHOWN_MAX} more
+            </Text>
+          )}
+        </Group>
+      )}
+      {analysis.suggestedFix && <Fix org={org} analysis={analysis} fix={analysis.suggestedFix} />}
+      {note && (
+        <Text size="sm" c="var(--berth-warn)" className="wrap">
+          {escapeBidi(note)}
+        </Text>
+      )}
+      <Stack gap={4}>
+        <Who analysis={analysis} />
+        {analysis.reusedFrom && <Before org={org} analysisId={analysis.reusedFrom} />}
+        <Requests requests={analysis.requests} />
+      </Stack>
+    </Stack>
+  );
+}
+
+function Who({ analysis }: { analysis: Analysis }) {
+  const Icon = isModel(analysis.analyser) ? IconSparkles : IconListSearch;
+  const { actor, usage, finishedAt } = analysis;
+  return (
+    <Group gap={6} c="dimmed" fz="sm" wrap="nowrap" align="flex-start">
+      <Icon size={16} aria-hidden style={{ flex: "none", marginTop: 2 }} />
+      <Text size="sm" className="wrap">
+        {formatAnalyser(analysis)}
+        {usage && `, for ${(usage.inputTokens + usage.outputTokens).toLocaleString()} tokens`};{" "}
+        {actor.type === "system" ? "asked by the pipeline" : `asked by ${actor.name}`}
+        {finishedAt && (
+          <>
+            , <When at={finishedAt} />
+          </>
+        )}
+      </Text>
+    </Group>
+  );
+}
+
+/** The same failure has been here before. */
+function Before({ org, analysisId }: { org: string; analysisId: string }) {
+  const before = useQuery(analysisQuery(org, analysisId)).data;
+  if (!before) return null;
+  return (
+    <Text size="sm" c="dimmed">
+      The same failure was looked into before, in{" "}
+      <Link
+        to="/o/$org/deployments/$deploymentId"
+        params={{ org, deploymentId: before.deploymentId }}
+        search={{ step: before.stepId, attempt: String(before.attempt) }}
+        inherit
+      >
+        an earlier deployment
+      </Link>
+      .
+    </Text>
+  );
+}

@@ -1,0 +1,114 @@
+import { IconChevronDown, IconChevronRight } from "@tabler/icons-react";
+import { memo } from "react";
+import type { LogEntry } from "@/data/logs";
+import { type Piece, pieces, withoutColours } from "@/ui/log/ansi";
+import type { Group, Rows } from "./folds";
+import { highlight } from "./highlight";
+import styles from "./log.module.css";
+
+type Props = {
+  number: number;
+  entry: LogEntry | undefined;
+  group: Group | undefined;
+  isFolded: boolean;
+  isChosen: boolean;
+  isFailing: boolean;
+  q: string;
+  onNumber: (line: number, isExtending: boolean) => void;
+  onFold: (line: number) => void;
+};
+
+/** Lines are drawn over and over while scrolling; their pieces are cached. */
+const known = new WeakMap<LogEntry, Piece[]>();
+
+function piecesOf(entry: LogEntry): Piece[] {
+  const found = known.get(entry) ?? pieces(entry.text);
+  known.set(entry, found);
+  return found;
+}
+
+/** One line: its number, which is a link to it, and its text, which is never anything but text. */
+export const Line = memo(function Line(props: Props) {
+  const { number, entry, group, isChosen, isFailing } = props;
+  return (
+    <div
+      className={styles.line}
+      data-line={number}
+      data-chosen={isChosen || undefined}
+      data-failing={isFailing || undefined}
+    >
+      <button
+        type="button"
+        tabIndex={-1}
+        className={styles.number}
+        data-number={number}
+        aria-label={`Line ${number}${isFailing ? ", where it failed" : ""}`}
+        onClick={event => props.onNumber(number, event.shiftKey)}
+      />
+      {group ? (
+        <Heading {...props} group={group} />
+      ) : (
+        <span className={styles.text}>{entry ? <Text entry={entry} q={props.q} /> : <Absent />}</span>
+      )}
+    </div>
+  );
+});
+
+/** The number of a line that is scrolled past too fast to read. */
+export function FlyingLine({ index, height, context }: { index: number; height: number; context: Rows }) {
+  return <div className={styles.flying} style={{ height }} data-number={context.lineAt(index)} aria-hidden />;
+}
+
+function Text({ entry, q }: { entry: LogEntry; q: string }) {
+  const found = piecesOf(entry);
+  const only = q === "" && found.length === 1 && !entry.truncated ? found[0] : undefined;
+  if (only && !only.className) return only.text;
+  return (
+    <>
+      {highlight(found, q).map((piece, at) => {
+        const className = piece.className
+          ?.split(" ")
+          .map(name => styles[name])
+          .join(" ");
+        return piece.isHit ? (
+          // biome-ignore lint/suspicious/noArrayIndexKey: pieces have no other name, and never move
+          <mark key={at} className={className}>
+            {piece.text}
+          </mark>
+        ) : (
+          // biome-ignore lint/suspicious/noArrayIndexKey: as above
+          <span key={at} className={className}>
+            {piece.text}
+          </span>
+        );
+      })}
+      {entry.truncated && <span className={styles.cut}> … the rest is in the raw log</span>}
+    </>
+  );
+}
+
+function Heading({ group, isFolded, onFold }: Props & { group: Group }) {
+  const Icon = isFolded ? IconChevronRight : IconChevronDown;
+  const hidden = group.end - group.line;
+  return (
+    <button
+      type="button"
+      className={styles.heading}
+      data-quiet={group.state === "quiet" || undefined}
+      aria-expanded={!isFolded}
+      onClick={() => onFold(group.line)}
+    >
+      <Icon size={14} stroke={2.2} aria-hidden className={styles.chevron} />
+      {withoutColours(group.title)}
+      {isFolded && hidden > 0 && (
+        <span className={styles.hidden}>
+          {hidden.toLocaleString()} {hidden === 1 ? "line" : "lines"}
+        </span>
+      )}
+    </button>
+  );
+}
+
+function Absent() {
+  return <span className={styles.absent} aria-hidden />;
+}

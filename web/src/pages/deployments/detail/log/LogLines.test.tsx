@@ -1,0 +1,86 @@
+import { MantineProvider } from "@mantine/core";
+import { act, cleanup, render } from "@testing-library/react";
+import { StrictMode } from "react";
+import { VirtuosoMockContext } from "react-virtuoso";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { LogBuffer } from "@/data/logBuffer";
+import type { LogEntry } from "@/data/logs";
+import { Rows } from "./folds";
+import { LINE_PX, LogLines } from "./LogLines";
+
+const LINES = 5_000;
+
+function open() {
+  const answer = (from: number, to: number) => {
+    const entries: LogEntry[] = [];
+    for (let line = from; line <= to; line++) entries.push({ line, text: `line ${line}` });
+    return Promise.resolve({ stepId: "stp_1", attempt: 1, complete: true, bytes: 1, lines: LINES, entries });
+  };
+  const buffer = new LogBuffer(
+    { org: "acme", deploymentId: "dep_1", stepId: "stp_1", attempt: 1, stream: "step" },
+    {
+      tail: (_, count) => answer(LINES - count + 1, LINES),
+      lines: (_, from, to) => answer(from, to),
+      follow: () => () => {},
+    },
+  );
+  buffer.open();
+  return buffer;
+}
+
+function Shown({ buffer, rows }: { buffer: LogBuffer; rows: Rows }) {
+  const nothing = () => {};
+  return (
+    <MantineProvider>
+      <VirtuosoMockContext.Provider value={{ viewportHeight: 20 * LINE_PX, itemHeight: LINE_PX }}>
+        <LogLines
+          label="Log"
+          buffer={buffer}
+          state={buffer.state()}
+          rows={rows}
+          groups={[]}
+          folded={new Set()}
+          chosen={null}
+          failing={null}
+          q=""
+          wrap={false}
+          isFollowing={false}
+          start={0}
+          handle={{ current: null }}
+          onFollow={nothing}
+          onNumber={nothing}
+          onFold={nothing}
+        />
+      </VirtuosoMockContext.Provider>
+    </MantineProvider>
+  );
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  cleanup();
+  vi.useRealTimers();
+});
+
+const pass = () => act(() => vi.advanceTimersByTimeAsync(1_000));
+
+test("lines are loaded also when React mounts twice", async () => {
+  const buffer = open();
+  await pass();
+  render(<Shown buffer={buffer} rows={new Rows([], new Set(), LINES)} />, { wrapper: StrictMode });
+  await pass();
+  expect(buffer.line(1)?.text).toBe("line 1");
+});
+
+test("who folds a group just after a look gets the lines behind it", async () => {
+  const buffer = open();
+  await pass();
+  const group = { line: 1, end: 3_000, title: "Build", state: "closed" } as const;
+  const { rerender } = render(<Shown buffer={buffer} rows={new Rows([], new Set(), LINES)} />);
+  rerender(<Shown buffer={buffer} rows={new Rows([group], new Set([1]), LINES)} />);
+  await pass();
+  expect(buffer.line(3_001)?.text).toBe("line 3001");
+});

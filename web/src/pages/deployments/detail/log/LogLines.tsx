@@ -1,0 +1,168 @@
+import { Button } from "@mantine/core";
+import { IconArrowDown } from "@tabler/icons-react";
+import { type RefObject, useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { Virtuoso, type VirtuosoHandle } from "react-virtuoso";
+import type { LogBuffer, LogState } from "@/data/logBuffer";
+import { useFlight } from "@/ui/flight";
+import type { Group, Rows } from "./folds";
+import { FlyingLine, Line } from "./Line";
+import styles from "./log.module.css";
+import type { Range } from "./range";
+
+export const LINE_PX = 20;
+const BOX_PX_MIN = 3 * LINE_PX;
+/** Lines beyond the edge that are drawn, and loaded, before they are needed. */
+const AHEAD_PX = 120;
+const AHEAD_LINES = 200;
+/** Above the line a log opens at, some are shown that lead to it; the log itself may begin low in a window. */
+const ABOVE_PX = 8 * LINE_PX;
+/** Interval of requests for lines while scrolling. */
+const REQUEST_EVERY_MS = 60;
+/** Less than this is a browser's rounding, not a person who scrolls. */
+const SCROLL_PX_MIN = 4;
+
+const FLYING = { ScrollSeekPlaceholder: FlyingLine };
+
+type Props = {
+  label: string;
+  buffer: LogBuffer;
+  state: LogState;
+  rows: Rows;
+  groups: Group[];
+  folded: ReadonlySet<number>;
+  chosen: Range | null;
+  failing: number | null;
+  q: string;
+  wrap: boolean;
+  isFollowing: boolean;
+  start: number;
+  handle: RefObject<VirtuosoHandle | null>;
+  onFollow: (follow: boolean) => void;
+  onNumber: (line: number, isExtending: boolean) => void;
+  onFold: (line: number) => void;
+};
+
+/** The lines themselves: as many elements as fit on the screen, however long the log is. */
+export function LogLines(props: Props) {
+  const { buffer, rows, groups, folded, chosen, isFollowing, handle, wrap } = props;
+  const [scroller, setScroller] = useState<HTMLElement | null>(null);
+  const pending = useRef<ReturnType<typeof setTimeout>>(undefined);
+  const seen = useRef<[number, number]>([0, 0]);
+  /** The log may have grown or been folded between a requestVisible and the question that follows from it. */
+  const newest = useRef({ buffer, rows });
+  newest.current = { buffer, rows };
+  const headings = useMemo(() => new Map(groups.map(group => [group.line, group])), [groups]);
+  const start = useRef(props.start).current;
+
+  useEffect(
+    () => () => {
+      clearTimeout(pending.current);
+      pending.current = undefined;
+    },
+    [],
+  );
+
+  useEffect(() => {
+    if (!isFollowing || rows.count === 0) return;
+    handle.current?.scrollToIndex({ index: rows.count - 1, align: "end" });
+    // The newest line is drawn a moment later, and there was no room to scroll to it before.
+    let frame = requestAnimationFrame(() => {
+      frame = requestAnimationFrame(() => scroller?.scrollTo({ top: scroller.scrollHeight }));
+    });
+    return () => cancelAnimationFrame(frame);
+  }, [isFollowing, rows.count, handle, scroller]);
+
+  const { onFollow } = props;
+  useEffect(() => {
+    if (!scroller || !isFollowing) return;
+    let last = scroller.scrollTop;
+    const moved = () => {
+      if (scroller.scrollTop < last - SCROLL_PX_MIN) onFollow(false);
+      last = scroller.scrollTop;
+    };
+    scroller.addEventListener("scroll", moved, { passive: true });
+    return () => scroller.removeEventListener("scroll", moved);
+  }, [scroller, isFollowing, onFollow]);
+
+  const requestVisible = useCallback(() => {
+    pending.current ??= setTimeout(() => {
+      pending.current = undefined;
+      const { buffer, rows } = newest.current;
+      const [from, to] = seen.current;
+      const lines: number[] = [];
+      for (
+        let row = Math.max(0, from - AHEAD_LINES);
+        row <= Math.min(rows.count - 1, to + AHEAD_LINES);
+        row++
+      )
+        lines.push(rows.lineAt(row));
+      buffer.want(lines);
+    }, REQUEST_EVERY_MS);
+  }, []);
+
+  const flight = useFlight(({ startIndex, endIndex }) => {
+    seen.current = [startIndex, endIndex];
+    requestVisible();
+  });
+
+  // What is on the screen may have been forgotten, or may have been half a line.
+  const { version } = props.state;
+  useEffect(() => {
+    if (version === 0) return;
+    const [from, to] = seen.current;
+    for (let row = from; row <= Math.min(to, rows.count - 1); row++)
+      if (!buffer.line(rows.lineAt(row))) return requestVisible();
+  }, [version, buffer, rows, requestVisible]);
+
+  const height = `max(${BOX_PX_MIN}px, min(68vh, ${rows.count * LINE_PX + 24}px))`;
+  return (
+    <div className={`${styles.lines} ${wrap ? styles.wrapped : ""}`}>
+      <Virtuoso
+        key={wrap ? "wrapped" : "plain"}
+        ref={handle}
+        className={styles.scroller}
+        style={{ height: wrap && rows.count > 3 ? "68vh" : height }}
+        scrollerRef={element => setScroller(element instanceof HTMLElement ? element : null)}
+        tabIndex={0}
+        role="region"
+        aria-label={props.label}
+        totalCount={rows.count}
+        fixedItemHeight={wrap ? undefined : LINE_PX}
+        increaseViewportBy={AHEAD_PX}
+        initialTopMostItemIndex={
+          isFollowing ? { index: start, align: "end" } : { index: start, align: "start", offset: -ABOVE_PX }
+        }
+        components={FLYING}
+        context={rows}
+        {...flight}
+        itemContent={row => {
+          const line = rows.lineAt(row);
+          return (
+            <Line
+              number={line}
+              entry={buffer.line(line)}
+              group={headings.get(line)}
+              isFolded={folded.has(line)}
+              isChosen={chosen !== null && line >= chosen.from && line <= chosen.to}
+              isFailing={line === props.failing}
+              q={props.q}
+              onNumber={props.onNumber}
+              onFold={props.onFold}
+            />
+          );
+        }}
+      />
+      {!isFollowing && !props.state.isComplete && (
+        <Button
+          className={styles.follow}
+          size="xs"
+          radius="xl"
+          leftSection={<IconArrowDown size={14} />}
+          onClick={() => props.onFollow(true)}
+        >
+          Follow
+        </Button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,228 @@
+import { Box, Group, Skeleton, Stack, Text } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import type { VirtuosoHandle } from "react-virtuoso";
+import { findLines, type LogSource } from "@/data/logs";
+import { ProblemPanel } from "@/ui/Problem";
+import { failingLine } from "./failing";
+import { foldedAtFirst, groupAt, Rows } from "./folds";
+import { LogLines } from "./LogLines";
+import styles from "./log.module.css";
+import { Matches } from "./Matches";
+import { press, type Range, readRange, writeRange } from "./range";
+import { Search } from "./Search";
+import { Tools } from "./Tools";
+import { type Jump, useJump } from "./useJump";
+import { useLog } from "./useLog";
+
+const MATCHES_MAX = 1_000;
+const SEARCH_AGAIN_MS = 5_000;
+
+export type LogView = { lines?: string; q?: string };
+
+type Props = {
+  source: LogSource;
+  name: string;
+  hasFailed: boolean;
+  view: LogView;
+  jump: Jump | null;
+  onView: (view: LogView) => void;
+};
+
+/** A log: at the line that failed, at its end while it grows, or wherever the address says. */
+export default function LogViewer(props: Props) {
+  const log = useLog(props.source);
+  if (log.state.error != null && !log.state.isOpen)
+    return <ProblemPanel error={log.state.error} retry={() => log.buffer.retry()} />;
+  if (!log.isReady) return <Waiting />;
+  if (log.state.lines === 0)
+    return (
+      <Box className={styles.frame} p="lg" ta="center">
+        <Text c="dimmed" role="status">
+          {log.state.isComplete ? "This step printed nothing." : "Nothing printed yet."}
+        </Text>
+      </Box>
+    );
+  return <OpenLog {...props} log={log} />;
+}
+
+function OpenLog(props: Props & { log: ReturnType<typeof useLog> }) {
+  const { source, name, hasFailed, view, jump, onView, log } = props;
+  const { buffer, state, groups } = log;
+  const chosen = readRange(view.lines);
+  const q = view.q ?? "";
+  const handle = useRef<VirtuosoHandle>(null);
+  const [wrap, setWrap] = useState(false);
+  const [failing, setFailing] = useState<number | null>(() => (hasFailed ? failingIn(log) : null));
+  const [isFollowing, setFollowing] = useState(!state.isComplete && chosen === null);
+  // A group that is in view does not fold when it ends.
+  const [wasWatched] = useState(!state.isComplete);
+  const [toggled, setToggled] = useState<ReadonlyMap<number, boolean>>(new Map());
+  const [atMatch, setAtMatch] = useState<number | null>(null);
+  const failed = hasFailed && state.isComplete;
+  if (failed && failing === null) setFailing(failingIn(log));
+
+  const lookAt = [chosen?.from, failing, failed || wasWatched ? state.lines : null];
+  const lookKey = lookAt.join();
+  const folded = useMemo(() => {
+    const looked = lookKey.split(",").filter(Boolean).map(Number);
+    const first = foldedAtFirst(groups, looked);
+    for (const [line, isFolded] of toggled) isFolded ? first.add(line) : first.delete(line);
+    return first;
+  }, [groups, lookKey, toggled]);
+  const rows = useMemo(() => new Rows(groups, folded, state.lines), [groups, folded, state.lines]);
+
+  const found = useQuery({
+    queryKey: ["log", source, q],
+    queryFn: () => findLines(source, q, MATCHES_MAX),
+    enabled: q !== "",
+    refetchInterval: state.isComplete ? false : SEARCH_AGAIN_MS,
+  });
+  const matches = q === "" ? [] : (found.data?.entries ?? []);
+
+  const rowsNow = useRef(rows);
+  rowsNow.current = rows;
+  const fold = useCallback(
+    (line: number) => {
+      setFollowing(false);
+      setToggled(was => new Map(was).set(line, !folded.has(line)));
+    },
+    [folded],
+  );
+  const goTo = useCallback(
+    (line: number) => {
+      setFollowing(false);
+      const group = groupAt(groups, line);
+      if (group && folded.has(group.line) && group.line !== line)
+        setToggled(was => new Map(was).set(group.line, false));
+      // After the rows are there.
+      requestAnimationFrame(() =>
+        requestAnimationFrame(() =>
+          handle.current?.scrollToIndex({ index: rowsNow.current.rowOf(line), align: "center" }),
+        ),
+      );
+    },
+    [groups, folded],
+  );
+  // Scroll to the failure if the log was followed.
+  useEffect(() => {
+    if (failing !== null && isFollowing) goTo(failing);
+  }, [failing, isFollowing, goTo]);
+
+  const frame = useRef<HTMLDivElement>(null);
+  const goToNow = useRef(goTo);
+  goToNow.current = goTo;
+  useJump(frame, jump, goToNow);
+
+  const choose = (range: Range) => onView({ ...view, lines: writeRange(range) });
+  const chosenNow = useRef(chosen);
+  chosenNow.current = chosen;
+  const chooseNow = useRef(choose);
+  chooseNow.current = choose;
+  const onNumber = useCallback((line: number, isExtending: boolean) => {
+    setFollowing(false);
+    chooseNow.current(press(chosenNow.current, line, isExtending));
+  }, []);
+  const step = (by: 1 | -1) => {
+    if (matches.length === 0) return;
+    const next = atMatch === null ? (by === 1 ? 0 : matches.length - 1) : atMatch + by;
+    show((next + matches.length) % matches.length);
+  };
+  const show = (at: number) => {
+    const line = matches[at]?.line;
+    if (line === undefined) return;
+    setAtMatch(at);
+    choose({ from: line, to: line });
+    goTo(line);
+  };
+
+  const start = rows.rowOf(chosen?.from ?? failing ?? (state.isComplete ? 1 : state.lines));
+  return (
+    <div
+      ref={frame}
+      className={styles.frame}
+      data-log-lines={state.lines}
+      data-log-complete={state.isComplete}
+    >
+      <Group className={styles.bar} gap="sm" justify="space-between">
+        <Search
+          q={q}
+          found={q === "" ? null : found.data ? matches.length : found.isError ? 0 : null}
+          isWhole={found.data?.isWhole ?? true}
+          current={atMatch}
+          onStep={step}
+          onSearch={text => {
+            setAtMatch(null);
+            onView({ ...view, q: text || undefined });
+          }}
+          onLine={text => {
+            const range = readRange(text);
+            if (!range) return;
+            choose(range);
+            goTo(range.from);
+          }}
+        />
+        <Group gap={4} wrap="nowrap">
+          <Text size="xs" c="dimmed" className="tabular" mr={4} style={{ whiteSpace: "nowrap" }}>
+            {state.lines.toLocaleString()} {state.lines === 1 ? "line" : "lines"}
+            {state.isComplete ? "" : isFollowing ? ", following" : ", running"}
+          </Text>
+          <Tools source={source} wrap={wrap} hasChosen={chosen !== null} onWrap={() => setWrap(!wrap)} />
+        </Group>
+      </Group>
+      {matches.length > 0 && <Matches entries={matches} q={q} current={atMatch} onGo={show} />}
+      {found.isError && <ProblemPanel error={found.error} retry={() => found.refetch()} compact />}
+      <LogLines
+        label={`Log of ${name}`}
+        buffer={buffer}
+        state={state}
+        rows={rows}
+        groups={groups}
+        folded={folded}
+        chosen={chosen}
+        failing={failing}
+        q={q}
+        wrap={wrap}
+        isFollowing={isFollowing}
+        start={start}
+        handle={handle}
+        onFollow={setFollowing}
+        onNumber={onNumber}
+        onFold={fold}
+      />
+      <Notes state={state} retry={() => buffer.retry()} />
+    </div>
+  );
+}
+
+function failingIn({ buffer, state }: ReturnType<typeof useLog>): number | null {
+  const entries = [];
+  for (let line = Math.max(1, state.lines - 499); line <= state.lines; line++) {
+    const entry = buffer.line(line);
+    if (entry) entries.push(entry);
+  }
+  return failingLine(entries);
+}
+
+function Notes({ state, retry }: { state: ReturnType<typeof useLog>["state"]; retry: () => void }) {
+  return (
+    <>
+      {state.hasGap && (
+        <Text className={styles.foot} size="xs" c="var(--berth-warn)">
+          The disk of the server failed while this ran: a part of the log could not be kept.
+        </Text>
+      )}
+      {state.error != null && <ProblemPanel error={state.error} retry={retry} compact />}
+    </>
+  );
+}
+
+function Waiting() {
+  return (
+    <Stack className={styles.frame} gap={8} p="md" aria-busy="true">
+      {[70, 45, 60, 30, 52].map(width => (
+        <Skeleton key={width} height={10} width={`${width}%`} />
+      ))}
+    </Stack>
+  );
+}

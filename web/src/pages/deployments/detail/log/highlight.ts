@@ -1,0 +1,44 @@
+/** Where a searched text stands in the pieces of a line. */
+import type { Piece } from "@/ui/log/ansi";
+
+export type Marked = Piece & { isHit: boolean };
+
+const HITS_MAX = 100;
+
+/** A hit may begin in one colour and end in another, so pieces are cut where hits begin and end. */
+export function highlight(pieces: Piece[], q: string): Marked[] {
+  const plain = pieces.map(piece => ({ ...piece, isHit: false }));
+  if (q === "") return plain;
+  const hits = hitsOf(pieces.map(piece => piece.text).join(""), q);
+  if (hits.length === 0) return plain;
+  const marked: Marked[] = [];
+  let start = 0;
+  for (const piece of pieces) {
+    const end = start + piece.text.length;
+    let at = start;
+    for (const hit of hits) {
+      const from = Math.max(hit, at);
+      const to = Math.min(hit + q.length, end);
+      if (from >= to) continue;
+      if (from > at)
+        marked.push({ ...piece, text: piece.text.slice(at - start, from - start), isHit: false });
+      marked.push({ ...piece, text: piece.text.slice(from - start, to - start), isHit: true });
+      at = to;
+    }
+    if (at < end) marked.push({ ...piece, text: piece.text.slice(at - start), isHit: false });
+    start = end;
+  }
+  return marked;
+}
+
+function hitsOf(text: string, q: string): number[] {
+  const [lowText, lowQ] = [text.toLowerCase(), q.toLowerCase()];
+  // A letter whose lower case is longer would shift every place after it.
+  if (lowText.length !== text.length || lowQ.length !== q.length) return [];
+  const hits: number[] = [];
+  for (let at = lowText.indexOf(lowQ); at >= 0 && hits.length < HITS_MAX; ) {
+    hits.push(at);
+    at = lowText.indexOf(lowQ, at + lowQ.length);
+  }
+  return hits;
+}

@@ -1,0 +1,77 @@
+/** The groups of a whole log, of which only a part is in memory: marks are heard with the last lines, or searched for. */
+import { type FoundLines, findLines, type LogEntry, type LogSource } from "@/data/logs";
+import { type Mark, marksOf } from "./folds";
+
+const MARKERS = ["--- ", "+++ ", "~~~ ", "::group::", "::endgroup::"];
+/** Of each marker. A log with more of them is shown without folds. */
+const MARKS_MAX = 1_000;
+
+export type OutlineState = { marks: Mark[]; isReady: boolean };
+
+type Find = (source: LogSource, q: string, max: number, fromLine: number) => Promise<FoundLines>;
+
+export class Outline {
+  #state: OutlineState = { marks: [], isReady: false };
+  #watchers = new Set<() => void>();
+  #knownTo = 0;
+  #isScanning = false;
+  #isTooMuch = false;
+
+  constructor(
+    readonly source: LogSource,
+    private readonly find: Find = findLines,
+  ) {}
+
+  watch = (watcher: () => void) => {
+    this.#watchers.add(watcher);
+    return () => this.#watchers.delete(watcher);
+  };
+
+  state = () => this.#state;
+
+  /** The last lines of a log of so many. The very last one may still grow, so it is heard again. */
+  heard(entries: LogEntry[], lines: number, isComplete: boolean) {
+    if (this.#isTooMuch || this.#isScanning) return;
+    const first = entries[0]?.line ?? 1;
+    if (first > this.#knownTo + 1) {
+      this.#scan(lines, isComplete);
+      return;
+    }
+    this.#add(marksOf(entries.filter(entry => entry.line > this.#knownTo)));
+    this.#knownTo = isComplete ? lines : Math.max(0, lines - 1);
+  }
+
+  async #scan(lines: number, isComplete: boolean) {
+    this.#isScanning = true;
+    try {
+      const from = this.#knownTo + 1;
+      const found = await Promise.all(MARKERS.map(each => this.find(this.source, each, MARKS_MAX, from)));
+      if (found.some(each => !each.isWhole)) {
+        this.#isTooMuch = true;
+        this.#become({ marks: [], isReady: true });
+        return;
+      }
+      this.#knownTo = isComplete ? lines : Math.max(0, lines - 1);
+      const seen = new Map(found.flatMap(each => marksOf(each.entries)).map(mark => [mark.line, mark]));
+      this.#add([...seen.values()].filter(mark => mark.line <= this.#knownTo || isComplete));
+    } catch {
+      // Without an outline the log is a plain one; the next time it grows this is tried again.
+      this.#become({ isReady: true });
+    } finally {
+      this.#isScanning = false;
+    }
+  }
+
+  #add(marks: Mark[]) {
+    const known = new Map(this.#state.marks.map(mark => [mark.line, mark]));
+    for (const mark of marks) known.set(mark.line, mark);
+    const isSame = this.#state.isReady && known.size === this.#state.marks.length && marks.length === 0;
+    if (isSame) return;
+    this.#become({ marks: [...known.values()].sort((a, b) => a.line - b.line), isReady: true });
+  }
+
+  #become(change: Partial<OutlineState>) {
+    this.#state = { ...this.#state, ...change };
+    for (const watcher of this.#watchers) watcher();
+  }
+}

@@ -1,0 +1,71 @@
+import { Anchor, Badge, Card, Group, Table, Title } from "@mantine/core";
+import type { Environment } from "@/api/types";
+import { duration } from "@/format/time";
+
+function isWebAddress(value: string): boolean {
+  return /^https?:\/\//.test(value);
+}
+
+/** What the definition says about it. */
+export function Facts({ environment }: { environment: Environment }) {
+  const { configuration } = environment;
+  const vars = Object.entries(configuration.vars as Record<string, unknown>).map(
+    ([name, value]) => [name, String(value)] as const,
+  );
+  const idle = configuration.release.find(rule => rule.afterIdleSeconds)?.afterIdleSeconds;
+  return (
+    <Card component="section" aria-label="As declared">
+      <Title order={2} mb="xs">
+        As declared
+      </Title>
+      <Table layout="fixed">
+        <Table.Tbody>
+          <Row name="Ends by itself">
+            {configuration.ttlSeconds
+              ? `after ${duration(configuration.ttlSeconds)}`
+              : "not unless the claim says so"}
+            {idle ? `, or ${duration(idle)} after the last deployment` : ""}
+          </Row>
+          <Row name="On release">
+            {configuration.onRelease === "deploy_tracked"
+              ? "the tracked branch is deployed again"
+              : "stays as it is"}
+          </Row>
+          {configuration.labels.length > 0 && (
+            <Row name="Labels">
+              <Group gap={4}>
+                {configuration.labels.map(label => (
+                  <Badge key={label} color="gray" c="inherit">
+                    {label}
+                  </Badge>
+                ))}
+              </Group>
+            </Row>
+          )}
+          {vars.map(([name, value]) => (
+            <Row key={name} name={name}>
+              {isWebAddress(value) ? (
+                <Anchor href={value} target="_blank" rel="noopener noreferrer" className="wrap">
+                  {value}
+                </Anchor>
+              ) : (
+                <span className="wrap">{value}</span>
+              )}
+            </Row>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Card>
+  );
+}
+
+function Row({ name, children }: { name: string; children: React.ReactNode }) {
+  return (
+    <Table.Tr>
+      <Table.Th scope="row" w={130} fw={500} c="dimmed">
+        {name}
+      </Table.Th>
+      <Table.Td>{children}</Table.Td>
+    </Table.Tr>
+  );
+}

@@ -1,0 +1,132 @@
+import { Anchor, Group, Pagination, Stack, Text, Timeline } from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { IconAnchor, IconArrowsExchange, IconBolt, IconClock, IconLock } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useId } from "react";
+import type { HistoryEntry } from "@/api/types";
+import { historyQuery, type Where } from "@/data/environments";
+import { duration } from "@/format/time";
+import { Commit } from "@/ui/Commit";
+import { Query } from "@/ui/Query";
+import { When } from "@/ui/When";
+import { PastDeployments } from "./SessionDeployments";
+import { Strip } from "./Strip";
+
+const ROUTE = "/o/$org/environments/$pipelineId/$envName";
+
+/** Past sessions, newest first. */
+export function History({ where }: { where: Where }) {
+  const page = Math.max(1, Number(useSearch({ from: ROUTE }).page ?? 1) || 1);
+  const navigate = useNavigate({ from: ROUTE });
+  const history = useQuery(historyQuery(where, page));
+  return (
+    <Query of={history}>
+      {({ data, pagination }) => (
+        <Stack>
+          {data.length === 0 && <Text c="dimmed">Nobody has held it yet.</Text>}
+          <Strip holds={data} />
+          <Timeline bulletSize={26} lineWidth={2} color="tide">
+            {data.map(each => (
+              <Timeline.Item key={each.sessionId} bullet={<Bullet entry={each} />} title={each.holder.name}>
+                <Entry where={where} entry={each} />
+              </Timeline.Item>
+            ))}
+          </Timeline>
+          {pagination.totalPages > 1 && (
+            <Pagination
+              total={pagination.totalPages}
+              value={page}
+              onChange={next => navigate({ search: { page: String(next) }, resetScroll: false })}
+              getControlProps={control => ({ "aria-label": `${control} page` })}
+            />
+          )}
+        </Stack>
+      )}
+    </Query>
+  );
+}
+
+const BULLETS = {
+  released: IconAnchor,
+  handed_over: IconArrowsExchange,
+  overridden: IconBolt,
+  expired: IconClock,
+  idle: IconClock,
+  environment_deleted: IconAnchor,
+  restored: IconAnchor,
+};
+
+function Bullet({ entry }: { entry: HistoryEntry }) {
+  const Icon = entry.endReason ? BULLETS[entry.endReason] : IconLock;
+  return <Icon size={14} aria-hidden />;
+}
+
+function ending({ endReason, endedBy, holder }: HistoryEntry): string {
+  const by = endedBy?.name ?? "somebody";
+  switch (endReason) {
+    case "released":
+      return endedBy && endedBy.id !== holder.id ? `released by ${by}` : "given back";
+    case "handed_over":
+      return "handed over";
+    case "overridden":
+      return `taken over by ${by}`;
+    case "expired":
+      return "ended when its time was over";
+    case "idle":
+      return "ended after a while without deployments";
+    case "environment_deleted":
+      return "ended with the environment";
+    case "restored":
+      return "ended when the database was restored";
+    default:
+      return "holds it now";
+  }
+}
+
+function Entry({ where, entry }: { where: Where; entry: HistoryEntry }) {
+  const [open, { toggle }] = useDisclosure();
+  const list = useId();
+  const count = entry.deploymentCount === 1 ? "1 deployment" : `${entry.deploymentCount} deployments`;
+  return (
+    <Stack gap={2}>
+      {entry.context && (
+        <Text size="sm" className="wrap">
+          “{entry.context}”
+        </Text>
+      )}
+      <Group gap={6} fz="sm" c="dimmed">
+        <span>
+          <When at={entry.claimedAt} />, for {duration(entry.durationSeconds)}, {ending(entry)}
+        </span>
+        <span>·</span>
+        <span>
+          {entry.deploymentCount === 0 ? (
+            count
+          ) : (
+            <Anchor
+              component="button"
+              type="button"
+              inherit
+              underline="always"
+              onClick={toggle}
+              aria-expanded={open}
+              aria-controls={list}
+            >
+              {count}
+            </Anchor>
+          )}
+          {entry.commitId && (
+            <>
+              , last <Commit id={entry.commitId} />
+            </>
+          )}
+        </span>
+        <span>· hold no. {entry.fence}</span>
+      </Group>
+      <Stack id={list} gap={4} hidden={!open}>
+        {open && <PastDeployments where={where} sessionId={entry.sessionId} count={entry.deploymentCount} />}
+      </Stack>
+    </Stack>
+  );
+}

@@ -1,0 +1,95 @@
+import { Card, Group, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import type { Deployment } from "@/api/types";
+import { sessionQuery, type Where } from "@/data/environments";
+import { RUN_STATUS_STYLE } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Query } from "@/ui/Query";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+
+/** Deployments of the active session, newest first. */
+export function SessionDeployments({ where, sessionId }: { where: Where; sessionId: string }) {
+  const session = useQuery(sessionQuery(where, sessionId));
+  return (
+    <Card component="section" aria-label="Deployments of this hold">
+      <Title order={2} mb="sm">
+        Deployments of this hold
+      </Title>
+      <Query of={session}>
+        {found => (
+          <Stack gap="xs">
+            {found.takeover && (
+              <Text c="var(--berth-warn)">
+                {found.takeover.by.name} takes over
+                {found.takeover.at ? (
+                  <>
+                    {" "}
+                    <When at={found.takeover.at} />
+                  </>
+                ) : (
+                  " when the deployment that runs has ended"
+                )}
+                {found.takeover.reason ? `: “${found.takeover.reason}”` : "."}
+              </Text>
+            )}
+            {found.drain && !found.drain.completedAt && (
+              <Text c="var(--berth-warn)">
+                Handing over: {found.drain.pending.length} of the former holder's deployments are being
+                stopped, until <When at={found.drain.deadline} /> at the latest.
+              </Text>
+            )}
+            {found.deployments.length === 0 && <Text c="dimmed">None yet.</Text>}
+            <Deployments org={where.org} of={found.deployments} />
+          </Stack>
+        )}
+      </Query>
+    </Card>
+  );
+}
+
+type PastProps = { where: Where; sessionId: string; count: number };
+
+/** Deployments of an ended session, with links to their logs. */
+export function PastDeployments({ where, sessionId, count }: PastProps) {
+  const session = useQuery(sessionQuery(where, sessionId));
+  return (
+    <Query of={session}>
+      {({ deployments }) => (
+        <>
+          <Deployments org={where.org} of={deployments} />
+          {count > deployments.length && (
+            <Text size="sm" c="dimmed">
+              The newest {deployments.length}.
+            </Text>
+          )}
+        </>
+      )}
+    </Query>
+  );
+}
+
+function Deployments({ org, of }: { org: string; of: Deployment[] }) {
+  return (
+    <>
+      {of.map(each => (
+        <Group key={each.id} gap="sm">
+          <Status status={RUN_STATUS_STYLE[each.status]} />
+          <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: each.id }}>
+            #{each.number}
+          </Link>
+          <Commit id={each.commitId} />
+          <Text size="sm" c="dimmed">
+            <When at={each.createdAt} />
+          </Text>
+          {each.blockedBy[0] && (
+            <Text size="sm" c="dimmed">
+              {each.blockedBy[0].detail}
+            </Text>
+          )}
+        </Group>
+      ))}
+    </>
+  );
+}

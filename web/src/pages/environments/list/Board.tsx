@@ -1,0 +1,100 @@
+import { Button, Group, SegmentedControl, Stack, TextInput } from "@mantine/core";
+import { useDebouncedCallback } from "@mantine/hooks";
+import { IconAnchor, IconSearch } from "@tabler/icons-react";
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useOrg } from "@/data/me";
+import { pipelinePages } from "@/data/pipelines";
+import { Snippet } from "@/ui/Copy";
+import { Empty } from "@/ui/Empty";
+import { Loading } from "@/ui/Loading";
+import { Page } from "@/ui/Page";
+import { ProblemPanel } from "@/ui/Problem";
+import { ENVIRONMENT_YAML } from "@/ui/snippets";
+import { PipelineBerths, type Show } from "./PipelineBerths";
+
+const SEARCH_DELAY_MS = 200;
+const SHOWS = [
+  { value: "all", label: "All" },
+  { value: "free", label: "Free" },
+  { value: "mine", label: "Held by you" },
+];
+
+/** Every shared environment: who holds it, until when and why, who waits; and what can be done about it. */
+export function Board() {
+  const org = useOrg();
+  const { search, show = "all" } = useSearch({ from: "/o/$org/environments" });
+  const navigate = useNavigate({ from: "/o/$org/environments" });
+  const pipelines = useInfiniteQuery(pipelinePages(org, search ? { search } : {}));
+  const all = pipelines.data?.pages.flatMap(page => page.data) ?? [];
+  const found = all.filter(pipeline => pipeline.environments.length > 0);
+  const find = useDebouncedCallback(
+    (text: string) => navigate({ search: now => ({ ...now, search: text || undefined }), replace: true }),
+    SEARCH_DELAY_MS,
+  );
+  return (
+    <Page title="Shared environments" lead="Claim one, use it, give it back. Changes show up by themselves.">
+      <Group>
+        <TextInput
+          leftSection={<IconSearch size={16} />}
+          placeholder="Find a pipeline"
+          aria-label="Find a pipeline"
+          defaultValue={search}
+          onChange={event => find(event.currentTarget.value)}
+          data-page-search
+          style={{ flex: "1 1 14rem" }}
+        />
+        <SegmentedControl
+          data={SHOWS}
+          value={show}
+          aria-label="Which environments to show"
+          onChange={value =>
+            navigate({
+              search: now => ({ ...now, show: value === "all" ? undefined : value }),
+              replace: true,
+            })
+          }
+        />
+      </Group>
+      {pipelines.isPending && <Loading rows={2} height={180} />}
+      {pipelines.isError && found.length === 0 && (
+        <ProblemPanel error={pipelines.error} retry={() => pipelines.refetch()} />
+      )}
+      {pipelines.isSuccess && found.length === 0 && !pipelines.hasNextPage && (
+        <NoEnvironments isSearch={Boolean(search)} />
+      )}
+      <Stack gap="xl">
+        {found.map(pipeline => (
+          <PipelineBerths key={pipeline.id} pipeline={pipeline} show={show as Show} />
+        ))}
+        {pipelines.hasNextPage && (
+          <Button
+            variant="default"
+            onClick={() => pipelines.fetchNextPage()}
+            loading={pipelines.isFetchingNextPage}
+          >
+            More pipelines
+          </Button>
+        )}
+      </Stack>
+    </Page>
+  );
+}
+
+function NoEnvironments({ isSearch }: { isSearch: boolean }) {
+  if (isSearch) {
+    return (
+      <Empty icon={IconAnchor} title="No pipeline of that name has shared environments">
+        Try a part of its name, or clear the search.
+      </Empty>
+    );
+  }
+  return (
+    <Empty icon={IconAnchor} title="No shared environments yet">
+      <Stack gap="sm" w="100%">
+        <div>Declare one in a pipeline's definition; it appears here with the next sync.</div>
+        <Snippet label="A shared environment" text={ENVIRONMENT_YAML} />
+      </Stack>
+    </Empty>
+  );
+}

@@ -1,0 +1,43 @@
+import { Text } from "@mantine/core";
+import type { Member, Role } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { useChangeRole, useRemoveMember } from "@/data/members";
+import { Confirm } from "@/ui/Confirm";
+import { CONSEQUENCES } from "./roles";
+
+type Props = { member: Member; onClose: () => void };
+
+export function ChangeRole({ member, role, onClose }: Props & { role: Role }) {
+  const change = useChangeRole(useOrg());
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Make ${member.name} ${role}?`}
+      action="Change role"
+      mutation={change}
+      input={{ userId: member.id, role }}
+      success={() => `${member.name} is ${role} now`}
+    >
+      <Text size="sm">{CONSEQUENCES[role]}</Text>
+    </Confirm>
+  );
+}
+
+export function RemoveMember({ member, onClose }: Props) {
+  const remove = useRemoveMember(useOrg());
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Remove ${member.name}?`}
+      action="Remove"
+      danger
+      mutation={remove}
+      input={member.id}
+      success={() => `${member.name} removed`}
+    >
+      <Text size="sm">
+        Their tokens for this organization stop working at once. What they did stays in the audit log.
+      </Text>
+    </Confirm>
+  );
+}

@@ -1,0 +1,57 @@
+import { Button, Group, Modal, NativeSelect, Stack, Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import type { Role } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { useAddServiceAccount } from "@/data/members";
+import { Confirm } from "@/ui/Confirm";
+import { LinkButton } from "@/ui/Link";
+import { ROLES } from "./roles";
+
+type Values = { email: string; name: string; role: Role };
+
+/** Adds an account for programs. */
+export function NewServiceAccount({ onClose }: { onClose: () => void }) {
+  const org = useOrg();
+  const add = useAddServiceAccount(org);
+  const form = useForm<Values>({ initialValues: { email: "", name: "", role: "deployer" } });
+  if (add.data) {
+    return (
+      <Modal opened onClose={onClose} title={<Text fw={650}>{add.data.name} added</Text>}>
+        <Stack>
+          <Text size="sm">It has no password. Create an API token for it, which it uses instead.</Text>
+          <Group justify="flex-end">
+            <Button variant="default" onClick={onClose}>
+              Done
+            </Button>
+            <LinkButton to="/o/$org/settings/tokens" params={{ org }}>
+              Open API tokens
+            </LinkButton>
+          </Group>
+        </Stack>
+      </Modal>
+    );
+  }
+  return (
+    <Confirm
+      onClose={onClose}
+      title="Add a service account"
+      action="Add"
+      mutation={add}
+      input={{ ...form.values, name: form.values.name.trim() || undefined }}
+    >
+      <Text size="sm" c="dimmed">
+        For CI and other programs: it works with API tokens and cannot log in.
+      </Text>
+      <TextInput
+        label="Email"
+        description="Names the account; no mail is sent"
+        type="email"
+        required
+        data-autofocus
+        {...form.getInputProps("email")}
+      />
+      <TextInput label="Name" {...form.getInputProps("name")} />
+      <NativeSelect label="Role" data={ROLES} {...form.getInputProps("role")} />
+    </Confirm>
+  );
+}

@@ -1,0 +1,83 @@
+import { Card, Group, Stack, Text } from "@mantine/core";
+import type { Pipeline, Stage } from "@/api/types";
+import { PAUSED_STATUS_STYLE, RUN_STATUS_STYLE } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Status, StatusText } from "@/ui/Status";
+import { When } from "@/ui/When";
+import type { Inside } from "./inside";
+
+type Props = { org: string; pipeline: Pipeline; inside: Map<string, Inside> };
+
+/** The stages one below the other, where there is no room for a graph. */
+export function StageCards({ org, pipeline, inside }: Props) {
+  return (
+    <Stack gap="sm">
+      {pipeline.stages.map(stage => (
+        <Card key={stage.name} padding="md">
+          <StageContent org={org} stage={stage} inside={inside.get(stage.name)} />
+        </Card>
+      ))}
+    </Stack>
+  );
+}
+
+type ContentProps = { org: string; stage: Stage; inside: Inside | undefined };
+
+/** What is in a stage, since when, how far behind, and who is on the way in. */
+export function StageContent({ org, stage, inside }: ContentProps) {
+  const { current, paused } = stage;
+  return (
+    <Stack gap={6}>
+      <Group justify="space-between" wrap="nowrap" gap="xs">
+        <Text fw={650} className="clamp">
+          {stage.name}
+        </Text>
+        {paused ? (
+          <Status status={PAUSED_STATUS_STYLE} />
+        ) : (
+          inside && <Status status={RUN_STATUS_STYLE[inside.stage.status]} />
+        )}
+      </Group>
+      {current ? (
+        <Text size="sm" component="div">
+          <Link to="/o/$org/deployments/$deploymentId" params={{ org, deploymentId: current.deploymentId }}>
+            <Commit id={current.commitId} />
+          </Link>{" "}
+          <Text span inherit c="dimmed">
+            <When at={current.at} /> by {current.by.name}
+            {current.behindBy != null && `, ${behindWords(current.behindBy)}`}
+          </Text>
+        </Text>
+      ) : (
+        <Text size="sm" c="dimmed">
+          nothing yet
+        </Text>
+      )}
+      {!inside && (
+        <Text size="sm" c="dimmed">
+          nothing on its way
+        </Text>
+      )}
+      {inside && (
+        <Text size="sm" component="div">
+          <Link
+            to="/o/$org/deployments/$deploymentId"
+            params={{ org, deploymentId: inside.deployment.id }}
+            inherit
+            underline="always"
+          >
+            #{inside.deployment.number}
+          </Link>{" "}
+          <StatusText status={RUN_STATUS_STYLE[inside.stage.status]} />{" "}
+          <Commit id={inside.deployment.resolvedCommitId ?? inside.deployment.commitId} />
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+export function behindWords(count: number): string {
+  if (count === 0) return "up to date";
+  return count === 1 ? "1 commit behind" : `${count} commits behind`;
+}

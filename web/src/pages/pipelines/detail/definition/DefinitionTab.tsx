@@ -1,0 +1,157 @@
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle, IconCheck } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { member, problemOf } from "@/api/problem";
+import type { components } from "@/api/schema.gen";
+import type { Pipeline } from "@/api/types";
+import { useMay } from "@/data/me";
+import { definitionQuery, diagnosticsQuery, originQuery, useSaveDefinition } from "@/data/pipelines";
+import { ProblemPanel } from "@/ui/Problem";
+import { Query } from "@/ui/Query";
+import { toast } from "@/ui/toast";
+import { YamlView } from "./YamlView";
+
+type Diagnostic = components["schemas"]["Diagnostic"];
+type Props = { org: string; pipeline: Pipeline };
+
+const NONE: Diagnostic[] = [];
+
+/** The definition in force, and everything that is to be said about it. */
+export default function DefinitionTab({ org, pipeline }: Props) {
+  const definition = useQuery(definitionQuery(org, pipeline.slug));
+  return (
+    <Stack gap="md">
+      {pipeline.repository && <Origin org={org} origin={pipeline.repository} />}
+      <Query of={definition}>
+        {({ source, hash }) => <Shown key={hash} org={org} pipeline={pipeline} source={source} hash={hash} />}
+      </Query>
+    </Stack>
+  );
+}
+
+/** Where it comes from; and what is wrong with what lies there now, if it could not be taken over. */
+function Origin({ org, origin }: { org: string; origin: NonNullable<Pipeline["repository"]> }) {
+  const repository = useQuery(originQuery(org, origin.id));
+  const problem = repository.data?.problems?.find(each => each.path === origin.path);
+  return (
+    <>
+      <Text size="sm" c="dimmed" className="wrap">
+        From <code>{origin.path}</code> in {origin.url}. Change it there: a push is enough.
+      </Text>
+      {problem && (
+        <Alert
+          color="buoy"
+          radius="lg"
+          icon={<IconAlertTriangle />}
+          title="The newest version has errors and is not in force"
+        >
+          <Text size="sm" className="wrap">
+            {problem.message}
+          </Text>
+          <Diagnostics all={problem.diagnostics} />
+        </Alert>
+      )}
+    </>
+  );
+}
+
+type ShownProps = Props & { source: string; hash: string };
+
+function Shown({ org, pipeline, source, hash }: ShownProps) {
+  const mayWrite = useMay("pipelines:write");
+  const [draft, setDraft] = useState<string | null>(null);
+  const [checked, setChecked] = useState(source);
+  const said = useQuery(diagnosticsQuery(org, checked));
+  const save = useSaveDefinition(org, pipeline.slug);
+  const isEditing = draft !== null;
+  const diagnostics = diagnosticsOf(save.error) ?? said.data?.diagnostics ?? NONE;
+  return (
+    <Stack gap="sm">
+      <Group justify="space-between">
+        <Text size="xs" c="dimmed" className="wrap">
+          <code>{hash}</code>
+        </Text>
+        {!pipeline.repository && mayWrite && (
+          <Group gap="xs">
+            {isEditing ? (
+              <>
+                <Button size="xs" variant="default" onClick={() => setDraft(null)}>
+                  Leave it
+                </Button>
+                <Button
+                  size="xs"
+                  variant="default"
+                  loading={said.isFetching}
+                  onClick={() => {
+                    save.reset();
+                    setChecked(draft);
+                  }}
+                >
+                  Check
+                </Button>
+                <Button
+                  size="xs"
+                  loading={save.isPending}
+                  disabled={draft === source}
+                  onClick={() =>
+                    save.mutate(draft, {
+                      onSuccess: () => toast.success("The definition is in force from now on."),
+                    })
+                  }
+                >
+                  Save
+                </Button>
+              </>
+            ) : (
+              <Button size="xs" variant="default" onClick={() => setDraft(source)}>
+                Edit
+              </Button>
+            )}
+          </Group>
+        )}
+      </Group>
+      {save.isError && diagnosticsOf(save.error) === null && <ProblemPanel error={save.error} compact />}
+      {said.isError && <ProblemPanel error={said.error} retry={() => said.refetch()} compact />}
+      {said.data && diagnostics.length === 0 && (
+        <Group gap={6} c="var(--berth-good)" role="status">
+          <IconCheck size={16} aria-hidden />
+          <Text size="sm">
+            {checked === (draft ?? source)
+              ? "Nothing to say against it."
+              : "Checked before your last change."}
+          </Text>
+        </Group>
+      )}
+      {diagnostics.length > 0 && <Diagnostics all={diagnostics} />}
+      <YamlView
+        text={source}
+        marks={isEditing && checked !== draft ? NONE : diagnostics}
+        onChange={isEditing ? setDraft : undefined}
+      />
+    </Stack>
+  );
+}
+
+function diagnosticsOf(error: unknown): Diagnostic[] | null {
+  return error ? (member<Diagnostic[]>(problemOf(error), "diagnostics") ?? null) : null;
+}
+
+function Diagnostics({ all }: { all: Diagnostic[] }) {
+  return (
+    <Stack gap={4} component="ul" p={0} m={0} style={{ listStyle: "none" }}>
+      {all.map(each => (
+        <Text
+          key={`${each.line}:${each.column}${each.code}`}
+          component="li"
+          size="sm"
+          className="wrap"
+          c={each.severity === "error" ? "var(--berth-bad)" : "var(--berth-warn)"}
+        >
+          line {each.line}: {each.message}
+          {each.suggestion && ` — ${each.suggestion}`}
+        </Text>
+      ))}
+    </Stack>
+  );
+}

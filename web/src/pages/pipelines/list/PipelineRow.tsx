@@ -1,0 +1,60 @@
+import { memo } from "react";
+import type { Pipeline, Stage } from "@/api/types";
+import { shortCommit } from "@/format/commit";
+import { PAUSED_STATUS_STYLE } from "@/theme/status";
+import { Status } from "@/ui/Status";
+import styles from "./pipelines.module.css";
+
+export const ROW_PX = 68;
+const STAGES_SHOWN_MAX = 4;
+
+/**
+ * One pipeline: its name, and what is in which stage. Plain elements: thirty of them are made in one frame when
+ * somebody scrolls fast, and components for text and links would take four times as long.
+ */
+export const PipelineRow = memo(function PipelineRow({ href, pipeline }: Props) {
+  if (!pipeline) return <BlankRow />;
+  const isPaused = pipeline.status === "stopped" || pipeline.stages.some(stage => stage.paused);
+  const more = pipeline.stages.length - STAGES_SHOWN_MAX;
+  return (
+    <div className={styles.row} style={{ height: ROW_PX }}>
+      <a href={href} className={styles.card}>
+        <span className={styles.name}>
+          <span className={styles.title}>{pipeline.name}</span>
+          <span className={styles.quiet}>
+            {pipeline.slug}
+            {pipeline.environments.length > 0 && `, ${environmentWords(pipeline.environments.length)}`}
+          </span>
+        </span>
+        <span className={styles.stages}>
+          {pipeline.stages.slice(0, STAGES_SHOWN_MAX).map(stage => (
+            <StageChip key={stage.name} stage={stage} />
+          ))}
+          {more > 0 && <span className={styles.quiet}>and {more} more</span>}
+        </span>
+        {isPaused && <Status status={PAUSED_STATUS_STYLE} />}
+        {pipeline.retiredAt && <span className={styles.quiet}>retired</span>}
+      </a>
+    </div>
+  );
+});
+
+/** The place of a row that is not here yet, or that is scrolled past too fast to read. */
+export function BlankRow() {
+  return <div className={styles.blank} style={{ height: ROW_PX }} aria-hidden />;
+}
+
+type Props = { href: string; pipeline: Pipeline | undefined };
+
+function StageChip({ stage }: { stage: Stage }) {
+  return (
+    <span className={styles.chip} data-empty={stage.current ? undefined : true}>
+      <span className={styles.quiet}>{stage.name}</span>
+      <span className="commit">{stage.current ? shortCommit(stage.current.commitId) : "nothing yet"}</span>
+    </span>
+  );
+}
+
+function environmentWords(count: number): string {
+  return count === 1 ? "1 shared environment" : `${count} shared environments`;
+}

@@ -1,0 +1,112 @@
+import { Alert, Card, Code, Group, Stack, Text, Title } from "@mantine/core";
+import { IconAlertTriangle } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+import type { StepRegistry } from "@/api/types";
+import { registryQuery } from "@/data/registries";
+import { REGISTRY_STATUS_STYLE } from "@/theme/status";
+import { Commit } from "@/ui/Commit";
+import { Link } from "@/ui/Link";
+import { Page } from "@/ui/Page";
+import { Query } from "@/ui/Query";
+import { Status } from "@/ui/Status";
+import { When } from "@/ui/When";
+import { Actions } from "./Actions";
+import { Builds } from "./Builds";
+import { Steps } from "./Steps";
+
+/** One registry of custom steps: its state, its steps, and how it was built. */
+export function RegistryPage() {
+  const { org, registryId } = useParams({ from: "/o/$org/settings/custom-steps/$registryId" });
+  const registry = useQuery(registryQuery(org, registryId));
+  return (
+    <Query of={registry}>
+      {found => (
+        <Page
+          title={found.name}
+          lead={<span className="wrap">{found.url}</span>}
+          actions={
+            <div role="status">
+              <Status status={REGISTRY_STATUS_STYLE[found.status]} size="lg" />
+            </div>
+          }
+        >
+          {found.error && (
+            <Alert
+              color="buoy"
+              radius="lg"
+              icon={<IconAlertTriangle />}
+              title="The newest commit cannot be used"
+            >
+              <Text size="sm" className="wrap">
+                {found.error}
+              </Text>
+              {found.lastGood && (
+                <Text size="sm">Pipelines go on with the version below, which was built before.</Text>
+              )}
+            </Alert>
+          )}
+          <Actions org={org} registry={found} />
+          <Version org={org} registry={found} />
+          <Steps org={org} registry={found} />
+          <Builds org={org} registry={found} />
+        </Page>
+      )}
+    </Query>
+  );
+}
+
+function Version({ org, registry }: { org: string; registry: StepRegistry }) {
+  const { lastGood, usedBy, ref, commit, lastSyncedAt } = registry;
+  return (
+    <Card component="section" aria-label="Version in use">
+      <Title order={2} mb={4}>
+        Version in use
+      </Title>
+      <Stack gap={4}>
+        {lastGood ? (
+          <Text size="sm" className="wrap" component="div">
+            <Commit id={lastGood.commit} />
+            {lastGood.refs.length > 0 && <>, also {lastGood.refs.join(", ")}</>}, built{" "}
+            <When at={lastGood.builtAt} /> as no. {lastGood.build}.
+            <Text size="xs" c="dimmed" className="wrap">
+              <code>{lastGood.digest}</code>
+            </Text>
+          </Text>
+        ) : (
+          <Text size="sm">None could be built yet.</Text>
+        )}
+        <Text size="sm" c="dimmed" className="wrap">
+          Follows {ref ? <Code>{ref}</Code> : "the default branch"}
+          {commit && commit !== lastGood?.commit && (
+            <>
+              , which is at <Commit id={commit} />
+            </>
+          )}
+          {lastSyncedAt && (
+            <>
+              , looked at <When at={lastSyncedAt} />
+            </>
+          )}
+        </Text>
+        {usedBy.length > 0 && (
+          <Group gap="sm">
+            <Text size="sm" c="dimmed">
+              Used by
+            </Text>
+            {usedBy.map(each => (
+              <Link
+                key={each.id}
+                to="/o/$org/pipelines/$pipelineId"
+                params={{ org, pipelineId: each.slug }}
+                size="sm"
+              >
+                {each.slug}
+              </Link>
+            ))}
+          </Group>
+        )}
+      </Stack>
+    </Card>
+  );
+}

@@ -1,0 +1,35 @@
+import { TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import type { StepRegistry } from "@/api/types";
+import { useChangeRegistry } from "@/data/registries";
+import { Confirm } from "@/ui/Confirm";
+import { SecretSelect } from "@/ui/fields/SecretSelect";
+
+type Props = { org: string; registry: StepRegistry; onClose: () => void };
+
+export function ChangeRegistry({ org, registry, onClose }: Props) {
+  const change = useChangeRegistry(org, registry.name);
+  const form = useForm({
+    initialValues: { ref: registry.ref ?? "", credential: registry.credential ?? "" },
+  });
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Change ${registry.name}`}
+      action="Change it"
+      mutation={change}
+      disabled={!form.isDirty()}
+      input={{ ref: form.values.ref.trim(), credential: form.values.credential }}
+      success={() => "Changed. It is looked at now."}
+    >
+      <TextInput
+        label="Branch, tag or commit"
+        placeholder="the default branch"
+        maxLength={255}
+        data-autofocus
+        {...form.getInputProps("ref")}
+      />
+      <SecretSelect known={registry.credential} {...form.getInputProps("credential")} />
+    </Confirm>
+  );
+}

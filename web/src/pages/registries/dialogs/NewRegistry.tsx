@@ -1,0 +1,72 @@
+import { Text, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useNavigate } from "@tanstack/react-router";
+import { useOrg } from "@/data/me";
+import { useRegister } from "@/data/registries";
+import { Confirm } from "@/ui/Confirm";
+import { SecretSelect } from "@/ui/fields/SecretSelect";
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+export function NewRegistry({ onClose }: { onClose: () => void }) {
+  const org = useOrg();
+  const navigate = useNavigate();
+  const register = useRegister(org);
+  const form = useForm({
+    initialValues: { name: "", url: "", ref: "", credential: "" },
+    validateInputOnBlur: true,
+    validate: {
+      name: name => (name === "" || NAME.test(name) ? null : "Lower-case letters, digits and hyphens"),
+    },
+  });
+  const { name, url, ref, credential } = form.values;
+  return (
+    <Confirm
+      onClose={onClose}
+      title="Add custom steps"
+      action="Add"
+      mutation={register}
+      disabled={!NAME.test(name) || url.trim() === ""}
+      input={{
+        name,
+        url: url.trim(),
+        ref: ref.trim() || undefined,
+        credential: credential || undefined,
+      }}
+      onSuccess={made =>
+        navigate({
+          to: "/o/$org/settings/custom-steps/$registryId",
+          params: { org, registryId: made.name },
+        })
+      }
+    >
+      <Text size="sm" c="dimmed">
+        It is built on this server, in a sandbox and without secrets. Its program then runs in pipelines that
+        name it.
+      </Text>
+      <TextInput
+        label="Name"
+        description="Stands before the slash in definitions, and stays"
+        placeholder="tools"
+        required
+        data-autofocus
+        maxLength={63}
+        {...form.getInputProps("name")}
+      />
+      <TextInput
+        label="Repository"
+        placeholder="https://git.acme.test/steps.git"
+        required
+        maxLength={1024}
+        {...form.getInputProps("url")}
+      />
+      <TextInput
+        label="Branch, tag or commit"
+        placeholder="the default branch"
+        maxLength={255}
+        {...form.getInputProps("ref")}
+      />
+      <SecretSelect {...form.getInputProps("credential")} />
+    </Confirm>
+  );
+}

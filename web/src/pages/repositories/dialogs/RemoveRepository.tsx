@@ -1,0 +1,23 @@
+import { Text } from "@mantine/core";
+import type { Repository } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { useRemoveRepository } from "@/data/repositories";
+import { Confirm } from "@/ui/Confirm";
+
+export function RemoveRepository({ repository, onClose }: { repository: Repository; onClose: () => void }) {
+  return (
+    <Confirm
+      onClose={onClose}
+      title="Remove the repository"
+      action="Remove"
+      danger
+      mutation={useRemoveRepository(useOrg())}
+      input={repository.id}
+      success={() => "The repository is removed."}
+    >
+      <Text size="sm" className="wrap">
+        {repository.url} is no longer looked at. What was deployed from it stays in the history.
+      </Text>
+    </Confirm>
+  );
+}

@@ -1,0 +1,128 @@
+import { Alert, Button, Card, Code, Group, List, Stack, Text } from "@mantine/core";
+import { IconAlertTriangle, IconGitBranch, IconRefresh } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Repository } from "@/api/types";
+import { useMay, useOrg } from "@/data/me";
+import { repositoriesQuery, useSyncRepository } from "@/data/repositories";
+import { Commit } from "@/ui/Commit";
+import { Snippet } from "@/ui/Copy";
+import { Empty } from "@/ui/Empty";
+import { Link } from "@/ui/Link";
+import { SettingsList } from "@/ui/lists/SettingsList";
+import { FIRST_PIPELINE, FIRST_PIPELINE_PATH } from "@/ui/snippets";
+import { toast } from "@/ui/toast";
+import { When } from "@/ui/When";
+import { NewRepository } from "../dialogs/NewRepository";
+import { RemoveRepository } from "../dialogs/RemoveRepository";
+
+export function Repositories() {
+  const mayWrite = useMay("repositories:write");
+  const repositories = useQuery(repositoriesQuery(useOrg()));
+  const [isAdding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Repository | null>(null);
+  return (
+    <SettingsList
+      title="Repositories"
+      lead="Pipelines are found in them and follow their files; a new head of a tracked branch is deployed."
+      add={mayWrite && { label: "Register a repository", onClick: () => setAdding(true) }}
+      query={repositories}
+      row={repository => (
+        <Row repository={repository} mayWrite={mayWrite} remove={() => setRemoving(repository)} />
+      )}
+      empty={
+        <Empty icon={IconGitBranch} title="No repositories yet">
+          <Stack gap="sm" w="100%">
+            <div>
+              Commit a pipeline at <Code>{FIRST_PIPELINE_PATH}</Code>, then register the repository here.
+            </div>
+            <Snippet label="A first pipeline" text={FIRST_PIPELINE} />
+          </Stack>
+        </Empty>
+      }
+    >
+      {isAdding && <NewRepository onClose={() => setAdding(false)} />}
+      {removing && <RemoveRepository repository={removing} onClose={() => setRemoving(null)} />}
+    </SettingsList>
+  );
+}
+
+type RowProps = { repository: Repository; mayWrite: boolean; remove: () => void };
+
+function Row({ repository, mayWrite, remove }: RowProps) {
+  const org = useOrg();
+  const sync = useSyncRepository(org);
+  return (
+    <Card component="article" aria-label={repository.url}>
+      <Group justify="space-between" align="flex-start">
+        <Stack gap={4} style={{ flex: "1 1 16rem", minWidth: 0 }}>
+          <Text fw={600} className="wrap">
+            {repository.url}
+          </Text>
+          <Text size="sm" c="dimmed">
+            {repository.defaultBranch ? `${repository.defaultBranch} ` : ""}
+            {repository.head && <Commit id={repository.head} />}
+            {repository.lastSyncedAt ? (
+              <>
+                {" "}
+                looked at <When at={repository.lastSyncedAt} />
+              </>
+            ) : (
+              "not looked at yet"
+            )}
+            , every {repository.pollSeconds} s
+          </Text>
+          <Group gap="sm">
+            {repository.pipelines.map(each => (
+              <Link key={each.id} to="/o/$org/pipelines/$pipelineId" params={{ org, pipelineId: each.slug }}>
+                {each.slug}
+              </Link>
+            ))}
+          </Group>
+        </Stack>
+        {mayWrite && (
+          <Group gap="xs">
+            <Button
+              size="xs"
+              variant="default"
+              leftSection={<IconRefresh size={14} />}
+              loading={sync.isPending}
+              onClick={() =>
+                sync.mutate(repository.id, {
+                  onSuccess: () => toast.success("Looking at it now."),
+                  onError: toast.problem,
+                })
+              }
+            >
+              Look now
+            </Button>
+            <Button size="xs" variant="default" onClick={remove}>
+              Remove
+            </Button>
+          </Group>
+        )}
+      </Group>
+      {repository.error && (
+        <Alert mt="sm" color="buoy" icon={<IconAlertTriangle />} title="It could not be read">
+          <Text size="sm" className="wrap">
+            {repository.error}
+          </Text>
+        </Alert>
+      )}
+      {repository.problems.map(problem => (
+        <Alert key={problem.path} mt="sm" color="lantern" icon={<IconAlertTriangle />} title={problem.path}>
+          <Text size="sm" className="wrap">
+            {problem.message}
+          </Text>
+          <List size="sm">
+            {problem.diagnostics.map(each => (
+              <List.Item key={`${each.pointer}${each.code}${each.line}`} className="wrap">
+                line {each.line}: {each.message} {each.suggestion}
+              </List.Item>
+            ))}
+          </List>
+        </Alert>
+      ))}
+    </Card>
+  );
+}

@@ -1,0 +1,47 @@
+import { Card, Stack, Text } from "@mantine/core";
+import { IconServer2 } from "@tabler/icons-react";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Runner } from "@/api/types";
+import { useMay, useOrg } from "@/data/me";
+import { runnersQuery } from "@/data/runners";
+import { Empty } from "@/ui/Empty";
+import { SettingsList } from "@/ui/lists/SettingsList";
+import { NewRunner } from "../dialogs/NewRunner";
+import { RemoveRunner } from "../dialogs/RemoveRunner";
+import { RunnerCard } from "./RunnerCard";
+
+export function Runners() {
+  const mayWrite = useMay("runners:write");
+  const runners = useQuery(runnersQuery(useOrg()));
+  const [isAdding, setAdding] = useState(false);
+  const [removing, setRemoving] = useState<Runner | null>(null);
+  return (
+    <SettingsList
+      title="Runners"
+      lead="Machines that run the steps of pipelines. A step goes to one that has the labels it asks for."
+      add={mayWrite && { label: "Add a runner", onClick: () => setAdding(true) }}
+      query={runners}
+      row={runner => <RunnerCard runner={runner} mayWrite={mayWrite} remove={() => setRemoving(runner)} />}
+      footer={all =>
+        all.every(each => each.isEmbedded) && (
+          <Card>
+            <Empty icon={IconServer2} title="No other machines yet">
+              <Stack gap="sm" align="center">
+                <Text c="dimmed">
+                  {all.length > 0
+                    ? "Steps run on the server's own machine. Add a runner to have them run elsewhere."
+                    : "Nothing runs steps: the server was started without a runner. Add one."}
+                </Text>
+                {!mayWrite && <Text c="dimmed">An admin can add one.</Text>}
+              </Stack>
+            </Empty>
+          </Card>
+        )
+      }
+    >
+      {isAdding && <NewRunner onClose={() => setAdding(false)} />}
+      {removing && <RemoveRunner runner={removing} onClose={() => setRemoving(null)} />}
+    </SettingsList>
+  );
+}

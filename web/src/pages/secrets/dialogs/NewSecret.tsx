@@ -1,0 +1,71 @@
+import { NativeSelect, PasswordInput, TextInput } from "@mantine/core";
+import { useForm } from "@mantine/form";
+import { useQuery } from "@tanstack/react-query";
+import { useOrg } from "@/data/me";
+import { pipelineQuery } from "@/data/pipelines";
+import { useCreateSecret } from "@/data/secrets";
+import { Confirm } from "@/ui/Confirm";
+import { PipelineSelect } from "@/ui/fields/PipelineSelect";
+
+const NAME = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+
+type Values = { name: string; value: string; description: string; pipelineId: string; stage: string };
+
+export function NewSecret({ onClose }: { onClose: () => void }) {
+  const org = useOrg();
+  const create = useCreateSecret(org);
+  const form = useForm<Values>({
+    initialValues: { name: "", value: "", description: "", pipelineId: "", stage: "" },
+    validateInputOnBlur: ["name"],
+    validate: {
+      name: name => (NAME.test(name) ? null : "Letters, digits and _, not beginning with a digit"),
+    },
+  });
+  const { name, value, description, pipelineId, stage } = form.values;
+  const pipeline = useQuery({ ...pipelineQuery(org, pipelineId), enabled: pipelineId !== "" }).data;
+  const places = [...(pipeline?.stages.map(each => each.name) ?? []), ...(pipeline?.environments ?? [])];
+  const scope = !pipelineId
+    ? ({ type: "organization" } as const)
+    : stage
+      ? ({ type: "stage", pipelineId, stage } as const)
+      : ({ type: "pipeline", pipelineId } as const);
+  return (
+    <Confirm
+      onClose={onClose}
+      title="Create a secret"
+      action="Create"
+      mutation={create}
+      disabled={!NAME.test(name) || value === ""}
+      input={{ name, value, description: description.trim() || undefined, scope }}
+      success={() => `${name} is kept.`}
+    >
+      <TextInput
+        label="Name"
+        placeholder="DEPLOY_KEY"
+        required
+        data-autofocus
+        autoComplete="off"
+        {...form.getInputProps("name")}
+      />
+      <PasswordInput label="Value" required autoComplete="off" {...form.getInputProps("value")} />
+      <TextInput label="What it is for" {...form.getInputProps("description")} />
+      <PipelineSelect
+        label="Who may use it"
+        by="id"
+        none="All pipelines"
+        value={pipelineId}
+        onChange={id => form.setValues({ pipelineId: id, stage: "" })}
+      />
+      {places.length > 0 && (
+        <NativeSelect
+          label="Where"
+          data={[
+            { value: "", label: "Everywhere in it" },
+            ...places.map(each => ({ value: each, label: each })),
+          ]}
+          {...form.getInputProps("stage")}
+        />
+      )}
+    </Confirm>
+  );
+}

@@ -1,0 +1,21 @@
+import { Text } from "@mantine/core";
+import type { ApiToken } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { useRevokeToken } from "@/data/tokens";
+import { Confirm } from "@/ui/Confirm";
+
+export function RevokeToken({ token, onClose }: { token: ApiToken; onClose: () => void }) {
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Revoke ${token.name}`}
+      action="Revoke"
+      danger
+      mutation={useRevokeToken(useOrg())}
+      input={token.id}
+      success={() => `${token.name} is revoked.`}
+    >
+      <Text size="sm">Whatever uses it is refused from now on. This cannot be undone.</Text>
+    </Confirm>
+  );
+}

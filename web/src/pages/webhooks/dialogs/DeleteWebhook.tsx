@@ -1,0 +1,25 @@
+import { Text } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
+import type { Webhook } from "@/api/types";
+import { useOrg } from "@/data/me";
+import { useDeleteWebhook } from "@/data/webhooks";
+import { Confirm } from "@/ui/Confirm";
+
+export function DeleteWebhook({ webhook, onClose }: { webhook: Webhook; onClose: () => void }) {
+  const org = useOrg();
+  const navigate = useNavigate();
+  return (
+    <Confirm
+      onClose={onClose}
+      title={`Delete ${webhook.name}`}
+      action="Delete"
+      danger
+      mutation={useDeleteWebhook(org)}
+      input={webhook.id}
+      success={() => `${webhook.name} is deleted.`}
+      onSuccess={() => navigate({ to: "/o/$org/settings/webhooks", params: { org } })}
+    >
+      <Text size="sm">What is still on its way is not delivered any more.</Text>
+    </Confirm>
+  );
+}

@@ -1,0 +1,28 @@
+import { expect, test } from "vitest";
+import type { Event } from "@/api/types";
+import { sessionMessage } from "./sessionToasts";
+
+function taken(by: string, from: string): Event {
+  return {
+    id: "evt_1",
+    sequence: 1,
+    kind: "session_overridden",
+    occurredAt: "",
+    actor: { type: "user", id: by, name: "ada", tokenId: null },
+    requestId: null,
+    subjects: [{ type: "environment", id: "env_1", name: "qa-1" }],
+    data: { holderId: from, reason: "hotfix" } as unknown as Event["data"],
+    organizationId: "",
+    hash: "",
+    previousHash: "",
+    summary: "",
+  };
+}
+
+test("only the loser of a takeover gets a message, with actor and reason", () => {
+  expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_grace")).toBe(
+    "ada took qa-1 over from you: “hotfix”.",
+  );
+  expect(sessionMessage(taken("usr_ada", "usr_grace"), "usr_ada")).toBeNull();
+  expect(sessionMessage(taken("usr_grace", "usr_grace"), "usr_grace")).toBeNull();
+});

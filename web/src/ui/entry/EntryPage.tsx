@@ -1,0 +1,34 @@
+import { Paper, Stack, Text, Title } from "@mantine/core";
+import { useDocumentTitle } from "@mantine/hooks";
+import type { ReactNode } from "react";
+import { Logo } from "@/shell/Logo";
+import classes from "./entry.module.css";
+import { Harbour } from "./Harbour";
+
+type Props = { name: string; title: string; lead?: ReactNode; children?: ReactNode };
+
+/** A page that is open without a log-in: one card. `name` is the name of the tab. */
+export function EntryPage({ name, title, lead, children }: Props) {
+  useDocumentTitle(`${name} · Berth`);
+  return (
+    <main className={classes.page}>
+      <Harbour />
+      <Paper className={classes.card} radius="lg" p="xl" shadow="md" withBorder>
+        <Stack>
+          <Stack gap="xs">
+            <Logo size={40} />
+            <Title order={1} className="wrap">
+              {title}
+            </Title>
+            {lead && (
+              <Text c="dimmed" className="wrap">
+                {lead}
+              </Text>
+            )}
+          </Stack>
+          {children}
+        </Stack>
+      </Paper>
+    </main>
+  );
+}

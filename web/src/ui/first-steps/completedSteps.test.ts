@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { completedSteps } from "./completedSteps";
+
+const AT = "2026-01-01T00:00:00Z";
+const NOTHING = { user: { passwordIsGenerated: true }, pipelines: [], repositories: [], tokens: [] };
+
+test("a new organization has done nothing", () => {
+  expect(completedSteps(NOTHING)).toEqual({
+    password: false,
+    pipeline: false,
+    repository: false,
+    token: false,
+  });
+});
+
+test("a repository counts when it could be read", () => {
+  expect(completedSteps({ ...NOTHING, repositories: [{ lastSyncedAt: null }] }).repository).toBe(false);
+  expect(completedSteps({ ...NOTHING, repositories: [{ lastSyncedAt: AT }] }).repository).toBe(true);
+});
+
+test("a token counts when somebody came with it, and while it is valid", () => {
+  expect(completedSteps({ ...NOTHING, tokens: [{ lastUsedAt: null }, { lastUsedAt: null }] }).token).toBe(
+    false,
+  );
+  expect(completedSteps({ ...NOTHING, tokens: [{ lastUsedAt: AT, revokedAt: AT }] }).token).toBe(false);
+  expect(completedSteps({ ...NOTHING, tokens: [{ lastUsedAt: AT }] }).token).toBe(true);
+});

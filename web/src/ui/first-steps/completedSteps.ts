@@ -1,0 +1,19 @@
+import type { ApiToken, Me, Pipeline, Repository } from "@/api/types";
+
+type Facts = {
+  user: Pick<Me["user"], "passwordIsGenerated">;
+  pipelines: { stages: Pick<Pipeline["stages"][number], "current">[] }[];
+  repositories: Pick<Repository, "lastSyncedAt">[];
+  tokens: Pick<ApiToken, "lastUsedAt" | "revokedAt">[];
+};
+
+/** Which first steps have happened: a repository counts once it was read, a token once it was used. */
+export function completedSteps({ user, pipelines, repositories, tokens }: Facts) {
+  const isDeployed = pipelines.some(pipeline => pipeline.stages.some(stage => stage.current));
+  return {
+    password: !user.passwordIsGenerated,
+    pipeline: pipelines.length > 0,
+    repository: isDeployed || repositories.some(each => each.lastSyncedAt),
+    token: tokens.some(each => each.lastUsedAt && !each.revokedAt),
+  };
+}
