@@ -17,10 +17,7 @@ use crate::history::{export, verify};
 
 const DAYS: &str = "2";
 const LONG_AGO_US: i64 = 4 * 24 * 60 * 60 * 1_000_000;
-/// Enough that the first of them are in the index.
 const STOPS: usize = 70;
-/// As many are put into the index at once; older events than the last of these may go.
-const INDEXED: i64 = 129;
 
 /// The whole history happened long ago: another time is another hash, so it is sealed anew.
 fn grow_old(home: &Home) -> Vec<Head> {
@@ -78,22 +75,24 @@ fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
         assert_eq!(found["valid"], true, "{found}");
         (found["firstSequence"] != 1).then_some(found)
     });
-    assert_eq!(found["firstSequence"], INDEXED + 1, "{found}");
+    // All but the newest.
+    let removed = heads.len() as i64 - 1;
+    assert_eq!(found["firstSequence"], removed + 1, "{found}");
     let last = found["head"]["sequence"].as_i64().expect("a number");
-    assert_eq!(found["checked"], last - INDEXED, "{found}");
-    let [gone, end] = [&heads[4], &heads[INDEXED as usize - 1]].map(|head| ask(Some(head)));
+    assert_eq!(found["checked"], last - removed, "{found}");
+    let [gone, end] = [&heads[4], &heads[heads.len() - 2]].map(|head| ask(Some(head)));
     assert_eq!((&gone["valid"], &gone["headIsTooOld"]), (&json!(true), &json!(true)), "{gone}");
     assert_eq!((&end["valid"], &end["headIsTooOld"]), (&json!(true), &json!(false)), "{end}");
 
     let listed = server.api.get(&format!("{ORGANIZATION}/events?total=true&limit=1")).json();
-    assert_eq!(listed["pagination"]["total"], last - INDEXED, "{listed}");
+    assert_eq!(listed["pagination"]["total"], last - removed, "{listed}");
     let listed = server.api.get(&format!("{ORGANIZATION}/events?kind=events_removed")).json();
     let told = &listed["data"][0];
     assert_eq!(
         (listed["data"].as_array().map(Vec::len), &told["actor"]["type"]),
         (Some(1), &json!("system"))
     );
-    let facts = json!({ "from": 1, "through": INDEXED, "hash": heads[INDEXED as usize - 1].hash, "days": 2 });
+    let facts = json!({ "from": 1, "through": removed, "hash": heads[heads.len() - 2].hash, "days": 2 });
     assert_eq!(told["data"], facts);
 
     // Who was away for longer goes on with the first that is kept.
@@ -103,13 +102,14 @@ fn old_events_go_and_the_rest_is_a_history_that_says_where_it_begins() {
     client.send(&follow.bytes()).expect("a request");
     let ids = client.stream.lines().map(|line| line.expect("a line"));
     let ids: Vec<_> = ids.filter(|line| line.starts_with("id: ")).take(2).collect();
-    assert_eq!(ids, [format!("id: {INDEXED}"), format!("id: {}", INDEXED + 1)]);
+    assert_eq!(ids, [format!("id: {removed}"), format!("id: {}", removed + 1)]);
 
     let file = home.path().with_file_name("export.jsonl");
     std::fs::write(&file, export(&server)).expect("a file");
     let offline = verify(&file, &[]);
     assert_eq!(offline.code, Some(0), "{offline:?}");
-    assert!(offline.stdout.contains("from event 130 on; older ones were removed"), "{offline:?}");
+    let begins = format!("from event {} on; older ones were removed", removed + 1);
+    assert!(offline.stdout.contains(&begins), "{offline:?}");
     let offline = verify(&file, &["--head", &format!("5:{}", heads[4].hash)]);
     assert_eq!(offline.code, Some(1), "{offline:?}");
     assert!(offline.stdout.contains("older than what is kept"), "{offline:?}");
