@@ -41,7 +41,8 @@ impl Services {
             .await?;
         let Some(found) = found else { return Ok(Err(format!("there is no secret {name} any more"))) };
         let (id, version) = (found.id, found.version);
-        let kept = self.git_credentials.0.get(&id).filter(|(kept, _)| *kept == version).map(|(_, value)| value);
+        let kept =
+            self.git_credentials.0.get(&id).filter(|(kept, _)| *kept == version).map(|(_, value)| value);
         let value = match kept {
             Some(value) => value,
             None => {

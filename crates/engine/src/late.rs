@@ -30,7 +30,12 @@ struct Seen {
 
 impl Late {
     /// Where bytes belong that a runner has for `offset`.
-    pub(super) fn place(&self, services: &Services, it: &Named, offset: u64) -> Result<(LogKey, u64), EngineError> {
+    pub(super) fn place(
+        &self,
+        services: &Services,
+        it: &Named,
+        offset: u64,
+    ) -> Result<(LogKey, u64), EngineError> {
         let (key, rings) = (key(it), services.engine.bell.rings());
         let known = self.seen.lock().get(&key).copied();
         let end = match known {

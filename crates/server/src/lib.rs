@@ -16,4 +16,5 @@ pub mod setup;
 mod streams;
 pub mod tls;
 pub mod upkeep;
+mod wire;
 mod worker;

@@ -16,11 +16,11 @@ use berth_store::query::{From, analyses, deployments};
 use berth_store::records::analysis::Sent;
 use berth_store::records::{analysis, analysis_settings, organization, plan, run, secret};
 
-use super::wire::actor;
 use super::{Answer, App, Outcome, Page, fixes, organization_subject};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::jobs::analyze::{Found, Lines, preview};
+use crate::wire::actor;
 
 pub struct NewSettings {
     /// `None`: the rules alone.

@@ -21,10 +21,10 @@ pub use berth_store::query::approvals::Filter as ApprovalFilter;
 
 use berth_engine::{Members, Whole, electorate, gates, voter};
 
-use super::wire::actor;
 use super::{Answer, App, Outcome, Page, Ruled};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::wire::actor;
 
 /// Members who may not approve that are named.
 const EXCLUDED_MAX: usize = 50;

@@ -21,10 +21,10 @@ use quick_cache::sync::Cache;
 
 use super::environments::shown::holder;
 use super::pipelines::PipelineFilter;
-use super::wire::actor;
 use super::{App, Page};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::wire::actor;
 
 /// A request waits no longer for git to count; what is not known by then is null, and known the next time.
 pub(super) const BEHIND_WAIT: Duration = Duration::from_millis(500);
@@ -128,12 +128,13 @@ impl App {
 
     async fn count(&self, org: OrgId, pair: Pair) {
         let (behind, mirror) = (self.behind.clone(), self.services.git.mirror(org, pair.repository));
-        let counted = self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
-            Ok(count) => behind.0.insert(pair, Some(count)),
-            // Not the fault of the commits: it is tried again.
-            Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
-            Err(_) => behind.0.insert(pair, None),
-        });
+        let counted =
+            self.services.git.run(org, move || match mirror.count_between(&pair.commit, &pair.head) {
+                Ok(count) => behind.0.insert(pair, Some(count)),
+                // Not the fault of the commits: it is tried again.
+                Err(GitError::Stopping | GitError::TooSlow(_) | GitError::Io { .. }) => {}
+                Err(_) => behind.0.insert(pair, None),
+            });
         if let Err(error) = counted.await {
             tracing::debug!(?error, "commits could not be counted");
         }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use berth_api::event as wire;
 use berth_core::access::permit;
-use berth_core::event::{Event, EventKind, NewEvent, Subject, summarize};
+use berth_core::event::{Event, EventKind, NewEvent, Subject};
 use berth_core::id::{EventId, OrgId};
 use berth_store::query::{From, events};
 use berth_store::records::pipeline;
@@ -13,6 +13,7 @@ use berth_store::{Context, Reader, StoreError};
 use super::{Answer, App, Page};
 use crate::auth::authorize::{Authorized, Principal};
 use crate::error::{AppError, Denied};
+use crate::wire::event as to_event;
 
 pub use berth_store::query::events::Filter as EventFilter;
 
@@ -29,7 +30,7 @@ impl App {
             named_by_id(db, &mut filter)?;
             let slice = events::list(db, &filter, &from, limit, with_total)?;
             let mut slugs = PipelineSlugs::default();
-            let items = slice.items.iter().map(|event| Ok(to_wire(event, slugs.load(db, event)?)));
+            let items = slice.items.iter().map(|event| Ok(to_event(event, slugs.load(db, event)?)));
             Ok(Page {
                 last: slice.items.last().map(|event| event.sequence.to_string()),
                 items: items.collect::<Result<_, StoreError>>()?,
@@ -47,7 +48,7 @@ impl App {
     ) -> Result<Answer<wire::Event>, AppError> {
         self.read(who, move |db| {
             let found = events::by_id(db, id)?.ok_or_else(|| AppError::not_found("event"))?;
-            let event = to_wire(&found, PipelineSlugs::default().load(db, &found)?);
+            let event = to_event(&found, PipelineSlugs::default().load(db, &found)?);
             // It never changes.
             Ok(Answer::ok(event).at_version(1))
         })
@@ -125,30 +126,4 @@ impl PipelineSlugs {
 
 fn pipeline_subject(event: &Event) -> Option<&Subject> {
     event.subjects.iter().find(|subject| subject.kind == "pipeline")
-}
-
-/// The members that are hashed and exported, and the summary. `pipeline` is the slug of the event's pipeline.
-pub(crate) fn to_wire(event: &Event, pipeline: Option<&str>) -> wire::Event {
-    wire::Event {
-        id: event.id.to_string(),
-        sequence: event.sequence,
-        kind: event.kind.clone(),
-        occurred_at: event.occurred_at.to_string(),
-        actor: super::wire::actor(&event.actor),
-        request_id: event.request_id.clone(),
-        subjects: event
-            .subjects
-            .iter()
-            .map(|subject| wire::Subject {
-                kind: subject.kind.clone(),
-                id: subject.id.clone(),
-                name: subject.name.clone(),
-            })
-            .collect(),
-        data: event.data.clone(),
-        organization_id: event.org.to_string(),
-        previous_hash: event.previous_hash.clone(),
-        hash: event.hash.clone(),
-        summary: summarize(event, pipeline),
-    }
 }

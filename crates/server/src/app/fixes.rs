@@ -11,11 +11,11 @@ use berth_store::Read;
 use berth_store::idempotency::OnceKey;
 use berth_store::records::{analysis, fix_pull_request};
 
-use super::wire::actor;
 use super::{Answer, App, Outcome};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
 use crate::jobs::fix_prs::notice;
+use crate::wire::actor;
 
 /// Of a fingerprint, in the name of a branch.
 const FINGERPRINT_CHARS: usize = 12;

@@ -20,13 +20,13 @@ use berth_store::{Context, Read, Tx};
 
 use super::members::{self, check_reach, default_name};
 use super::sign_in::{SignedIn, actor, begin_sign_in};
-use super::wire::role;
 use super::{Answer, App, Outcome, Page};
 use crate::auth::authorize::{Authorized, Principal, Via};
 use crate::auth::passwords;
 use crate::auth::tokens::{TokenKind, hash, is_well_formed, make};
 use crate::error::AppError;
 use crate::limits::{INVITATION_DAYS, INVITATIONS_PER_ORGANIZATION_MAX};
+use crate::wire::role;
 
 /// An invitation never changes: it is made, and ends.
 const INVITATION_VERSION: i64 = 1;

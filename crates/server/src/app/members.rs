@@ -16,10 +16,10 @@ use berth_store::records::token;
 use berth_store::records::user::{self, Account, User};
 use berth_store::{Read, Tx};
 
-use super::wire::{role, user_kind};
 use super::{Answer, App, Outcome, Page};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::wire::{role, user_kind};
 
 pub struct NewServiceAccount {
     pub email: Email,

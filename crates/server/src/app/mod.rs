@@ -34,7 +34,6 @@ mod tokens;
 mod validate;
 mod wait;
 mod webhooks;
-pub(crate) mod wire;
 
 pub use analyses::NewSettings;
 pub use answer::{Answer, Outcome, Page};
@@ -42,7 +41,6 @@ pub use approvals::ApprovalFilter;
 pub use deployments::{DeploymentFilter, NewDeployment, NewRollback, OfPipeline, SoakEnd};
 pub use environments::{ClaimAsked, DeployAsked, ForceAsked, NumberedPage, Place};
 pub use events::EventFilter;
-pub(crate) use events::to_wire as wire_event;
 pub use insights::DeliveryAsked;
 pub use invitations::{NewInvitation, SignUp};
 pub use logs::{Download, LogAsked, LogPart, SearchFrom};

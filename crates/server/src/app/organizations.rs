@@ -120,7 +120,7 @@ pub(super) fn shown(org: &Organization, role: Role) -> wire::Organization {
         id: org.id.to_string(),
         slug: org.slug.to_string(),
         name: org.name.to_string(),
-        role: super::wire::role(role),
+        role: crate::wire::role(role),
         default_network: berth_engine::wire::network(org.default_network),
         created_at: org.created_at.to_string(),
     }

@@ -18,10 +18,10 @@ use berth_store::records::{pipeline, repository, stage};
 use berth_store::{Read, Tx};
 
 use super::deployed::{BEHIND_WAIT, Tracked, in_stages};
-use super::wire::actor;
 use super::{Answer, App, Outcome, Page};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::wire::actor;
 
 pub use berth_store::query::pipelines::Filter as PipelineFilter;
 

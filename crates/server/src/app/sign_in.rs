@@ -117,7 +117,7 @@ impl App {
                 id: user.id.to_string(),
                 email: user.email.to_string(),
                 name: user.name.to_string(),
-                kind: super::wire::user_kind(matches!(user.account, Account::Service { .. })),
+                kind: crate::wire::user_kind(matches!(user.account, Account::Service { .. })),
                 password_is_generated: generated,
             },
             organizations: self.organizations_of(who).await?,

@@ -13,8 +13,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::scrape::scrape;
 use super::Metrics;
+use super::scrape::scrape;
 use crate::limits::{HEADER_BYTES_MAX, HEADER_READ_MAX, HEADERS_MAX};
 
 /// Whoever scrapes has few connections.

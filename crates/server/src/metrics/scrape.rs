@@ -15,8 +15,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use super::Requests;
-use crate::jobs::Jobs;
 use crate::error::AppError;
+use crate::jobs::Jobs;
 
 /// All of them, so that an empty state is a zero and not a gap.
 const RUNNER_STATES: [(State, &str); 5] = [

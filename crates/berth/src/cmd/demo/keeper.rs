@@ -12,8 +12,6 @@ use anyhow::Context as _;
 use berth_engine::credential::Redacted;
 use berth_engine::vault::WhenMissing;
 use berth_server::config::local_dashboard;
-use berth_engine::credential::Redacted;
-use berth_engine::vault::WhenMissing;
 use rustix::process::Signal;
 use tokio::process::Child;
 use tokio::runtime::Runtime;

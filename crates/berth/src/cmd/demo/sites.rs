@@ -16,8 +16,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
-use berth_server::config::local_dashboard;
 use berth_engine::credential::random_base62;
+use berth_server::config::local_dashboard;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;

@@ -18,8 +18,8 @@ use berth_store::records::run::{self, Told};
 
 use super::blocked;
 use crate::app::Answer;
-use crate::app::wire::actor;
 use crate::error::AppError;
+use crate::wire::actor;
 
 pub(super) fn in_full(
     db: &mut impl Read,

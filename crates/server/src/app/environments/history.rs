@@ -9,10 +9,10 @@ use berth_core::time::Timestamp;
 use berth_store::query::environments::{self, INSIGHT_ROWS_MAX};
 
 use super::{Place, shown};
-use crate::app::wire::actor;
 use crate::app::{Answer, App};
 use crate::auth::authorize::Authorized;
 use crate::error::AppError;
+use crate::wire::actor;
 
 const HOLDERS_SHOWN_MAX: usize = 10;
 const DAY_S: i64 = 24 * 60 * 60;

@@ -15,8 +15,8 @@ use berth_core::pipeline::model::{Environment as Configuration, OnRelease, Relea
 use berth_core::time::Timestamp;
 
 use super::location;
-use crate::app::wire::actor;
 use crate::error::AppError;
+use crate::wire::actor;
 
 pub(super) fn environment(lock: &Lock) -> wire::Environment {
     let environment = &lock.environment;

@@ -6,7 +6,7 @@ use berth_core::webhook::{Format, Webhook};
 use berth_store::records::organization::Organization;
 use serde_json::{Value, json};
 
-use crate::app::wire_event;
+use crate::wire;
 
 /// `type` of a try-out. No event has it.
 const PING: &str = "ping";
@@ -22,7 +22,7 @@ pub(super) fn body(sender: &Sender<'_>, webhook: &Webhook, event: &Event, pipeli
     let body = match webhook.format {
         Format::Slack => slack(&summarize(event, pipeline)),
         Format::Standard => {
-            let mut data = serde_json::to_value(wire_event(event, pipeline)).unwrap_or_default();
+            let mut data = serde_json::to_value(wire::event(event, pipeline)).unwrap_or_default();
             data["organization"] = organization(sender.org);
             data["links"] = links(sender, event);
             json!({"type": event.kind, "timestamp": event.occurred_at.to_string(), "data": data})

@@ -1,0 +1,60 @@
+//! Domain words as wire words. No catch-all arms: a new word asks here what clients shall see.
+
+use berth_api::event::{
+    Actor as WireActor, ActorKind as WireActorKind, Event as WireEvent, Subject as WireSubject,
+};
+use berth_api::member::{Role as WireRole, UserKind};
+use berth_core::access::Role;
+use berth_core::event::{Actor, ActorKind, Event, summarize};
+
+pub(crate) fn role(role: Role) -> WireRole {
+    match role {
+        Role::Viewer => WireRole::Viewer,
+        Role::Deployer => WireRole::Deployer,
+        Role::Admin => WireRole::Admin,
+        Role::Owner => WireRole::Owner,
+    }
+}
+
+pub(crate) fn user_kind(is_service: bool) -> UserKind {
+    if is_service { UserKind::Service } else { UserKind::Person }
+}
+
+pub(crate) fn actor(actor: &Actor) -> WireActor {
+    WireActor {
+        kind: match actor.kind {
+            ActorKind::User => WireActorKind::User,
+            ActorKind::Service => WireActorKind::Service,
+            ActorKind::System => WireActorKind::System,
+        },
+        id: actor.id.map(|id| id.to_string()),
+        name: actor.name.clone(),
+        token_id: actor.token.map(|id| id.to_string()),
+    }
+}
+
+/// The members that are hashed and exported, and the summary. `pipeline` is the slug of the event's pipeline.
+pub(crate) fn event(event: &Event, pipeline: Option<&str>) -> WireEvent {
+    WireEvent {
+        id: event.id.to_string(),
+        sequence: event.sequence,
+        kind: event.kind.clone(),
+        occurred_at: event.occurred_at.to_string(),
+        actor: actor(&event.actor),
+        request_id: event.request_id.clone(),
+        subjects: event
+            .subjects
+            .iter()
+            .map(|subject| WireSubject {
+                kind: subject.kind.clone(),
+                id: subject.id.clone(),
+                name: subject.name.clone(),
+            })
+            .collect(),
+        data: event.data.clone(),
+        organization_id: event.org.to_string(),
+        previous_hash: event.previous_hash.clone(),
+        hash: event.hash.clone(),
+        summary: summarize(event, pipeline),
+    }
+}
