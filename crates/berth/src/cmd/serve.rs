@@ -293,7 +293,8 @@ pub(super) fn listen_and_serve(
         let running = embedded::run(runner, stop.clone());
         let measured = measure(app.clone(), metrics);
         let reloads = reload_tls(app.clone());
-        let serving = async { tokio::join!(serve(app, listener), admin, running, measured, reloads) };
+        // The admin socket first: it is bound when the first request is accepted.
+        let serving = async { tokio::join!(admin, serve(app, listener), running, measured, reloads) };
         let failed = async {
             let failure = broken.wait_for(Option::is_some).await;
             failure.is_ok()

@@ -104,7 +104,7 @@ CREATE TABLE pipelines (
 CREATE UNIQUE INDEX pipelines_by_slug ON pipelines (org_id, slug) WHERE deleted_at IS NULL;
 -- Lists walk this index; filters are decided in it, without touching the rows.
 CREATE INDEX pipelines_listed ON pipelines (org_id, id, status, search_key) WHERE deleted_at IS NULL;
--- Also deleted ones: a fence goes on where a pipeline is made anew.
+-- Includes deleted ones: the fences of a new pipeline with the same slug go on from theirs.
 CREATE INDEX pipelines_by_any_slug ON pipelines (org_id, slug);
 CREATE INDEX pipelines_of_repository ON pipelines (org_id, repository_id) WHERE repository_id IS NOT NULL;
 
@@ -214,8 +214,8 @@ CREATE INDEX secret_uses_by_pipeline ON secret_uses (org_id, pipeline_id);
 CREATE TABLE instance (
   id TEXT NOT NULL PRIMARY KEY,
   epoch BIGINT NOT NULL,
-  -- Which stretch of the installation's life wrote this database last: new at every start, and also in a file beside it. A
-  -- database that was copied back has another one than the file. Null: it was never opened by a program that keeps one.
+  -- Random and new at every start; a file in the data directory has the same. A database that was copied back differs
+  -- from the file. Null: no server has started with it yet.
   incarnation TEXT,
   -- Which PostgreSQL it is, and which of its histories: a failover changes one of them, and the epoch rises.
   system_identifier TEXT,
@@ -550,7 +550,7 @@ CREATE TABLE webhooks (
 );
 CREATE UNIQUE INDEX webhooks_by_name ON webhooks (org_id, name);
 
--- What moves without anybody changing the webhook.
+-- What changes while the webhook itself stays the same.
 CREATE TABLE webhook_cursors (
   org_id TEXT NOT NULL,
   webhook_id TEXT NOT NULL,
@@ -672,7 +672,7 @@ CREATE TABLE registries (
   commit_id TEXT,
   -- The version that is meant where none is named.
   current_commit TEXT,
-  -- Not built again until somebody asks.
+  -- Not built again until a user asks for it.
   failed_commit TEXT,
   synced_at BIGINT,
   error TEXT,
@@ -823,8 +823,7 @@ CREATE TABLE analysis_settings (
   updated_at BIGINT NOT NULL
 );
 
--- Pull requests of fixes end: a person merges them or closes them. The words of a state are part of the table, which is
--- why it is made anew.
+-- Pull requests with proposed fixes.
 CREATE TABLE fix_pull_requests (
   org_id TEXT NOT NULL,
   analysis_id TEXT NOT NULL,
@@ -850,14 +849,14 @@ CREATE UNIQUE INDEX fix_pull_requests_live ON fix_pull_requests (org_id, reposit
   WHERE state IN ('opening', 'open', 'pushed');
 CREATE INDEX fix_pull_requests_of_failure ON fix_pull_requests (org_id, repository_id, fingerprint);
 CREATE INDEX fix_pull_requests_opening ON fix_pull_requests (updated_at) WHERE state = 'opening';
--- Those that somebody may have merged or closed.
+-- Those that may have been merged or closed in the meantime.
 CREATE INDEX fix_pull_requests_open ON fix_pull_requests (analysis_id) WHERE state IN ('open', 'pushed');
 
 -- Runners on other machines.
 CREATE TABLE runners (
   org_id TEXT NOT NULL REFERENCES organizations (id),
   id TEXT NOT NULL,
-  -- Null while it has not come, and nobody has chosen one for it.
+  -- Null until it registers, unless the admin who creates it chooses one.
   name TEXT,
   labels TEXT NOT NULL,
   slots BIGINT NOT NULL,
@@ -874,12 +873,12 @@ CREATE TABLE runners (
   is_draining BIGINT NOT NULL,
   seen_at BIGINT,
   left_at BIGINT,
-  -- What a runner was told: silent for so many milliseconds, it has stopped its steps by itself. Servers may differ in it, so
-  -- whoever calls an attempt lost keeps to what its own runner was told. Null: told by a version that did not write it down.
+  -- Silent for so many milliseconds, the runner has stopped its steps by itself, as the server told it. Servers may differ in
+  -- it, so an attempt is called lost by what its own runner was told.
   lost_ms BIGINT,
   -- Labels a runner may have in addition to its system and architecture; the admin who creates it sets them.
   allowed_labels TEXT NOT NULL DEFAULT '[]',
-  -- How a runner isolates steps, as it reports itself. Null: it has not said hello since.
+  -- How the runner isolates steps, as it reports itself. Null until it registers.
   isolation TEXT,
   exposed TEXT NOT NULL DEFAULT '[]',
   PRIMARY KEY (org_id, id),
