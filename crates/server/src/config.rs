@@ -143,6 +143,11 @@ impl Config {
         }
     }
 
+    /// Requests of one token per second, and in a burst. `None`: no limit.
+    pub fn request_limit(&self) -> Option<(u32, u32)> {
+        self.rate_limit.then_some((self.requests_per_s, self.requests_burst))
+    }
+
     /// What the services of this server are made from.
     pub fn services(&self) -> ServicesConfig {
         ServicesConfig {

@@ -4,18 +4,17 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use berth_core::runner::Times;
 use berth_engine::check_organizations;
-use berth_engine::egress::Allowed;
 use berth_engine::vault::WhenMissing;
 use berth_runner::Confinement;
 use berth_server::app::App;
 use berth_server::config::Config;
-use berth_server::integrations::forges::ForgeAt;
 use berth_server::serve::serve;
 use berth_server::tls::{Reload, Tls};
 use berth_server::{admin, metrics};
@@ -142,8 +141,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         streams_per_token_max: settings.streams_per_token_max,
         repository_roots: [settings.repository_roots, args.repository_root.clone()].concat(),
         repository_hosts: [settings.repository_hosts, args.repository_host.clone()].concat(),
-        egress_allow: allowed(&settings.egress.allow, &args.egress_allow)?,
-        forges: forges(&settings.forges, &args.forge)?,
+        egress_allow: parsed("egress-allow", &settings.egress.allow, &args.egress_allow)?,
+        forges: parsed("forge", &settings.forges, &args.forge)?,
         runner_times: times(&settings.runner, database.is_some())?,
         metrics_listen: settings.metrics.listen,
         logs_kept: days(settings.retention.log_days),
@@ -243,8 +242,12 @@ fn sites(told: &[String]) -> Vec<(String, String)> {
     told.iter().filter_map(split).collect()
 }
 
-fn allowed(settings: &[String], args: &[String]) -> anyhow::Result<Vec<Allowed>> {
-    let parse = |text: &String| text.parse().with_context(|| format!("egress-allow {text:?}"));
+/// Values of the settings and of the command line, parsed.
+fn parsed<T>(name: &str, settings: &[String], args: &[String]) -> anyhow::Result<Vec<T>>
+where
+    T: FromStr<Err: std::error::Error + Send + Sync + 'static>,
+{
+    let parse = |text: &String| text.parse().with_context(|| format!("{name} {text:?}"));
     settings.iter().chain(args).map(parse).collect()
 }
 
@@ -254,11 +257,6 @@ fn times(settings: &RunnerSettings, is_shared: bool) -> anyhow::Result<Times> {
     let lost = settings.lost_ms.map_or(usual, Duration::from_millis);
     let times = Times::new(lost, Duration::from_millis(settings.stop_grace_ms));
     times.map_err(|why| anyhow::anyhow!("runner.lost_ms and runner.stop_grace_ms: {why}"))
-}
-
-fn forges(settings: &[String], args: &[String]) -> anyhow::Result<Vec<ForgeAt>> {
-    let parse = |text: &String| text.parse().with_context(|| format!("forge {text:?}"));
-    settings.iter().chain(args).map(parse).collect()
 }
 
 /// Where the server finds its listener.

@@ -110,7 +110,7 @@ impl App {
     /// Streams and background work end when `shutdown` is cancelled.
     pub fn new(store: Store, vault: Vault, config: Config, shutdown: CancellationToken) -> Self {
         let services = Arc::new(Services::new(store, vault, config.services(), shutdown));
-        let (rates, config) = (Arc::new(Rates::new(&config)), Arc::new(config));
+        let (rates, config) = (Arc::new(Rates::new(config.request_limit())), Arc::new(config));
         Self {
             jobs: Arc::new(Jobs::new(services.clone(), config.clone(), rates.clone())),
             services,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use crate::config::Config;
 use crate::limits::{STRANGERS_PER_ADDRESS_BURST, STRANGERS_PER_ADDRESS_PER_S};
 
 pub struct Rates {
@@ -18,10 +17,12 @@ pub struct Rates {
 }
 
 impl Rates {
-    pub fn new(config: &Config) -> Self {
+    /// `None`: callers may send as many requests as they like. Otherwise so many a second, and so many in a burst.
+    pub fn new(limit: Option<(u32, u32)>) -> Self {
+        let (per_second, burst) = limit.unwrap_or((u32::MAX, u32::MAX));
         Self {
-            enabled: config.rate_limit,
-            callers: RateLimiter::keyed(quota(config.requests_per_s, config.requests_burst)),
+            enabled: limit.is_some(),
+            callers: RateLimiter::keyed(quota(per_second, burst)),
             strangers: RateLimiter::keyed(quota(STRANGERS_PER_ADDRESS_PER_S, STRANGERS_PER_ADDRESS_BURST)),
             denials: RateLimiter::keyed(quota(1, 1)),
         }
@@ -71,13 +72,11 @@ mod tests {
 
     #[test]
     fn a_caller_has_a_burst_and_then_waits_and_others_do_not() {
-        let local = Config::local(([127, 0, 0, 1], 0).into());
-        let config = Config { requests_per_s: 1, requests_burst: 5, ..local };
-        let rates = Rates::new(&config);
+        let rates = Rates::new(Some((1, 5)));
         assert_eq!((0..6).filter(|_| rates.caller("a").is_ok()).count(), 5);
         assert!(rates.caller("a").is_err_and(|wait| wait <= Duration::from_secs(1)));
         assert!(rates.caller("b").is_ok());
-        let unlimited = Rates::new(&Config { rate_limit: false, ..config });
+        let unlimited = Rates::new(None);
         assert!((0..100).all(|_| unlimited.caller("a").is_ok()));
     }
 }

@@ -50,7 +50,11 @@ impl Jobs {
             syncs: Arc::new(Syncs::new(services.clone(), config.clone())),
             registries: Arc::new(Registries::new(services.clone(), config.clone())),
             fixes: Arc::new(Fixes::new(services.clone(), config.clone())),
-            notify: Arc::new(Notify::new(services.clone(), config.clone())),
+            notify: Arc::new(Notify::new(
+                services.clone(),
+                config.public_url.clone(),
+                config.webhook_behind_max,
+            )),
             analyses: Arc::new(Analyses::new(services.clone())),
             services,
             config,
@@ -62,7 +66,12 @@ impl Jobs {
 /// Runs until the server stops.
 pub async fn run(jobs: Arc<Jobs>) {
     let (services, stop) = (&jobs.services, &jobs.services.shutdown);
+    let stop_git = async {
+        stop.cancelled().await;
+        services.git.stop();
+    };
     tokio::join!(
+        stop_git,
         worker::supervise("lead", stop, || lead::renew_lead(jobs.clone())),
         worker::supervise("listen", stop, || lead::listen(services.clone())),
         worker::supervise("ready steps", stop, || berth_engine::shows(services.clone())),

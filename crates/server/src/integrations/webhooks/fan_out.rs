@@ -86,7 +86,7 @@ impl Step {
 async fn read_on(notify: &Notify, org: OrgId, behind: Vec<Behind>) -> Result<bool, AppError> {
     let positions: Vec<i64> =
         behind.iter().map(|it| it.sequence.max(notify.slots.position(it.webhook))).collect();
-    let (public_url, behind_max) = (notify.config.public_url.clone(), notify.config.webhook_behind_max);
+    let (public_url, behind_max) = (notify.public_url.clone(), notify.behind_max);
     let steps = notify.services.store.read(Some(org), move |db| {
         let positions: Vec<_> = behind.into_iter().zip(positions).collect();
         steps(db, org, &positions, public_url.as_deref(), behind_max)

@@ -25,7 +25,6 @@ use parking_lot::Mutex;
 use quick_cache::sync::Cache;
 use tokio::sync::Notify as Bell;
 
-use crate::config::Config;
 use crate::error::AppError;
 use crate::worker::{Job, Turn};
 use berth_engine::Services;
@@ -39,13 +38,16 @@ const POSITIONS_MAX: usize = 100_000;
 #[derive(Clone)]
 pub(crate) struct Notify {
     services: Arc<Services>,
-    config: Arc<Config>,
+    /// For links in payloads.
+    public_url: Option<String>,
+    /// Events a webhook may be behind before the oldest are dropped.
+    behind_max: i64,
     slots: SendSlots,
 }
 
 impl Notify {
-    pub(crate) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
-        Self { services, config, slots: SendSlots::default() }
+    pub(crate) fn new(services: Arc<Services>, public_url: Option<String>, behind_max: i64) -> Self {
+        Self { services, public_url, behind_max, slots: SendSlots::default() }
     }
 
     /// There may be something to do.
