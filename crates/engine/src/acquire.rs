@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::calls;
 use super::grant::{self, Asking};
+use super::ready_queue::ReadyQueue;
 use super::remote::{Far, RunnerCaller, refused};
-use super::window::Window;
 use crate::error::EngineError;
 use crate::services::Services;
 
@@ -28,7 +28,7 @@ impl Far {
         let nonces = sent.asked.nonces.iter().map(|nonce| self.own(nonce)).collect::<Result<Vec<_>, _>>()?;
         let labels: Vec<String> = self.who.runner.labels.iter().map(ToString::to_string).collect();
         self.seen(false).await?;
-        let mut window = self.services.engine.window.watch();
+        let mut window = self.services.engine.ready_queue.watch();
         let asking = Asking {
             runner: &runner,
             lost_ms: self.who.runner.lost_ms,
@@ -40,7 +40,7 @@ impl Far {
         let mut found = self.again(&asking).await?;
         while found.is_none() {
             let shown = window.borrow_and_update().clone();
-            found = Window::take(&self.services, &shown, &asking, &self.who).await?;
+            found = ReadyQueue::take(&self.services, &shown, &asking, &self.who).await?;
             if found.is_some() {
                 break;
             }

@@ -7,20 +7,20 @@ use berth_core::id::{DeploymentId, OrgId};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 
+use crate::admission::Admission;
 use crate::error::EngineError;
-use crate::gate::Gate;
 use crate::limits::{BEGUN_AT_ONCE, BEGUN_WAITING_MAX};
 use crate::services::Services;
 
 /// What is being begun in this process. An organization whose git hangs keeps its share of it busy and no more.
 pub(super) struct Beginnings {
-    gate: Gate,
+    gate: Admission,
     under_way: Mutex<HashSet<DeploymentId>>,
 }
 
 impl Default for Beginnings {
     fn default() -> Self {
-        Self { gate: Gate::new(BEGUN_AT_ONCE, BEGUN_WAITING_MAX), under_way: Mutex::default() }
+        Self { gate: Admission::new(BEGUN_AT_ONCE, BEGUN_WAITING_MAX), under_way: Mutex::default() }
     }
 }
 

@@ -11,11 +11,11 @@ use crate::beginnings::Beginnings;
 use crate::bell::Bell;
 use crate::late::Late;
 use crate::net::Nets;
+use crate::ready_queue::ReadyQueue;
 use crate::unfit::Unfit;
-use crate::window::Window;
 
+use crate::admission::Admission;
 use crate::credential::random_base62;
-use crate::gate::Gate;
 use crate::limits::{PLANS_AT_ONCE, PLANS_WAITING_MAX};
 use crate::lost::Watches;
 use crate::plans::Plans;
@@ -33,11 +33,11 @@ pub struct Engine {
     pub(crate) nudge: watch::Sender<()>,
     pub(crate) watches: Mutex<Watches>,
     pub(crate) unfit: Unfit,
-    pub(crate) window: Window,
+    pub(crate) ready_queue: ReadyQueue,
     pub(crate) late: Late,
     pub(crate) nets: Nets,
     /// Where plans are made: what people ask to look at does not hold it up.
-    pub(crate) planning: Gate,
+    pub(crate) planning: Admission,
     pub(crate) beginnings: Beginnings,
     /// Runners that are refused try again and again: one entry of each is recorded a second.
     pub(crate) refused: DefaultKeyedRateLimiter<RunnerId>,
@@ -52,10 +52,10 @@ impl Engine {
             nudge: watch::Sender::new(()),
             watches: Mutex::default(),
             unfit: Unfit::default(),
-            window: Window::default(),
+            ready_queue: ReadyQueue::default(),
             late: Late::default(),
             nets: Nets::default(),
-            planning: Gate::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
+            planning: Admission::new(PLANS_AT_ONCE, PLANS_WAITING_MAX),
             beginnings: Beginnings::default(),
             refused: RateLimiter::keyed(Quota::per_second(NonZeroU32::MIN)),
         }

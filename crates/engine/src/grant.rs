@@ -17,6 +17,7 @@ use berth_store::{Context, Tx};
 
 use super::gates;
 use super::lost::LIVE_MAX;
+use super::places::Places;
 use super::whole::{Head, Whole};
 use crate::credential::Redacted;
 use crate::error::EngineError;
@@ -69,6 +70,7 @@ pub(super) struct Given {
 /// One look at everything that is ready, page by page: what no place here is for keeps nobody else waiting.
 pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Given, EngineError> {
     let mut given = again(services, asking)?;
+    let mut places = Places::load(services, asking)?;
     let mut after = None;
     for _ in 0..PAGES_MAX {
         let from = after;
@@ -83,10 +85,11 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
                 return Ok(given);
             }
             let is_other = asking.org.is_some_and(|org| org != ready.org);
-            if is_other || services.engine.unfit.is_known(&ready, asking.labels) {
+            let free = places.free(ready.org).min(asking.nonces.len() - given.used);
+            if is_other || free == 0 || services.engine.unfit.is_known(&ready, asking.labels) {
                 continue;
             }
-            let asking = Asking { nonces: &asking.nonces[given.used..], ..*asking };
+            let asking = Asking { nonces: &asking.nonces[given.used..given.used + free], ..*asking };
             match grant_of(services, ready.org, ready.deployment, &asking) {
                 Ok(more) if more.used == 0 => {
                     services.engine.unfit.note(&ready, asking.labels, more.is_for_others);
@@ -94,6 +97,7 @@ pub(super) fn grant_ready(services: &Services, asking: &Asking<'_>) -> Result<Gi
                 Ok(more) => {
                     given.granted.extend(more.granted);
                     given.used += more.used;
+                    places.take(ready.org, more.used);
                 }
                 Err(error) => {
                     tracing::error!(?error, deployment = %ready.deployment, "a step could not be granted");

@@ -4,6 +4,7 @@
 //! everything here works with; nothing here knows of HTTP.
 
 mod acquire;
+pub mod admission;
 pub mod analysis_requests;
 pub mod artifacts;
 mod assign;
@@ -20,7 +21,6 @@ mod engine;
 mod epoch;
 pub mod error;
 pub mod events;
-pub mod gate;
 pub mod gates;
 pub mod git;
 mod git_credentials;
@@ -32,8 +32,10 @@ pub mod logs;
 mod lost;
 mod net;
 mod people;
+mod places;
 mod plans;
 mod prepare;
+mod ready_queue;
 mod recount;
 mod remote;
 mod report;
@@ -44,7 +46,6 @@ mod stages;
 mod unfit;
 pub mod vault;
 mod whole;
-mod window;
 pub mod wire;
 
 pub use begin::{begin_rollouts, begin_startable};
@@ -56,10 +57,10 @@ pub use link::Embedded;
 pub use lost::{Watches, end_all, reap};
 pub use people::{Members, electorate, people_behind, tally, voter};
 pub use plans::Plans;
+pub use ready_queue::refresh as refresh_ready_queue;
 pub use recount::recount;
 pub use remote::{Far, Left, RunnerCaller};
 pub use rollback::{Asked as RollbackAsked, WayBack};
 pub use services::{Services, ServicesConfig, check_organizations};
 pub use stages::{cancel_told, enter_stages};
 pub use whole::{Head, Whole};
-pub use window::shows;

@@ -1,6 +1,6 @@
 //! Limits of the engine, each with its unit.
 
-use crate::gate::Capacity;
+use crate::admission::Capacity;
 
 /// Histories checked at once; so many wait.
 pub const HISTORY_CHECKS_AT_ONCE: Capacity = Capacity::new(2, 1);

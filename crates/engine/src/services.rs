@@ -11,11 +11,11 @@ use berth_store::query::everywhere;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Admission;
 use crate::artifacts::Artifacts;
 use crate::egress::{self, Allowed, Egress, Policy};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::gate::Gate;
 use crate::git::Mirrors;
 use crate::git_credentials::GitCredentials;
 use crate::limits::{LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX, TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX};
@@ -46,10 +46,10 @@ pub struct Services {
     pub vault: Arc<Vault>,
     pub logs: LogStore,
     /// Admits readers that search logs or split them into lines.
-    pub log_reads: Gate,
+    pub log_reads: Admission,
     pub artifacts: Artifacts,
     /// Admits packing and unpacking of sources and artifacts for remote runners.
-    pub transfers: Gate,
+    pub transfers: Admission,
     pub git: Mirrors,
     pub(crate) git_credentials: GitCredentials,
     /// Wakes the sync of repositories.
@@ -71,9 +71,9 @@ impl Services {
             logs: if store.is_shared() { LogStore::shared(dir) } else { LogStore::new(dir) },
             store,
             vault: Arc::new(vault),
-            log_reads: Gate::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
+            log_reads: Admission::new(LOG_READS_AT_ONCE, LOG_READS_WAITING_MAX),
             artifacts: Artifacts::new(config.data_dir.join("artifacts")),
-            transfers: Gate::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
+            transfers: Admission::new(TRANSFERS_AT_ONCE, TRANSFERS_WAITING_MAX),
             git: Mirrors::new(&config.data_dir, &config.own_dir, config.git_max),
             git_credentials: GitCredentials::default(),
             sync_wanted: Notify::new(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_engine::gate::Capacity;
+use berth_engine::admission::Capacity;
 
 pub const HEADER_BYTES_MAX: usize = 16 * 1024;
 pub const HEADERS_MAX: usize = 100;

@@ -5,19 +5,19 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use berth_engine::gate::Gate;
+use berth_engine::admission::Admission;
 use berth_engine::limits::{HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX};
 
 pub(crate) struct Streams {
     max: usize,
     open: Arc<Mutex<HashMap<String, usize>>>,
     /// For checks of a whole history, which keep a core busy for a while.
-    pub(crate) checks: Gate,
+    pub(crate) checks: Admission,
 }
 
 impl Streams {
     pub(crate) fn new(max: usize) -> Self {
-        let checks = Gate::new(HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX);
+        let checks = Admission::new(HISTORY_CHECKS_AT_ONCE, HISTORY_CHECKS_WAITING_MAX);
         Self { max, open: Arc::default(), checks }
     }
 

@@ -3,7 +3,7 @@
 //! Async code hands in a closure and awaits its answer; the closure runs on a thread that owns a connection. So no
 //! lock is held across an `.await`, and a dropped request cannot cancel a commit.
 
-mod access;
+mod access_generation;
 pub mod backup;
 pub mod chain;
 pub mod commits;
@@ -39,7 +39,7 @@ use berth_core::time::Timestamp;
 use data_dir::DataDir;
 use tokio::sync::{oneshot, watch};
 
-use access::AccessGeneration;
+use access_generation::AccessGeneration;
 use commits::Counted;
 use feed::{Feed, Follower};
 

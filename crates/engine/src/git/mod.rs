@@ -23,8 +23,8 @@ use std::time::Duration;
 use berth_core::id::{OrgId, RegistryId, RepositoryId};
 use parking_lot::Mutex;
 
+use crate::admission::Admission;
 use crate::error::EngineError;
-use crate::gate::Gate;
 use crate::limits::{GIT_AT_ONCE, GIT_WAITING_MAX};
 
 pub use branch::{BRANCH_PREFIX, FileChange, NewCommit, NewFile, Pushed, Remote};
@@ -108,7 +108,7 @@ pub struct Mirrors {
     root: PathBuf,
     /// For keys and indexes while git runs; of this server alone, and empty when it starts.
     scratch: PathBuf,
-    runs: Gate,
+    runs: Admission,
     live: Live,
     /// How long one run of git may take.
     time_max: Duration,
@@ -128,7 +128,7 @@ impl Mirrors {
         Self {
             root: data_dir.join("git"),
             scratch,
-            runs: Gate::new(GIT_AT_ONCE, GIT_WAITING_MAX),
+            runs: Admission::new(GIT_AT_ONCE, GIT_WAITING_MAX),
             live: Live::default(),
             time_max,
             locks: Mutex::default(),

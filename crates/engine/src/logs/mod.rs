@@ -30,7 +30,7 @@ use std::io;
 
 use berth_core::id::{DeploymentId, OrgId, StepRunId};
 
-use crate::gate::Capacity;
+use crate::admission::Capacity;
 
 /// One append.
 pub const LOG_CHUNK_BYTES_MAX: usize = 64 * 1024;

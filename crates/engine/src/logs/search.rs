@@ -39,7 +39,7 @@ pub struct Found {
 }
 
 /// Bytes that are looked at together: the end of what came before, and a block.
-struct Window {
+struct Chunk {
     bytes: Vec<u8>,
     /// Where they begin in the log.
     start: u64,
@@ -54,7 +54,7 @@ impl Log {
     pub fn search(&mut self, query: &Query, from: u64, limit: usize) -> Result<Found, LogError> {
         let (limit, length) = (limit.min(LOG_MATCHES_MAX), self.length());
         let (mut lines, mut shown) = (Vec::new(), 0);
-        let mut seen = Window { bytes: Vec::new(), start: from, at: 0, line: self.line_at(from)? };
+        let mut seen = Chunk { bytes: Vec::new(), start: from, at: 0, line: self.line_at(from)? };
         let mut at = from;
         while at < length {
             if at - from >= LOG_SCAN_BYTES_MAX {
@@ -80,7 +80,7 @@ impl Log {
                     Some(line_end) => (seen.at, seen.line) = (found.end() + line_end + 1, line + 1),
                     // The line goes on past this block, perhaps far: the index knows where it ends.
                     None => {
-                        seen = Window { bytes: Vec::new(), start: next, at: 0, line: line + 1 };
+                        seen = Chunk { bytes: Vec::new(), start: next, at: 0, line: line + 1 };
                         at = next;
                         break;
                     }
@@ -92,7 +92,7 @@ impl Log {
     }
 }
 
-impl Window {
+impl Chunk {
     /// Forgets all but the end, in which a match may have begun.
     fn keep_last(&mut self, bytes: usize) {
         let cut = self.bytes.len().saturating_sub(bytes).max(self.at);

@@ -14,7 +14,7 @@ use super::open::{Files, News, OpenLog, Readable, found};
 use super::read::Log;
 use super::sealed::{Sealed, read_plain};
 use super::{Appended, LOG_CHUNK_BYTES_MAX, LOGS_OPEN_MAX, LogError, LogKey, LogStream};
-use crate::gate::{Capacity, Gate, Pass};
+use crate::admission::{Admission, Capacity, Pass};
 
 /// Before the name of a log of late bytes.
 pub(super) const AFTER_FENCE: &str = "after-";
@@ -27,7 +27,7 @@ struct Inner {
     dir: PathBuf,
     table: Mutex<Table>,
     /// Places in the table.
-    places: Gate,
+    places: Admission,
     open_max: Capacity,
     ended: Ended,
     /// Other servers write here, too.
@@ -66,7 +66,7 @@ impl LogStore {
     }
 
     pub(super) fn with_places(dir: PathBuf, open_max: Capacity, is_shared: bool) -> Self {
-        let (places, ended) = (Gate::without_queue(open_max), Ended::default());
+        let (places, ended) = (Admission::without_queue(open_max), Ended::default());
         Self(Arc::new(Inner { dir, table: Mutex::default(), places, open_max, ended, is_shared }))
     }
 

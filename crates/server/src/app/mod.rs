@@ -66,8 +66,8 @@ use std::sync::Arc;
 
 use berth_api::Replay;
 use berth_core::access::Permit;
+use berth_engine::admission::Admission;
 use berth_engine::artifacts::Artifacts;
-use berth_engine::gate::Gate;
 use berth_engine::limits::{DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX};
 use berth_engine::logs::LogStore;
 use berth_engine::vault::Vault;
@@ -96,7 +96,7 @@ pub struct App {
     /// Whom tokens speak for.
     pub(crate) callers: Callers,
     /// Where definitions are parsed.
-    pub(crate) parsing: Gate,
+    pub(crate) parsing: Admission,
     pub(crate) streams: Streams,
     pub(crate) jobs: Arc<Jobs>,
     /// For whoever measures.
@@ -117,7 +117,7 @@ impl App {
             rates,
             passwords: Passwords::new(config.password_cost),
             callers: Callers::default(),
-            parsing: Gate::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
+            parsing: Admission::new(DEFINITIONS_AT_ONCE, DEFINITIONS_WAITING_MAX),
             streams: Streams::new(config.streams_per_token_max),
             requests: Arc::default(),
             tls: None,

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
+use berth_engine::admission::Admission;
 use berth_engine::credential::{Redacted, random_base62};
-use berth_engine::gate::Gate;
 
 use crate::error::AppError;
 use crate::limits::{
@@ -68,15 +68,15 @@ impl Default for PasswordCost {
 pub struct Passwords {
     cost: PasswordCost,
     /// Signing in does not wait behind making accounts.
-    verifying: Gate<()>,
-    making: Gate<()>,
+    verifying: Admission<()>,
+    making: Admission<()>,
     /// Verified when there is no account, so that both cases take the same time.
     decoy: Arc<OnceLock<String>>,
 }
 
 impl Passwords {
     pub fn new(cost: PasswordCost) -> Self {
-        let gate = || Gate::new(PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX);
+        let gate = || Admission::new(PASSWORD_HASHES_AT_ONCE, PASSWORD_HASHES_WAITING_MAX);
         Self { cost, verifying: gate(), making: gate(), decoy: Arc::default() }
     }
 

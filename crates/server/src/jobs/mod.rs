@@ -74,7 +74,7 @@ pub async fn run(jobs: Arc<Jobs>) {
         stop_git,
         worker::supervise("lead", stop, || lead::renew_lead(jobs.clone())),
         worker::supervise("listen", stop, || lead::listen(services.clone())),
-        worker::supervise("ready steps", stop, || berth_engine::shows(services.clone())),
+        worker::supervise("ready steps", stop, || berth_engine::refresh_ready_queue(services.clone())),
         worker::run(Arc::new(logs::FlushLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(logs::FollowLogs(services.clone())), stop.clone()),
         worker::run(Arc::new(seal::SealLogs(services.clone())), stop.clone()),

@@ -9,6 +9,7 @@ use berth_core::id::{OrgId, RepositoryId};
 use berth_core::repository::{RemoteUrl, Repository, Seen};
 use berth_engine::limits::DEFINITIONS_AT_ONCE;
 use berth_server::jobs;
+use berth_store::query::runs;
 use berth_store::records::repository;
 use berth_store::{Context, StoreError};
 use serde_json::{Value, json};
@@ -213,4 +214,48 @@ async fn a_flood_of_definitions_to_validate_leaves_room_for_another_organization
         done += usize::from(one.await.unwrap() == 200);
     }
     assert!(done >= DEFINITIONS_AT_ONCE.share, "the share is used");
+}
+
+/// Places of the runner in these tests.
+const PLACES: usize = 4;
+/// More than there are places.
+const LONG_STEPS: usize = 8;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn long_steps_of_one_organization_leave_places_of_the_servers_runner_to_others() {
+    let world = World::new().await;
+    let environments: String = (0..LONG_STEPS).map(|number| format!("    e-{number}: {{}}\n")).collect();
+    let step = "    - name: Deploy\n      type: script\n      params: { run: sleep 600 }\n";
+    let definition = DEFINITION
+        .replace("    qa-1: {}\n", &environments)
+        .replace("    - name: Deploy\n      type: dummy\n", step);
+    let theirs = "/api/v1/organizations/globex";
+    let body = json!({"slug": "long", "definition": definition});
+    let made = world.send(post(&format!("{theirs}/pipelines")).by(&world.hank).json(&body)).await;
+    assert_eq!(made.status, 201, "{}", made.text);
+    for number in 0..LONG_STEPS {
+        let path = format!("{theirs}/pipelines/long/ephemeral-environments/e-{number}/sessions");
+        let claim = json!({"commitId": "9fceb02", "deploy": true});
+        assert_eq!(world.send(post(&path).by(&world.hank).json(&claim)).await.status, 201);
+    }
+    let at_work = AtWork::begin(&world.app);
+    let running = async || {
+        let live = world.app.store().read(None, |db| runs::live(db, 100));
+        live.await.unwrap().len()
+    };
+    let share = PLACES - PLACES / 4;
+    within(PATIENCE, "their share of the places is taken", async || running().await >= share).await;
+
+    world.pipeline("shop").await;
+    let path = "/api/v1/organizations/acme/pipelines/shop/ephemeral-environments/qa-1";
+    let claim = json!({"commitId": "9fceb02", "deploy": true});
+    let claimed = world.send(post(&format!("{path}/sessions")).by(&world.ada).json(&claim)).await;
+    assert_eq!(claimed.status, 201, "{}", claimed.text);
+    within(PATIENCE, "the deployment has succeeded", async || {
+        let seen = world.send(get(path).by(&world.ada)).await;
+        seen.body["data"]["deployedCommitId"] == json!("9fceb02")
+    })
+    .await;
+    assert_eq!(running().await, share);
+    at_work.end().await;
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, PrepFlags, params_from_iter};
 
-use crate::access::{self, AccessGeneration};
+use crate::access_generation::{self, AccessGeneration};
 use crate::error::StoreError;
 use crate::sql::{self, Conn, Engine, Statement};
 use crate::value::{Row, Value};
@@ -95,7 +95,7 @@ impl<'db> SqliteConn<'db> {
                     "{} is missing in sql::all()",
                     statement.name
                 );
-                let access = self.access.clone().filter(|_| access::is_changed_by(statement.text));
+                let access = self.access.clone().filter(|_| access_generation::is_changed_by(statement.text));
                 let statement = prepare(self.db, &sql::render(statement.text, Engine::Sqlite))?;
                 Ok(free.insert(Prepared { statement, access }))
             }

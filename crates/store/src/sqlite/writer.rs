@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::checkpoint::Checkpoints;
 use super::conn::Undo;
 use super::{Ahead, Clock, SqliteConn, connect, leave_log, now};
-use crate::access::AccessGeneration;
+use crate::access_generation::AccessGeneration;
 use crate::commits::{Commits, Counted};
 use crate::error::StoreError;
 use crate::feed::Publisher;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::id::{OrgId, WebhookId};
-use berth_engine::gate::{Gate, Pass};
+use berth_engine::admission::{Admission, Pass};
 use berth_engine::limits::{PINGS_AT_ONCE, SENDS_AT_ONCE};
 use parking_lot::Mutex;
 use quick_cache::sync::Cache;
@@ -74,13 +74,13 @@ struct SendSlots {
     positions: Arc<Cache<WebhookId, i64>>,
     /// Webhooks with a delivery under way.
     sending: Arc<Mutex<HashSet<WebhookId>>>,
-    sends: Arc<Gate>,
-    pings: Arc<Gate>,
+    sends: Arc<Admission>,
+    pings: Arc<Admission>,
 }
 
 impl Default for SendSlots {
     fn default() -> Self {
-        let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(Gate::without_queue(it)));
+        let [sends, pings] = [SENDS_AT_ONCE, PINGS_AT_ONCE].map(|it| Arc::new(Admission::without_queue(it)));
         let positions = Arc::new(Cache::new(POSITIONS_MAX));
         Self { bell: Arc::default(), positions, sending: Arc::default(), sends, pings }
     }

@@ -12,7 +12,7 @@ pub(crate) use result::{Found, Lines};
 
 use std::sync::Arc;
 
-use berth_engine::gate::Gate;
+use berth_engine::admission::Admission;
 use berth_engine::limits::ANALYSES_AT_ONCE;
 use berth_store::Context;
 use berth_store::query::{Batch, analyses as listed};
@@ -32,13 +32,13 @@ const INTERRUPTED_MAX: i64 = 1_000;
 pub(crate) struct Analyses {
     services: Arc<Services>,
     /// One at a time for each organization: one with many failures holds up no other one.
-    under_way: Gate,
+    under_way: Admission,
     asked: Notify,
 }
 
 impl Analyses {
     pub(crate) fn new(services: Arc<Services>) -> Self {
-        Self { services, under_way: Gate::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
+        Self { services, under_way: Admission::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
     }
 
     /// Somebody has asked for one.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use berth_core::pipeline::state::Pipeline;
 use berth_core::repository::Repository;
-use berth_engine::gate::Gate;
+use berth_engine::admission::Admission;
 use berth_engine::git::Credential;
 use berth_engine::limits::FIXES_AT_ONCE;
 use berth_store::query::{Batch, analyses};
@@ -34,13 +34,13 @@ pub(crate) struct Fixes {
     services: Arc<Services>,
     config: Arc<Config>,
     /// One at a time for each organization: a forge that hangs holds up no other one.
-    under_way: Gate,
+    under_way: Admission,
     asked: Notify,
 }
 
 impl Fixes {
     pub(crate) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
-        Self { services, config, under_way: Gate::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
+        Self { services, config, under_way: Admission::without_queue(FIXES_AT_ONCE), asked: Notify::new() }
     }
 
     /// Somebody wants one now.

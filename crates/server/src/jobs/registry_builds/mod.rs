@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use berth_core::id::{OrgId, RegistryId};
 use berth_core::registry::{BuildStatus, RegistryStatus, Seen};
-use berth_engine::gate::Gate;
+use berth_engine::admission::Admission;
 use berth_engine::limits::REGISTRY_BUILDS_AT_ONCE;
 use berth_store::Context;
 use berth_store::query::{Batch, registries};
@@ -42,7 +42,7 @@ pub(crate) struct Registries {
     /// Without it registries wait.
     builder: OnceLock<Arc<dyn Builder>>,
     /// One at a time for each organization: a registry that takes its time holds up those of no other one.
-    under_way: Gate,
+    under_way: Admission,
     asked: Notify,
 }
 
@@ -52,7 +52,7 @@ impl Registries {
             dir: registries_dir(&config.data_dir),
             work: config.build_dir().join("attempts"),
             builder: OnceLock::new(),
-            under_way: Gate::without_queue(REGISTRY_BUILDS_AT_ONCE),
+            under_way: Admission::without_queue(REGISTRY_BUILDS_AT_ONCE),
             asked: Notify::default(),
             services,
             config,

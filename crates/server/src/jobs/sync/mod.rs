@@ -13,8 +13,8 @@ use berth_core::event::EventKind;
 use berth_core::id::OrgId;
 use berth_core::repository::{Repository, Seen, SyncProblem};
 use berth_core::time::Timestamp;
+use berth_engine::admission::Admission;
 use berth_engine::events::repository_event;
-use berth_engine::gate::Gate;
 use berth_engine::git::{GitError, Heads};
 use berth_engine::limits::SYNCS_AT_ONCE;
 use berth_store::Context;
@@ -34,12 +34,12 @@ pub(crate) struct Syncs {
     services: Arc<Services>,
     config: Arc<Config>,
     /// One at a time for each organization: its repositories that hang hold up those of no other one.
-    under_way: Gate,
+    under_way: Admission,
 }
 
 impl Syncs {
     pub(super) fn new(services: Arc<Services>, config: Arc<Config>) -> Self {
-        Self { services, config, under_way: Gate::without_queue(SYNCS_AT_ONCE) }
+        Self { services, config, under_way: Admission::without_queue(SYNCS_AT_ONCE) }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Window: what is ready, looked up once for all runners that wait here.
+//! ReadyQueue: what is ready, looked up once for all runners that wait here.
 //!
 //! A thousand idle runners wait for one list. It is read again when the bell has rung, but never so often that reading it
 //! costs much, and those who wait are woken when it has changed. Every second they may look once more: what was not to
@@ -21,38 +21,38 @@ use super::calls::assigned;
 use super::grant::{Asking, PAGES_MAX, READY_MAX, grant_of};
 use super::remote::RunnerCaller;
 use super::unfit::{Unfit, kind};
+use crate::admission::Admission;
 use crate::error::EngineError;
-use crate::gate::Gate;
 use crate::limits::{GRANTS_AT_ONCE, GRANTS_WAITING_MAX};
 use crate::services::Services;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 const LOOK_PAUSE_MIN: Duration = Duration::from_millis(2);
-/// Between two looks goes by so many times what one takes.
+/// Pause between two reads, as a multiple of what a read takes.
 const LOOK_PART: u32 = 4;
 
-pub(super) struct Window {
-    shown: watch::Sender<Arc<Shown>>,
+pub(super) struct ReadyQueue {
+    shown: watch::Sender<Arc<ReadySteps>>,
     wanted: Notify,
-    grants: Gate,
+    grants: Admission,
 }
 
-impl Default for Window {
+impl Default for ReadyQueue {
     fn default() -> Self {
         let shown = watch::Sender::new(Arc::default());
-        Self { shown, wanted: Notify::new(), grants: Gate::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
+        Self { shown, wanted: Notify::new(), grants: Admission::new(GRANTS_AT_ONCE, GRANTS_WAITING_MAX) }
     }
 }
 
 /// One reading of the list.
 #[derive(Default)]
-pub(super) struct Shown {
+pub(super) struct ReadySteps {
     ready: Vec<Ready>,
-    /// What nobody with the same labels has tried yet.
+    /// What no runner with the same labels has tried yet.
     untried: Mutex<HashMap<(OrgId, u64), VecDeque<Ready>>>,
 }
 
-impl Shown {
+impl ReadySteps {
     fn next(&self, org: OrgId, labels: &[String], unfit: &Unfit) -> Option<Ready> {
         let mut untried = self.untried.lock();
         let of_kind = untried.entry((org, kind(labels))).or_insert_with(|| {
@@ -69,11 +69,11 @@ impl Shown {
     }
 }
 
-impl Window {
-    /// The present list, and whatever follows it.
-    pub(super) fn watch(&self) -> watch::Receiver<Arc<Shown>> {
+impl ReadyQueue {
+    /// Subscribes to the list.
+    pub(super) fn watch(&self) -> watch::Receiver<Arc<ReadySteps>> {
         let shown = self.shown.subscribe();
-        // Nobody has looked while nobody waited.
+        // It was not read while no runner waited.
         self.wanted.notify_one();
         shown
     }
@@ -81,14 +81,14 @@ impl Window {
     /// Work from this list, for a runner that may have it. `None`: there is nothing for it.
     pub(super) async fn take(
         services: &Arc<Services>,
-        shown: &Shown,
+        shown: &ReadySteps,
         asking: &Asking<'_>,
         who: &RunnerCaller,
     ) -> Result<Option<Vec<Assignment>>, EngineError> {
         let (mut work, mut used, org) = (Vec::new(), 0, who.org);
         while used < asking.nonces.len() {
             let Some(ready) = shown.next(org, asking.labels, &services.engine.unfit) else { break };
-            let pass = services.engine.window.grants.enter(org).await?;
+            let pass = services.engine.ready_queue.grants.enter(org).await?;
             let (there, runner, who) = (services.clone(), asking.runner.to_owned(), who.clone());
             let (nonces, labels) = (asking.nonces[used..].to_vec(), asking.labels.to_vec());
             let tried = tokio::task::spawn_blocking(move || {
@@ -141,9 +141,9 @@ impl Window {
     }
 }
 
-/// Keeps the list while somebody waits for it.
-pub async fn shows(services: Arc<Services>) {
-    let window = &services.engine.window;
+/// Keeps the list current while a runner waits for it.
+pub async fn refresh(services: Arc<Services>) {
+    let window = &services.engine.ready_queue;
     let mut read_at = Instant::now();
     while !services.shutdown.is_cancelled() {
         let heard = services.engine.bell.rings();
@@ -156,7 +156,7 @@ pub async fn shows(services: Arc<Services>) {
                     let is_news = window.shown.borrow().ready != ready;
                     if is_news || began - read_at >= LOOK_EVERY {
                         read_at = began;
-                        window.shown.send_replace(Arc::new(Shown { ready, untried: Mutex::default() }));
+                        window.shown.send_replace(Arc::new(ReadySteps { ready, untried: Mutex::default() }));
                     }
                 }
                 Err(error) => tracing::warn!(?error, "what is ready could not be looked up"),

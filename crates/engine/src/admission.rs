@@ -1,4 +1,4 @@
-//! Gates: admission control with a share for each organization, so that none of them keeps the others waiting.
+//! Admission control with a share for each organization, so that none of them keeps the others waiting.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -28,7 +28,7 @@ impl Capacity {
 /// The permit of the organization is acquired before the common one. So the common queue never holds more of one
 /// organization than its share, however much of it waits, and the next organization is served behind that at the latest.
 /// `K` is whose share it is.
-pub struct Gate<K = OrgId> {
+pub struct Admission<K = OrgId> {
     at_once: Capacity,
     waiting: Capacity,
     all: Permits,
@@ -61,13 +61,13 @@ impl Permits {
     }
 }
 
-impl<K: Hash + Eq> Gate<K> {
+impl<K: Hash + Eq> Admission<K> {
     pub fn new(at_once: Capacity, waiting: Capacity) -> Self {
         let all = Permits::new(at_once.total, waiting.total);
         Self { at_once, waiting, all, shares: Mutex::default() }
     }
 
-    /// For callers that come back later instead of waiting: see [`Gate::try_enter`].
+    /// For callers that come back later instead of waiting: see [`Admission::try_enter`].
     pub fn without_queue(at_once: Capacity) -> Self {
         Self::new(at_once, Capacity { total: 0, share: 0 })
     }
@@ -90,7 +90,7 @@ impl<K: Hash + Eq> Gate<K> {
         Ok(Pass { _running: [of_share, of_all], _admitted: admitted })
     }
 
-    /// Runs blocking `work` off the async threads when it is its turn; refuses as [`Gate::enter`] does.
+    /// Runs blocking `work` off the async threads when it is its turn; refuses as [`Admission::enter`] does.
     pub async fn run<T: Send + 'static>(
         &self,
         key: K,
@@ -145,8 +145,8 @@ mod tests {
 
     #[tokio::test]
     async fn work_beyond_the_queue_is_refused_until_there_is_room_again() {
-        let gate: Arc<Gate<u8>> =
-            Arc::new(Gate::new(Capacity { total: 1, share: 1 }, Capacity { total: 2, share: 2 }));
+        let gate: Arc<Admission<u8>> =
+            Arc::new(Admission::new(Capacity { total: 1, share: 1 }, Capacity { total: 2, share: 2 }));
         for _ in 0..3 {
             let (release, held) = mpsc::channel::<()>();
             let held = Arc::new(Mutex::new(held));
@@ -172,7 +172,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_gives_its_place_back() {
-        let gate: Gate<u8> = Gate::new(Capacity { total: 1, share: 1 }, NO_QUEUE);
+        let gate: Admission<u8> = Admission::new(Capacity { total: 1, share: 1 }, NO_QUEUE);
         assert!(gate.run(1, || panic!("as it was told")).await.is_err());
         assert!(gate.run(1, || true).await.unwrap());
     }
@@ -191,7 +191,7 @@ mod tests {
             (limits::GRANTS_AT_ONCE, limits::GRANTS_WAITING_MAX),
         ];
         for (at_once, waiting) in queued {
-            let gate: Gate<&str> = Gate::new(at_once, waiting);
+            let gate: Admission<&str> = Admission::new(at_once, waiting);
             let mut greedy: Vec<_> =
                 (0..2 * (at_once.total + waiting.total)).map(|_| gate.enter("a")).map(Box::pin).collect();
             let entered = greedy.iter_mut().filter_map(|it| poll(it.as_mut())?.ok()).collect::<Vec<_>>();
@@ -209,7 +209,7 @@ mod tests {
             crate::logs::LOGS_OPEN_MAX,
         ];
         for at_once in unqueued {
-            let gate: Gate<&str> = Gate::without_queue(at_once);
+            let gate: Admission<&str> = Admission::without_queue(at_once);
             let greedy: Vec<_> = (0..2 * at_once.total).map_while(|_| gate.try_enter("a")).collect();
             assert_eq!(greedy.len(), at_once.share);
             assert!(gate.try_enter("b").is_some(), "{at_once:?}");
@@ -257,7 +257,7 @@ mod tests {
         fn shares_hold_and_no_room_stays_empty_while_one_waits_for_it(
             at_once in some_capacity(1), waiting in some_capacity(0), moves in some_moves()
         ) {
-            let gate: Gate<u8> = Gate::new(at_once, waiting);
+            let gate: Admission<u8> = Admission::new(at_once, waiting);
             let (mut inside, mut queue): (Vec<(u8, Pass)>, Vec<Waiting<'_>>) = (Vec::new(), Vec::new());
             for it in moves {
                 let of = |all: &[u8], key: u8| all.iter().filter(|other| **other == key).count();

@@ -1,0 +1,68 @@
+//! Places of a runner that works for every organization: each organization has a share of them, so that steps which run
+//! for long leave room for those of other organizations.
+
+use std::collections::HashMap;
+
+use berth_core::id::OrgId;
+use berth_store::query::{everywhere, runs};
+
+use crate::error::EngineError;
+use crate::grant::Asking;
+use crate::lost::LIVE_MAX;
+use crate::services::Services;
+
+pub(crate) struct Places {
+    taken: HashMap<OrgId, usize>,
+    share: usize,
+}
+
+impl Places {
+    /// The places of the runner that asks, as they are taken now. A runner of one organization has no shares.
+    pub(crate) fn load(services: &Services, asking: &Asking<'_>) -> Result<Self, EngineError> {
+        let (runner, free) = (asking.runner.to_owned(), asking.nonces.len());
+        if asking.org.is_some() {
+            return Ok(Self { taken: HashMap::new(), share: usize::MAX });
+        }
+        services.store.read_blocking(None, move |db| {
+            let mut taken: HashMap<OrgId, usize> = HashMap::new();
+            let live = runs::live_of(db, &runner, LIVE_MAX)?;
+            for attempt in &live {
+                *taken.entry(attempt.org).or_default() += 1;
+            }
+            let organizations = everywhere::organizations(db, None)?.len();
+            Ok(Self { taken, share: share(live.len() + free, organizations) })
+        })
+    }
+
+    /// How many more places the organization may take.
+    pub(crate) fn free(&self, org: OrgId) -> usize {
+        self.share.saturating_sub(self.taken.get(&org).copied().unwrap_or(0))
+    }
+
+    pub(crate) fn take(&mut self, org: OrgId, count: usize) {
+        *self.taken.entry(org).or_default() += count;
+    }
+}
+
+/// Three quarters of the places, and never the last one, unless there is one organization or one place.
+fn share(places: usize, organizations: usize) -> usize {
+    if organizations < 2 || places < 2 { places } else { places - (places / 4).max(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn share_leaves_places_to_other_organizations() {
+        for (places, organizations, expected) in
+            [(16, 1, 16), (16, 2, 12), (16, 100, 12), (4, 2, 3), (3, 2, 2), (2, 2, 1), (1, 2, 1), (0, 2, 0)]
+        {
+            assert_eq!(
+                share(places, organizations),
+                expected,
+                "{places} places, {organizations} organizations"
+            );
+        }
+    }
+}
