@@ -6,7 +6,7 @@ use std::process::Command;
 use super::{Staged, copy, copy_all, make, write};
 use crate::tool::{cargo, cargo_has, output, root, run};
 
-pub(super) const INSTALL: &str = "cargo install --locked cargo-deb";
+pub(crate) const INSTALL_CARGO_DEB: &str = "cargo install --locked cargo-deb";
 
 /// A packager names itself by Debian's variables DEBFULLNAME and DEBEMAIL. The project has no address of its own; this one
 /// is of a kind that never reaches anybody (RFC 2606).
@@ -14,7 +14,7 @@ const MAINTAINER: (&str, &str) = ("Berth maintainers", "maintainers@berth.invali
 
 pub(super) fn build(staged: &Staged, to: &Path) -> Result<String, String> {
     if !cargo_has("deb") {
-        return Err(format!("cargo-deb is not installed: `{INSTALL}`"));
+        return Err(format!("cargo-deb is not installed: `{INSTALL_CARGO_DEB}`"));
     }
     // The assets of the manifest have fixed paths.
     let (version, dir) = (&staged.version, root().join("target/deb"));
@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn the_package_is_as_debian_wants_it() {
         if !cargo_has("deb") {
-            return outcome::skip("cargo-deb", INSTALL);
+            return outcome::skip("cargo-deb", INSTALL_CARGO_DEB);
         }
         let scratch = Scratch(std::env::temp_dir().join(format!("berth-deb-{}", std::process::id())));
         let to = &scratch.0;

@@ -6,6 +6,8 @@ mod deb;
 mod image;
 mod notices;
 
+pub(crate) use deb::INSTALL_CARGO_DEB;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use berth_testkit::Server;
 
-use crate::tool::{apt_install, may_install, output};
-use crate::{clients, npm, postgres, schemathesis, web};
+use crate::tool::{apt_install, cargo, cargo_has, may_install, output, run};
+use crate::{clients, dist, npm, postgres, schemathesis, web};
 
 /// Programs of Debian packages: where the program is, its package, and what needs it.
 const PROGRAMS: &[(&str, &str, &str)] = &[
@@ -19,6 +19,7 @@ const PROGRAMS: &[(&str, &str, &str)] = &[
     ("/usr/bin/openssl", "openssl", "TLS"),
     ("/usr/sbin/nginx", "nginx-light", "load balancers"),
     ("/usr/sbin/haproxy", "haproxy", "load balancers"),
+    ("/usr/bin/dpkg-shlibdeps", "dpkg-dev", "the Debian package"),
     (web::CHROMIUM, "chromium", "browser tests"),
 ];
 
@@ -47,6 +48,7 @@ pub(super) fn prepare(quick: bool) -> Result<Tools, String> {
     let mut tools = Tools::default();
     let installs = !quick && may_install();
     install_programs(installs, &mut tools);
+    install_cargo_deb(installs, &mut tools);
     prepare_postgres(installs, &mut tools)?;
     if quick {
         tools.npm = npm::find();
@@ -97,6 +99,19 @@ fn install_programs(installs: bool, tools: &mut Tools) {
     for (program, package, needed_by) in absent() {
         let why = tried.as_ref().err().map(|why| format!(" ({why})")).unwrap_or_default();
         tools.lacks(program, needed_by, format!("apt-get install {package}{why}"));
+    }
+}
+
+fn install_cargo_deb(installs: bool, tools: &mut Tools) {
+    if installs && !cargo_has("deb") {
+        println!("    installing cargo-deb");
+        // Without optimisation: it packs one small file here, and compiles in half the time.
+        if let Err(why) = run(&mut cargo(["install", "--locked", "--quiet", "--debug", "cargo-deb"])) {
+            return tools.lacks("cargo-deb", "the Debian package", why);
+        }
+    }
+    if !cargo_has("deb") {
+        tools.lacks("cargo-deb", "the Debian package", dist::INSTALL_CARGO_DEB);
     }
 }
 
