@@ -53,8 +53,8 @@ pub const REGISTRY_BUILDS_AT_ONCE: Capacity = Capacity::new(2, 1);
 
 /// Failures looked into at once. Most of that time a model is waited for.
 pub const ANALYSES_AT_ONCE: Capacity = Capacity::new(8, 1);
-/// Analyses of one organization that wait. With so many nobody can ask for more, and failures are not looked into by
-/// themselves.
+/// Queued analyses of one organization. At this limit requests for more are refused, and failures are not analyzed
+/// automatically.
 pub const ANALYSES_WAITING_MAX: i64 = 1_000;
 
 /// Tries under way at once. One webhook has one.

@@ -59,7 +59,7 @@ impl Plans {
         self.environments.insert(id, environment);
     }
 
-    /// Only what was committed: what is undone has a version that somebody else will have too.
+    /// Only committed runs are cached: the version of a rolled-back one is used again by the next change.
     pub(super) fn committed(&self, run: Run) {
         if run.status().is_final() {
             self.runs.remove(&run.deployment);

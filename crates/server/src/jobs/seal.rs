@@ -9,7 +9,7 @@ use berth_store::query::attempts;
 use crate::error::AppError;
 use crate::worker::{Job, Turn};
 
-/// Between two looks: what ends meanwhile is sealed in one go.
+/// Pause between two turns, so that logs which end in that time are sealed together.
 const SEAL_PAUSE: Duration = Duration::from_millis(5);
 
 pub(super) struct SealLogs(pub(super) Arc<Services>);

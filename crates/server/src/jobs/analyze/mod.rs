@@ -41,7 +41,7 @@ impl Analyses {
         Self { services, under_way: Admission::without_queue(ANALYSES_AT_ONCE), asked: Notify::new() }
     }
 
-    /// Somebody has asked for one.
+    /// Wakes the job: an analysis was requested.
     pub(crate) fn nudge(&self) {
         self.asked.notify_one();
     }
@@ -64,7 +64,7 @@ impl Job for Analyses {
     }
 }
 
-/// Analyses that nobody works on any more wait again.
+/// Queues interrupted analyses again.
 async fn resume(analyses: &Analyses) -> Result<(), AppError> {
     let found = analyses
         .services

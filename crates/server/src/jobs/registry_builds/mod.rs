@@ -111,7 +111,7 @@ impl Job for Registries {
     }
 }
 
-/// Builds that nobody works on any more are begun again.
+/// Marks interrupted builds, and schedules their registries again.
 async fn resume(registries: &Registries) -> Result<(), AppError> {
     let found = registries
         .services
